@@ -48,7 +48,7 @@ async def test_a_conversation_becomes_turns_and_defects_are_repaired(tmp_path: P
     assert read_siblings(source) == before
     alpha, beta = report.arrivals
     assert "schema 12" in report.source
-    assert (alpha.name, alpha.turns, alpha.memories, alpha.calls) == ("alpha", 4, 14, 6)
+    assert (alpha.name, alpha.turns, alpha.memories, alpha.tool_calls) == ("alpha", 4, 14, 6)
     assert (beta.name, beta.wanted) == ("Beta- 2", "Beta: 2")
     assert alpha.mended == {
         "broken arguments of calls were mended": 1,

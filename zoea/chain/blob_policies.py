@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from zoea.store import WriterConnection
 from zoea.store.blobs import blob_directory, blob_path, release_blob
-from zoea.store.retention import BLOB_USERS
+from zoea.store.retention import is_unused
 
 DAY_SECONDS = 24 * 3600
 _EXPIRED = """
@@ -87,9 +87,5 @@ def release_expired(conn: WriterConnection) -> ReleasedBlobs:
 def _find_expired(
     conn: sqlite3.Connection, now: int, state: str = "b.place <> 'redacted'"
 ) -> list[tuple[int, bytes, str, int]]:
-    others = [
-        f"AND NOT EXISTS (SELECT 1 FROM {table} u WHERE u.{column} = b.id)"
-        for table, column in map(tuple, conn.execute(BLOB_USERS).fetchall())
-        if table not in ("ctx_commit", "ctx_blob")
-    ]
-    return list(map(tuple, conn.execute(" ".join([_EXPIRED.format(state=state), *others]), {"now": now}).fetchall()))
+    sql = f"{_EXPIRED.format(state=state)} AND {is_unused(conn, 'b', but=('ctx_commit', 'ctx_blob'))}"
+    return list(map(tuple, conn.execute(sql, {"now": now}).fetchall()))

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from zoea.store import WriterConnection
-from zoea.store.retention import BLOB_USERS, remove_unused_blobs
+from zoea.store.retention import is_unused, remove_unused_blobs
+from zoea.store.table_schema import read_tables, write_removal
 
 DAY = 24 * 3600 * 1_000_000
 REFLOG_DAYS = 30
@@ -26,14 +27,6 @@ WITH RECURSIVE reached(seq) AS (
 )
 """
 _UNREACHED = f"{_REACHED} SELECT seq FROM ctx_commit WHERE seq NOT IN (SELECT seq FROM reached)"
-
-_ROWS = (
-    ("ctx_note", "commit_seq"),
-    ("ctx_blob", "commit_seq"),
-    ("ctx_import", "commit_seq"),
-    ("ctx_policy", "commit_seq"),
-    ("ctx_commit", "seq"),
-)
 
 
 class CollectedChains(Struct, frozen=True):
@@ -64,12 +57,8 @@ SELECT (SELECT count(*) FROM gone), count(b.id), coalesce(sum(b.size), 0) FROM f
 WHERE b.id NOT IN (SELECT blob_id FROM ctx_commit WHERE seq NOT IN (SELECT seq FROM gone))
 AND b.id NOT IN (SELECT blob_id FROM ctx_blob WHERE commit_seq NOT IN (SELECT seq FROM gone))
 """
-    others = [
-        f"AND NOT EXISTS (SELECT 1 FROM {table} u WHERE u.{column} = b.id)"
-        for table, column in map(tuple, conn.execute(BLOB_USERS).fetchall())
-        if table not in ("ctx_commit", "ctx_blob")
-    ]
-    return CollectedChains(*conn.execute(" ".join([sql, *others]), {"since": since}).fetchone())
+    others = is_unused(conn, "b", but=("ctx_commit", "ctx_blob"))
+    return CollectedChains(*conn.execute(f"{sql} AND {others}", {"since": since}).fetchone())
 
 
 def collect(conn: WriterConnection, since: int) -> CollectedChains:
@@ -95,9 +84,10 @@ def forget_branches(conn: sqlite3.Connection, names: Sequence[str], since: int) 
 
 
 def _remove_commits(conn: sqlite3.Connection, unreached: Sequence[int]) -> None:
-    gone = [(seq,) for seq in reversed(unreached)]  # children first
-    for table, column in _ROWS:
-        conn.executemany(f"DELETE FROM {table} WHERE {column} = ?", gone)
+    statements = tuple(write_removal(read_tables(conn), "ctx_commit", stays=("ctx_ref", "ctx_origin")))
+    for seq in reversed(unreached):  # children first
+        for statement in statements:
+            conn.execute(statement, {"root": seq})
 
 
 def _blob_totals(conn: sqlite3.Connection) -> tuple[int, int]:

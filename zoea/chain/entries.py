@@ -381,3 +381,11 @@ def summarise_entries(entries: Sequence[ContextEntry]) -> str:
 
 def _line(text: str) -> str:
     return head(" ".join(text[: 4 * _CHARS].split()), _CHARS)
+
+
+def read_block(block: Any) -> str:
+    """Return the text of a part of a message of another program, or a note that it was left out."""
+    if isinstance(block, dict) and isinstance(block.get("text"), str):
+        text: str = block["text"]
+        return text
+    return f"[{block.get('type') if isinstance(block, dict) else type(block).__name__} left out]"

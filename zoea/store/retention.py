@@ -9,7 +9,7 @@ turn took is removed by age only, as are messages of topics. The newest of each 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from msgspec import Struct
 
@@ -65,10 +65,6 @@ INSERT INTO setting(key, value, updated_at) VALUES ('unmerged', 'true', :now)
 ON CONFLICT(key) DO UPDATE SET updated_at = excluded.updated_at
 """
 IS_UNMERGED = "SELECT 1 FROM setting WHERE key = 'unmerged'"
-BLOB_USERS = """
-SELECT s.name, f."from" FROM sqlite_schema s JOIN pragma_foreign_key_list(s.name) f
-WHERE s.type = 'table' AND f."table" = 'blob'
-"""
 
 
 class RetentionRule(Struct, frozen=True):
@@ -155,11 +151,18 @@ def remove_unused(connection: sqlite3.Connection, keep: RetentionRule, *, now: i
 
 def remove_unused_blobs(connection: sqlite3.Connection) -> None:
     """Remove the blobs that no row refers to. For use in an op."""
-    unused = [
-        f"NOT EXISTS (SELECT 1 FROM {table} u WHERE u.{column} = blob.id)"
-        for table, column in map(tuple, connection.execute(BLOB_USERS).fetchall())
+    connection.execute(f"DELETE FROM blob WHERE {is_unused(connection, 'blob')}")
+
+
+def is_unused(connection: sqlite3.Connection, blob: str, *, but: Container[str] = ()) -> str:
+    """Return a condition on a row `blob` of that table: no table refers to it, or only some of these."""
+    users = [
+        f"NOT EXISTS (SELECT 1 FROM {table.name} u WHERE u.{column} = {blob}.id)"
+        for table in read_tables(connection).values()
+        for column, other in table.references.items()
+        if other == "blob" and table.name not in but
     ]
-    connection.execute(f"DELETE FROM blob WHERE {' AND '.join(unused)}")
+    return " AND ".join(users)
 
 
 def mark_merged(connection: sqlite3.Connection) -> None:

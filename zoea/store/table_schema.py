@@ -155,10 +155,11 @@ def write_removal(tables: Mapping[str, Table], root: str, stays: Container[str] 
     for name in (*reversed(parts), root):
         if name in stays:
             continue
-        where = "id = :root" if name == root else write_condition(tables, parts, name, root)
+        key = tables[name].key[0]
+        where = f"{key} = :root" if name == root else write_condition(tables, parts, name, root)
         for other in tables.values():
             for column, named in other.references.items():
                 if named == name and other.columns[column].takes_null and column not in parts.get(other.name, ()):
-                    rows = f"SELECT id FROM {name} WHERE {where}"
+                    rows = f"SELECT {key} FROM {name} WHERE {where}"
                     yield f"UPDATE {other.name} SET {column} = NULL WHERE {column} IN ({rows})"
         yield f"DELETE FROM {name} WHERE {where}"

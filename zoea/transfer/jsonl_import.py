@@ -251,7 +251,7 @@ class _ConversationImport:
             self._plan(line)
         self._arrival.turns += len(turns)
         self._arrival.memories += len(by_kind.get("memory", []))
-        self._arrival.calls += len(by_kind.get("tool_call", []))
+        self._arrival.tool_calls += len(by_kind.get("tool_call", []))
 
     def _read(self, line: JsonLine) -> dict[str, Any]:
         """Return the columns of a line, checked but for references."""

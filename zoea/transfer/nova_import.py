@@ -129,7 +129,7 @@ class _MysisImport:
         if self._secrets.count:
             self._arrival.mended["texts had a password or a key, which is taken out"] += self._secrets.count
         self._arrival.turns = self._rows.number
-        self._arrival.calls = self._rows.calls
+        self._arrival.tool_calls = self._rows.calls
         return self._arrival
 
     def _watched(self) -> Iterator[NovaMemory]:

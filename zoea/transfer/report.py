@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from zoea.text.sentences import count_of
 
@@ -21,20 +21,9 @@ class ImportedMysis(Struct):
     wanted: str
     turns: int = 0
     memories: int = 0
-    calls: int = 0
+    tool_calls: int = 0
     mended: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "wanted": self.wanted,
-            "turns": self.turns,
-            "memories": self.memories,
-            "tool_calls": self.calls,
-            "mended": dict(self.mended),
-            "notes": self.notes,
-        }
 
     def lines(self) -> list[str]:
         """Return the text for people."""
@@ -42,7 +31,7 @@ class ImportedMysis(Struct):
             (
                 count_of(self.turns, "turn"),
                 count_of(self.memories, "memory"),
-                count_of(self.calls, "tool call"),
+                count_of(self.tool_calls, "tool call"),
             )
         )
         head = f"imported {self.name}: {numbers}"
@@ -52,7 +41,7 @@ class ImportedMysis(Struct):
         return [head, *mended, *(f"  {note}" for note in self.notes)]
 
 
-class ImportReport(Struct):
+class ImportReport(Struct, rename={"arrivals": "imported"}):
     """The report of one import. `source` describes the file; `left_out` lists omissions with reasons."""
 
     source: str
@@ -61,12 +50,9 @@ class ImportReport(Struct):
     left_out: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "source": self.source,
-            "imported": [arrival.as_dict() for arrival in self.arrivals],
-            "skipped": self.skipped,
-            "left_out": self.left_out,
-        }
+        """Return plain values for `--json`."""
+        values: dict[str, Any] = to_builtins(self)
+        return values
 
     def lines(self) -> list[str]:
         """Return the text for people."""

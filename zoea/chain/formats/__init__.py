@@ -7,10 +7,9 @@ add formats by the entry point group `zoea.formats`, each an object with the sha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -21,6 +20,8 @@ from zoea.text.control_characters import clean
 
 ZOEA, CLAUDE_CODE = "zoea-v1", "claude-code-v1"
 _log = logging.getLogger(__name__)
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class ContextFormat(Protocol):
@@ -46,19 +47,15 @@ class ContextFormat(Protocol):
 
 class _ZoeaFormat:
     name = ZOEA
-
-    def read(self, data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
-        return decode_delta(data, fetch)
-
-    def join(self, deltas: Sequence[bytes]) -> bytes:
-        return join_deltas(deltas)
+    read = staticmethod(decode_delta)
+    join = staticmethod(join_deltas)
 
     def write(self, entries: Sequence[ContextEntry]) -> bytes:
         return encode_delta(entries).data
 
 
 class _ForeignFormat:
-    """A format without lifted texts, made of three functions."""
+    """A format without lifted texts, of a module with three functions."""
 
     def __init__(
         self,
@@ -69,20 +66,14 @@ class _ForeignFormat:
     ) -> None:
         self.name = name
         self._read = read
-        self._join = join
-        self._write = write
+        self.join = join
+        self.write = write
 
     def read(self, data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
         try:
             return clean_entries(self._read(data))
         except RecursionError:
             raise ContextFormatError("it is nested too deeply") from None
-
-    def join(self, deltas: Sequence[bytes]) -> bytes:
-        return self._join(deltas)
-
-    def write(self, entries: Sequence[ContextEntry]) -> bytes:
-        return self._write(entries)
 
 
 class _GuardedFormat:
@@ -91,27 +82,25 @@ class _GuardedFormat:
     def __init__(self, guarded: ContextFormat) -> None:
         self.name = guarded.name
         self._guarded = guarded
+        self.join = self._translate(guarded.join)
+        self.write = self._translate(guarded.write)
 
     def read(self, data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
-        with self._translated():
+        def decode(data: bytes) -> tuple[ContextEntry, ...]:
             return clean_entries(self._guarded.read(data, fetch))
 
-    def join(self, deltas: Sequence[bytes]) -> bytes:
-        with self._translated():
-            return self._guarded.join(deltas)
+        return self._translate(decode)(data)
 
-    def write(self, entries: Sequence[ContextEntry]) -> bytes:
-        with self._translated():
-            return self._guarded.write(entries)
+    def _translate(self, work: Callable[[A], R]) -> Callable[[A], R]:
+        def guarded(argument: A) -> R:
+            try:
+                return work(argument)
+            except ZoeaError:
+                raise
+            except Exception as error:
+                raise ContextFormatError(f"the format {self.name} of another package failed: {error!r}") from error
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except ZoeaError:
-            raise
-        except Exception as error:
-            raise ContextFormatError(f"the format {self.name} of another package failed: {error!r}") from error
+        return guarded
 
 
 def clean_entries(entries: tuple[ContextEntry, ...]) -> tuple[ContextEntry, ...]:

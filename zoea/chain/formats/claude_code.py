@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from zoea.chain.entries import ContextCall, ContextEntry
+from zoea.chain.entries import ContextCall, ContextEntry, read_block
 from zoea.chain.formats.claude_lines import (
     LATEST_US,
     TranscriptKind,
@@ -201,7 +201,7 @@ def _merged(before: ContextEntry, more: ContextEntry) -> ContextEntry:
 def _result(block: Mapping[str, Any], at: int, position: int) -> ContextEntry:
     content = block.get("content")
     parts = content if isinstance(content, list) else [{"text": content or ""}]
-    text = "\n".join(_part(one) for one in parts)
+    text = "\n".join(read_block(one) for one in parts)
     return ContextEntry(Role.TOOL, text, "tool", at=at, position=position, is_error=bool(block.get("is_error")))
 
 
@@ -211,20 +211,13 @@ def _said(line: TranscriptLine) -> Iterator[ContextEntry]:
     words: list[str] = []
     for block in line.blocks:
         if block.get("type") != "tool_result":
-            text = _part(block)
+            text = read_block(block)
             is_said = line.kind in (TranscriptKind.PROMPT, TranscriptKind.RESULTS) and not is_note(text)
             (words if is_said else notes).append(typed_command(text) or text)
     if notes:
         yield ContextEntry(Role.USER, "\n".join(notes), "system", at=line.at, is_synthetic=True)
     if words:
         yield ContextEntry(Role.USER, "\n".join(words), "direct", at=line.at)
-
-
-def _part(block: Any) -> str:
-    if isinstance(block, dict) and isinstance(block.get("text"), str):
-        text: str = block["text"]
-        return text
-    return f"[{block.get('type') if isinstance(block, dict) else type(block).__name__} left out]"
 
 
 def _message(entry: ContextEntry, place: int, answer: int, known: int, model: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zoea.chain.entries import ContextCall, ContextEntry
+from zoea.chain.entries import ContextCall, ContextEntry, read_block
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
 from zoea.text.large_json import parse_bounded
@@ -107,17 +107,9 @@ def _text(message: Mapping[str, Any], place: int) -> str:
         case str() as text:
             return text
         case list() as parts:
-            return "\n".join(_part(part) for part in parts)
+            return "\n".join(read_block(part) for part in parts)
         case _:
             raise ContextFormatError(f"the content of message {place} is neither a text nor a list of parts")
-
-
-def _part(part: Any) -> str:
-    if isinstance(part, dict) and isinstance(part.get("text"), str):
-        text: str = part["text"]
-        return text
-    kind = part.get("type") if isinstance(part, dict) else type(part).__name__
-    return f"[{kind} left out]"
 
 
 def _call(call: Any, place: int) -> ContextCall:
