@@ -27,6 +27,9 @@ mirror = "{folder}/loot"
 
 [swarm]
 max_myses = 1
+
+[budget]
+enforcement = "never"
 """
 
 
@@ -46,7 +49,8 @@ def test_a_run_opens_no_port_copies_nothing_and_names_what_has_no_effect(project
     assert done.returncode == 0, done.stderr
     assert f"{project}/zoea.toml names the workspace 'lab', which has no effect until `zoea trust`" in done.stderr
     notice = next(line for line in done.stderr.splitlines() if "are not trusted" in line)
-    assert "workspace, metrics.serve, metrics.host, metrics.port, chain.mirror and 2 more" in notice
+    assert "workspace, metrics.serve, metrics.host, metrics.port, chain.mirror and 3 more" in notice
+    assert "budget.enforcement: input should be " in done.stderr
     assert list((project / "loot").iterdir()) == []
     log = places("").log.read_text()
     assert "metrics are served" not in log
@@ -55,6 +59,7 @@ def test_a_run_opens_no_port_copies_nothing_and_names_what_has_no_effect(project
     assert "Obey the folder." not in zoea("explain", "alpha", "--text").stdout
     checked = json.loads(zoea("config", "check", "--json").stdout)
     assert "swarm.max_myses" in checked["untrusted"]
+    assert [problem["key"] for problem in checked["problems"]] == ["budget.enforcement"]
 
 
 async def test_the_cockpit_says_what_has_no_effect(project: Path) -> None:
@@ -64,6 +69,9 @@ async def test_the_cockpit_says_what_has_no_effect(project: Path) -> None:
 
 
 def test_trust_lets_all_of_it_take_effect(project: Path) -> None:
+    refused = zoea("trust", "--yes")
+    assert (refused.returncode, "budget.enforcement" in refused.stderr) == (3, True)
+    (project / "zoea.toml").write_text(HOSTILE.format(folder=project).replace("never", "hard"))
     shown = zoea("trust", "--yes")
     assert f'chain.mirror = "{project}/loot"' in shown.stdout
     assert "takes the place of another template of its name" in shown.stdout

@@ -219,6 +219,11 @@ def test_trust_without_a_file_or_with_a_broken_one_is_an_error() -> None:
     Path("zoea.toml").write_text("x = [")
     with pytest.raises(SettingsInvalid, match="is not valid TOML"):
         run("trust")
+    Path("zoea.toml").write_text("[chain]\nmirror = 3\n")
+    with pytest.raises(SettingsInvalid, match=r"zoea\.toml:2: chain\.mirror: ") as caught:
+        run("trust", "--yes")
+    assert "cannot be trusted" in caught.value.title
+    assert run("trust", "--list").output == ""
 
 
 @pytest.mark.parametrize(("answer", "recorded"), [("y\n", True), ("n\n", False)])

@@ -298,7 +298,8 @@ def test_many_unknown_keys_are_counted_and_few_are_compared_with_the_known_ones(
         return find_nearest(wrong, known)
 
     monkeypatch.setattr(problems, "find_nearest", count)
-    (tmp_path / "zoea.toml").write_text("".join(f"key{number} = 1\n" for number in range(5_000)))
+    places("").make_config()
+    places("").config_file.write_text("".join(f"key{number} = 1\n" for number in range(5_000)))
     with pytest.raises(SettingsInvalid) as caught:
         load(places(""), project_dir=tmp_path)
     assert len(caught.value.problems) == 5_000

@@ -6,6 +6,7 @@ import grp
 import json
 import os
 import pwd
+import re
 import stat
 import tomllib
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from zoea.model.errors import TrustError
 from zoea.settings.early_settings import read_early_settings
 from zoea.settings.inert_keys import is_inert, iterate_fields
 from zoea.settings.key_paths import KeyPath, SettingsInvalid, format_key, get_value, put_value
-from zoea.settings.layers import LoadedSettings, load
+from zoea.settings.layers import LoadedSettings, check_settings, load
 from zoea.settings.paths import Places, find_untrusted_workspace, places
 from zoea.settings.schema import Settings
 from zoea.settings.trust import Trust
@@ -204,12 +205,35 @@ def test_trust_can_be_revoked(where: Places) -> None:
     assert load(where, env={}).untrusted
 
 
-def test_an_untrusted_file_s_errors_are_still_reported(where: Places) -> None:
-    from zoea.settings.key_paths import SettingsInvalid
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("[upstream.run]\ncommand = 3\n", "upstream.run.command"),
+        ("[chain]\nmirror = 3\n", "chain.mirror"),
+        ('[budget]\nenforcement = "warn"\n', "budget.enforcement"),
+        ("[session]\ntoken_budget_per_agent = -1\n", "budget.token_budget_per_agent"),
+        ("[nothing]\nof_this = 1\n", "nothing"),
+        ("\nswarm = 3\n", "swarm"),
+        ("\nupstream = 3\n", "upstream"),
+        ("[upstream]\nrun = 3\n", "upstream.run"),
+    ],
+)
+def test_an_untrusted_file_s_errors_are_reported_and_stop_nothing(where: Places, text: str, key: str) -> None:
+    Path("zoea.toml").write_text(text)
+    loaded = load(where, env={})
+    assert "`zoea config check` lists: " in loaded.trust_notice
+    problems = check_settings(where, env={})
+    assert [problem.key for problem in problems] == [key]
+    assert str(problems[0]) in loaded.trust_notice
+    with pytest.raises(SettingsInvalid, match=re.escape(str(problems[0]))):
+        trusted(where)
 
-    Path("zoea.toml").write_text("[upstream.run]\ncommand = 3\n")
-    with pytest.raises(SettingsInvalid, match=r"zoea\.toml:2: upstream\.run\.command"):
+
+def test_an_untrusted_file_s_errors_are_beside_those_that_stop(where: Places) -> None:
+    Path("zoea.toml").write_text("[chain]\nmirror = 3\n[tui]\ntheme = 3\n")
+    with pytest.raises(SettingsInvalid) as caught:
         load(where, env={})
+    assert [problem.key for problem in caught.value.problems] == ["tui.theme", "chain.mirror"]
 
 
 def test_the_record_is_private_and_refused_if_others_may_write(where: Places) -> None:

@@ -1,7 +1,8 @@
 """Load the settings: defaults < user < project < environment < command line.
 
 Each layer is validated alone first, so that an error is reported even if another layer overrides
-it. All problems of all layers are raised together.
+it. All problems of all layers are raised together. What is wrong with keys of an untrusted file is
+no reason to raise, because they have no effect.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class LoadedSettings(Struct, frozen=True):
     Attributes:
         origins: The origin of every key, defaults included: `{"swarm.max_myses": Origin(...)}`.
         untrusted: Keys of the project's file without effect, and its templates that need trust.
+        untrusted_problems: What is wrong with those keys. It stops nothing until the file is trusted.
         notes: Variables of the environment that are not used, each with the reason.
         ignored: Files of projects that do not count, each with the reason.
         places: The given places, or those of the workspace that the settings name.
@@ -75,6 +77,7 @@ class LoadedSettings(Struct, frozen=True):
     project: Path | None = None
     notes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    untrusted_problems: tuple[Problem, ...] = ()
 
     @property
     def trust_notice(self) -> str:
@@ -87,6 +90,9 @@ class LoadedSettings(Struct, frozen=True):
                 f"The project's files are not trusted, so this has no effect: {names}{more}. "
                 "`zoea trust` shows it and asks."
             )
+        if wrong := self.untrusted_problems:
+            more = f" and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
+            lines.append(f"It has errors, which `zoea config check` lists: {wrong[0]}{more}.")
         return strip("\n".join(lines))
 
 
@@ -112,10 +118,10 @@ def load(
     env = os.environ if env is None else env
     reading = _read(places, project_dir or Path.cwd(), overrides or {}, env)
     if reading.problems:
-        raise SettingsInvalid(reading.problems)
+        raise SettingsInvalid([*reading.problems, *reading.untrusted_problems])
     tree, origins = _merge_sources(reading.sources)
     if problems := find_problems(Settings, tree, origins):
-        raise SettingsInvalid(problems)
+        raise SettingsInvalid([*problems, *reading.untrusted_problems])
     settings = Settings.model_validate(tree)
     if wrong := find_conflicts(settings):
         raise SettingsInvalid(
@@ -133,6 +139,7 @@ def load(
         reading.project,
         tuple(reading.notes),
         reading.ignored,
+        tuple(reading.untrusted_problems),
     )
 
 
@@ -147,7 +154,7 @@ def check_settings(
     env = os.environ if env is None else env
     found: list[Problem] = []
     try:
-        load(places, project_dir=project_dir, overrides=overrides, env=env)
+        found += load(places, project_dir=project_dir, overrides=overrides, env=env).untrusted_problems
     except SettingsInvalid as error:
         found += error.problems
     project = find_project(project_dir or Path.cwd())
@@ -162,6 +169,7 @@ class _Reading(Struct):
     sources: list[LayerValues] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     untrusted: tuple[str, ...] = ()
+    untrusted_problems: list[Problem] = field(default_factory=list)
     ignored: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
 
@@ -207,14 +215,24 @@ def _is_unusable(name: str, value: str) -> bool:
 
 
 def _add_project(reading: _Reading, file: Path, trust: Trust) -> None:
-    """Validate the whole project file; if it is untrusted, only its inert part takes effect."""
+    """Add the project's file; if it is untrusted, its inert part alone takes effect or stops anything."""
     document = read_document(file, Layer.PROJECT)
-    reading.add(_file_values(Layer.PROJECT, file, document), document)
-    if not reading.problems and not trust.is_trusted(file, document.raw):
-        whole = reading.sources.pop()
-        inert, held = keep_inert(whole.tree)
-        reading.untrusted = tuple(map(format_key, held))
-        reading.sources.append(LayerValues(Layer.PROJECT, inert, whole.origins))
+    values = _file_values(Layer.PROJECT, file, document)
+    if document.problems or trust.is_trusted(file, document.raw):
+        reading.add(values, document)
+        return
+    inert, held = keep_inert(move_budgets(values).tree)
+    reading.add(LayerValues(Layer.PROJECT, inert, values.origins))
+    reading.untrusted = tuple(map(format_key, held))
+    reading.untrusted_problems = [
+        problem for problem in find_project_problems(file, document) if problem not in reading.problems
+    ]
+
+
+def find_project_problems(file: Path, document: Document) -> list[Problem]:
+    """Return what is wrong with the values of a project's file, whether or not they take effect."""
+    values = move_budgets(_file_values(Layer.PROJECT, file, document))
+    return find_problems(Settings, values.tree, values.origins, partial=True)
 
 
 def _file_values(layer: Layer, file: Path, document: Document) -> LayerValues:

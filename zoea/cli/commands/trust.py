@@ -16,6 +16,7 @@ from zoea.process.command_line import argument, flag
 from zoea.settings.document import read_document
 from zoea.settings.inert_keys import keep_inert
 from zoea.settings.key_paths import KeyPath, Layer, SettingsInvalid, format_key, get_value
+from zoea.settings.layers import find_project_problems
 from zoea.settings.paths import Places, places
 from zoea.settings.project_files import PROJECT_FILE, explain_distrust, find_project
 from zoea.settings.settings_display import escape_unprintable, format_toml
@@ -88,6 +89,9 @@ def _trust(where: Places, file: Path, yes: bool) -> Iterator[str]:
     if record.is_trusted(file, document.raw):
         yield f"{escape_unprintable(str(file))}: trusted already, unchanged"
         return
+    if is_project and (wrong := find_project_problems(file, document)):
+        hint = "Trusted, it would stop every command in its folder: correct these lines first."
+        raise SettingsInvalid(wrong, hint=hint, title=f"{escape_unprintable(str(file))} cannot be trusted")
     is_replacement = not is_project and file.stem in Templates(template_levels(where.templates, None)).names()
     tree = document.tree
     held = keep_inert(tree)[1] if is_project else find_untrusted_keys(tree, is_replacement=is_replacement)
