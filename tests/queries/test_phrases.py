@@ -55,6 +55,17 @@ def test_an_event_names_the_text_it_needs(
         ("mysis.configured", {}, "has a new configuration"),
         ("message.sent", {"said": "direct"}, "says: hello {0} [/]"),
         ("budget.refused", {"scope": "swarm", "used": 5, "limit": 4}, "budget of swarm is spent: 5 of 4 tokens"),
+        (
+            "budget.refused",
+            {"scope": "background", "used": 5, "limit": 50, "needed": 900},
+            "its summary has chosen lines instead of a model's prose, because that needs budget.background = 900, "
+            "which is 50",
+        ),
+        (
+            "budget.refused",
+            {"scope": "background", "used": 5, "limit": 4},
+            "budget of background is spent: 5 of 4 tokens",
+        ),
         ("context.summary", {"messages": 4, "tokens": 12_000}, "Previous context summary added"),
         ("hold.set", {}, "is paused"),
         ("hold.set", {"reason": "{x}"}, "is paused: {x}"),

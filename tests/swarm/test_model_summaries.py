@@ -19,6 +19,7 @@ from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelInfo, ModelRequest
 from zoea.model.values import Usage
 from zoea.queries.request_inspection import inspect_request
+from zoea.queries.request_summary import read_newest_request
 from zoea.queries.status_phrases import describe_status
 from zoea.settings import Settings
 
@@ -316,6 +317,10 @@ async def test_the_first_refusal_by_the_background_budget_says_what_would_do(tmp
         assert await s.value("SELECT count(*) FROM event WHERE kind = 'budget.refused'") == 1
         newest = await s.value("SELECT max(id) FROM request WHERE purpose = 'turn'")
         plan = inspect_request(s.path, newest).plan
+        needed = await s.value("SELECT data ->> 'needed' FROM event WHERE kind = 'budget.refused'")
+        shown = read_newest_request(s.path, 1)
+    assert shown is not None
+    assert shown.summary_failure == f"it needs budget.background = {needed}, which is 50"
     assert plan is not None
     [note] = [one for one in plan.notes if one.startswith("The summary stands for")]
     match = re.search(r"it needs budget.background = (\d+), which is 50", note)

@@ -246,6 +246,12 @@ class TestSight:
         assert "2 messages not sent in full" in lines
         assert "last calls: budget.token_budget_per_agent = 60000 would have kept it whole" in lines
         assert "the request failed: likely temporary" in lines
+        assert not any("no model wrote" in line for line in lines)
+        lines_only = replace(seen, summary_failure="it needs budget.background = 900, which is 50")
+        assert [
+            ("no model wrote the summary: ", "waiting"),
+            ("it needs budget.background = 900, which is 50", "quiet"),
+        ] in focus_lines.build_request_lines(MysisContext(lines_only))
         unsent = replace(seen, state="released", error_class="cancelled")
         assert [("the request was never sent", "waiting")] in focus_lines.build_request_lines(MysisContext(unsent))
 

@@ -7,11 +7,12 @@ from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from textual import notifications
 from textual.widgets._toast import Toast
 
 from tests.tui.cockpit import cockpit
-from zoea.model.values import Receipt, ReceiptLine
+from zoea.model.values import Event, Receipt, ReceiptLine
 from zoea.tui.state.cockpit import LEAST_S, TimedNotice
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
 from zoea.tui.widgets.message_prompt import MessagePrompt
@@ -45,6 +46,16 @@ async def test_a_toast_that_ends_while_it_is_made_does_not_freeze_the_cockpit(
 def test_a_notice_that_has_ended_has_a_moment_left_for_its_toast() -> None:
     ended = TimedNotice("late", timeout=-1)
     assert (ended.has_expired, ended.time_left) == (True, LEAST_S)
+
+
+async def test_the_first_summary_without_a_model_for_want_of_budget_is_shown_once(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        refused = Event(7, "budget.refused", 1, {"scope": "background", "used": 5, "limit": 50, "needed": 900})
+        for event in (replace(refused, data={"scope": "turn", "used": 5, "limit": 4, "needed": 9}), refused, refused):
+            stage.app.feed_event(event)
+        shown = [notice for notice in stage.notices if "budget.background = 900, which is 50" in notice]
+        assert len(shown) == 1
+        assert "alpha: its summary has chosen lines" in shown[0]
 
 
 async def test_the_toast_of_a_message_names_its_recipient(tmp_path: Path) -> None:

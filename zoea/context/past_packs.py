@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from zoea.text.sentences import count_of
 
 RECALLED_CHARS = 400
 """Characters shown of a memory that was recalled."""
+_SUMMARY_FAILURE = re.compile(r"^The summary stands for .* without a model \((.+)\); ")
 LATE_RECALL = "Nothing was recalled, because the search among older memories took too long."
 
 
@@ -191,6 +193,12 @@ def _summary_note(view: Mapping[str, Any]) -> tuple[str, ...]:
     who = by + ("" if view["models"] and not why else without)
     left_out = f"{count_of(view['left_out'], 'line')} of these left out"
     return (f"The summary stands for {count_of(view['covered'], 'message')}: {who}; {left_out}.",)
+
+
+def find_summary_failure(notes: Iterable[str]) -> str:
+    """Return from the notes of a plan why no model wrote its summary, in a few words; empty where one did."""
+    matches = (_SUMMARY_FAILURE.search(note) for note in notes)
+    return next((match[1] for match in matches if match is not None), "")
 
 
 def _recalled(answers: Mapping[Need, NeedAnswer]) -> StoredAnswer | None:

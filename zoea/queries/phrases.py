@@ -51,6 +51,11 @@ _WORDS = {
     "grant.revoked": "grant {grant} is revoked: its tool asks again",
 }
 
+_NO_MODEL = (
+    "its summary has chosen lines instead of a model's prose, because that needs budget.background = {needed}, which"
+    " is {limit}"
+)
+
 _NOTES = {
     "budget": "the budget of its message allows one more request, and it is told so",
     "loop": "it repeats itself, and is told so",
@@ -134,7 +139,7 @@ def event_sentence(event: Event, text: str = "") -> str:
             return context_phrase(int(event.data.get("messages") or 0), int(event.data.get("tokens") or 0))
         case "budget.used":
             return budget_phrase(int(event.data.get("used") or 0), int(event.data.get("limit") or 0))
-    words = _WORDS.get(event.kind)
+    words = _NO_MODEL if is_summary_refusal(event) else _WORDS.get(event.kind)
     if words is None:
         return " ".join([event.kind, *(f"{key}={value}" for key, value in event.data.items())])
     if event.data.get("unit") == "money" and event.kind in _OF_MONEY:
@@ -173,6 +178,12 @@ def is_trouble(event: Event) -> bool:
         case "turn.broke_off":
             return event.data.get("why") != Outcome.CRASHED
     return event.kind == "budget.refused"
+
+
+def is_summary_refusal(event: Event) -> bool:
+    """Return whether the background budget had no room for a model's summary."""
+    is_known = event.data.get("scope") == "background" and "needed" in event.data
+    return event.kind == "budget.refused" and is_known and event.data.get("unit") != "money"
 
 
 def approval_line(asked: ApprovalView) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import zstandard
 from msgspec import Struct
 
+from zoea.context.past_packs import find_summary_failure
 from zoea.model.errors import StoreError
 from zoea.queries.stored_swarm import open_database
 from zoea.swarm.persistence import swarm_reads
@@ -41,7 +42,10 @@ class PackSummary(Struct, frozen=True):
 
 
 class RequestSummary(Struct, frozen=True):
-    """The newest request of a mysis. `input_tokens` is None if the provider did not report them."""
+    """The newest request of a mysis. `input_tokens` is None if the provider did not report them.
+
+    `summary_failure` says in a few words why no model wrote its summary; it is empty where one did or none was to.
+    """
 
     request_id: int
     turn_number: int
@@ -55,6 +59,7 @@ class RequestSummary(Struct, frozen=True):
     turn_tokens: int
     state: str
     error_class: str
+    summary_failure: str = ""
 
 
 class ToolSnapshot(Struct, frozen=True):
@@ -120,6 +125,7 @@ def _seen(reader: sqlite3.Connection, row: sqlite3.Row) -> RequestSummary:
         turn_tokens=spent or 0,
         state=row["state"],
         error_class=row["error_class"] or "",
+        summary_failure=find_summary_failure(plan.get("notes", ())),
     )
 
 

@@ -26,6 +26,7 @@ from zoea.model.errors import OwnerError, SettingsError, ZoeaError
 from zoea.model.status import StatusWord
 from zoea.model.values import Event
 from zoea.process.signal_watchdog import SignalWatchdog
+from zoea.queries.phrases import event_sentence, event_subject, is_summary_refusal
 from zoea.text.control_characters import strip
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import Action, ActionContext, ActionPlace, Handlers
@@ -58,6 +59,8 @@ class CockpitApp(Cockpit):
     signals: SignalWatchdog | None = None
     """Passes the process's signals to the app; None where it has no process of its own."""
     _has_offered_welcome = False
+    _has_shown_refusal = False
+    """Whether it was shown that no model writes summaries; each later refusal is in the log."""
 
     @cached_property
     def _handlers(self) -> Handlers:
@@ -199,6 +202,11 @@ class CockpitApp(Cockpit):
 
     def feed_event(self, event: Event) -> None:
         self.approvals.take_event(event)
+        if is_summary_refusal(event) and not self._has_shown_refusal:
+            self._has_shown_refusal = True
+            names = {one.id: one.name for one in self.feed.in_order()}
+            text = f"{event_subject(event, names)}: {event_sentence(event)}."
+            self.notify(text, title="No model writes summaries", severity="warning", markup=False, timeout=15)
         self._tell_screens(lambda screen: screen.feed_event(event))
 
     def approvals_changed(self) -> None:

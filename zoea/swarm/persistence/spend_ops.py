@@ -196,7 +196,7 @@ def _check(
         found = ask_for_budget(conn, owner.mysis_id, ask.turn_id, key, total, limit, limits.answer_within)
     if found.denied:
         request_id = _insert(conn, owner, ask, refused=True)
-        conn.emit("budget.refused", owner.mysis_id, **one.numbers())
+        conn.emit("budget.refused", owner.mysis_id, **one.numbers(), needed=total)
         return Reserved(request_id, 0, one.scope, total, limit, one.used, others, is_money=is_money)
     if not found.allowed:
         return Reserved(0, 0, one.scope, total, limit, one.used, is_asked=True, is_money=is_money)

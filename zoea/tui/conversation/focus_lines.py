@@ -162,6 +162,8 @@ def build_request_lines(sight: MysisContext, turn_limit: int = 0) -> list[list[P
     for pack in seen.packs:
         if advice := advise(pack.setting, pack.reason):
             lines.append([(f"{name_pack(pack.id)}: ", ""), (advice, "quiet")])
+    if seen.summary_failure:
+        lines.append([("no model wrote the summary: ", "waiting"), (seen.summary_failure, "quiet")])
     if failed := failure_phrase(seen.state, seen.error_class):
         lines.append([(f"the request {failed}", "waiting" if is_unsent(seen.state, seen.error_class) else "errored")])
     return lines
