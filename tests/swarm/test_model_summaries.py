@@ -11,13 +11,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.swarm.harness import Swarm, script, swarm
+from tests.fakes.llamacpp_server import LISTED, PROPS
+from tests.fakes.openai_server import NEVER, Fail, OpenAIServer, Say, Step
+from tests.fakes.wire_server import Received
+from tests.swarm.harness import OneProvider, Swarm, script, swarm
 from zoea.context.window.conversation_summary import TITLE
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.llm.registry import make_openai
 from zoea.model.enums import ErrorClass, Finish, Role
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelInfo, ModelRequest
 from zoea.model.values import Usage
+from zoea.process.clock import SystemClock
 from zoea.queries.request_inspection import inspect_request
 from zoea.queries.request_summary import read_newest_request
 from zoea.queries.status_phrases import describe_status
@@ -351,3 +357,47 @@ async def test_without_background_budget_the_chosen_lines_serve_and_the_turn_goe
         assert await s.value("SELECT count(*) FROM turn WHERE outcome = 'answered'") == 6
         statuses = await s.rows("SELECT DISTINCT data ->> 'status' AS status FROM event WHERE kind = 'context.summary'")
         assert statuses == [{"status": "failed"}]
+
+
+def echo(request: Received) -> Say:
+    """What a small model does with a task that it does not understand."""
+    return Say(request.json["messages"][-1]["content"])
+
+
+@pytest.mark.parametrize(
+    ("reply", "timeout_s", "requests", "is_taken"),
+    [
+        (lambda _: Fail.error(500, "out of memory"), 5.0, 2, False),
+        (lambda _: Say(PROSE, first_after=NEVER), 0.1, 1, False),
+        (lambda _: Say(PROSE, stall_after=2, stall_for=NEVER), 0.1, 1, False),
+        (lambda _: Say(PROSE, first_after=0.4, stall_after=2, stall_for=0.4), 0.6, 1, True),
+        (echo, 5.0, 2, False),
+        (lambda _: Say(" ".join([PROSE] * 6)), 5.0, 1, True),
+    ],
+    ids=["fails", "silent", "stops", "slow but at work", "echoes", "repeats itself"],
+)
+async def test_a_server_of_a_small_model_is_asked_once_a_range_and_never_holds_a_turn_up(
+    tmp_path: Path, reply: Callable[[Received], Step], timeout_s: float, requests: int, is_taken: bool
+) -> None:
+    def choose(request: Received) -> Step:
+        is_summary = request.json["messages"][0]["content"].startswith("You write the memory")
+        return reply(request) if is_summary else Say(f"Answer {len(server.chats)} is kept.")
+
+    server = OpenAIServer(otherwise=choose)
+    server.models, server.props = [LISTED], {**PROPS, "default_generation_settings": {"n_ctx": 4096}}
+    async with server:
+        near = make_openai("near", ProviderConfig(type="openai", base_url=server.base_url), SystemClock())
+        own = settings("model", summary_timeout=timeout_s)
+        async with swarm(tmp_path, providers=OneProvider(near), settings=own) as s:
+            await s.commander.create("alpha", start=False)
+            await talk(s, 1, 14)
+            assert await s.value("SELECT count(*) FROM turn WHERE outcome = 'answered'") == 14
+            assert await s.value("SELECT sum(reserved_tokens) FROM spend") == 0
+        await near.close()
+    systems = [chat.json["messages"][0]["content"] for chat in server.chats]
+    assert sum(one.startswith("You write the memory") for one in systems) == requests
+    shown = next(one["content"] for one in server.chats[-1].json["messages"] if TITLE in str(one["content"]))
+    assert (PROSE.split(". ")[0] in shown) is is_taken
+    assert "rec-0002x" in shown
+    assert shown.count("rec-0002x") == 1, "no line stands twice"
+    assert shown.count("They number records") <= 1

@@ -39,6 +39,7 @@ from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.model_call import HeldBeforeSending
 from zoea.swarm.turn.request_preparation import limits_of
 from zoea.text.redact import redact_all
+from zoea.text.sentences import split_sentences
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ PROSE_SHARE = 0.6
 """The share of a summary that its prose is asked to take; facts that it lost have the rest."""
 MOST_PROGRESS = 4
 """How many times the deadline a summary may take whose model shows that it is at work."""
+COPIED_SHARE, LONG_SHARE = 0.7, 0.5
+"""The share of copied sentences, and the share of its source, above which an answer is an echo of it."""
 NO_MODEL = "scripted"
 """A provider without a model: its script answers prompts of a person only."""
 _KEY = "SummaryPart"
@@ -312,7 +315,12 @@ def _find_fault(answer: Answer, text: str, request: ModelRequest) -> str:
         return "an answer that was cut"
     if answer.finish is Finish.FILTER:
         return "a refusal"
-    return "an answer longer than what it sums up" if estimate_text(text) > request.estimated_tokens else ""
+    if estimate_text(text) > request.estimated_tokens:
+        return "an answer longer than what it sums up"
+    source = " ".join(request.messages[-1].content.split())
+    copied = sum(len(one) for one in split_sentences(text) if one in source)
+    is_copy = copied > COPIED_SHARE * len(text) and len(text) > len(source) * LONG_SHARE
+    return "a copy of what it sums up" if is_copy else ""
 
 
 def _describe_refusal(reserved: spend_ops.Reserved) -> str:
