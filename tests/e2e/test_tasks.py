@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from tests.e2e.zoea_process import events, zoea
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
 from tests.fakes.wire_server import Received
+from zoea.settings.paths import places
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_runtime")]
 
@@ -76,3 +79,14 @@ async def test_a_task_for_no_new_mysis_is_refused() -> None:
     assert ran.returncode == 2
     assert "no new mysis takes the task: --myses 1, and there are 1" in ran.stderr
     assert (await run("run", "--task", " ")).returncode == 2
+
+
+async def test_a_mysis_without_its_counters_keeps_no_run_from_beginning(tmp_path: Path) -> None:
+    async with OpenAIServer(otherwise=report) as server:
+        configure(tmp_path, server)
+        await run("run", "--headless", "--myses", "1", "--for", "200ms")
+        with closing(sqlite3.connect(places("").database)) as conn, conn:
+            conn.execute("DELETE FROM tally")
+        ran = await run("run", "--headless", "--myses", "2", "--task", "Sell the ore.", "--turns", "9")
+    assert ran.returncode == 0, ran.stderr
+    assert [row["name"] for row in json.loads((await run("list", "--json")).stdout)] == ["alpha", "beta"]

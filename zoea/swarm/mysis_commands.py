@@ -147,7 +147,7 @@ class MysisCommands(SwarmCommands):
         mysis, mysis_id, before = runner.mysis, runner.mysis.id, swarm.row(runner)
         change = configuration.checked(
             mysis,
-            swarm.bodies[mysis.template_hash],
+            swarm.bodies.get(mysis.template_hash, ""),
             configuration.MysisChange(template, provider, model, tags, settings),
             swarm.settings,
             swarm.templates,

@@ -104,6 +104,7 @@ class Swarm:
 
         def recover(conn: WriterConnection) -> frozenset[int]:
             time_ops.move_after_return(conn)
+            mysis_ops.restore_tallies(conn)
             spend_ops.recover(conn, metered)
             if killed := mysis_ops.recover_states(conn, KILLED):
                 mysis_ops.store_left_running(conn, killed)
@@ -190,7 +191,7 @@ class Swarm:
         known = self.resolved_template(mysis.template_hash)
         life = load_mysis.build_life(found, known, now=now, held=self.hold_switch.holds(mysis.id))
         self.live_view.add(load_mysis.build_live_row(found))
-        runner = MysisRunner(self.services, mysis, self.bodies[mysis.template_hash], known, life)
+        runner = MysisRunner(self.services, mysis, self.bodies.get(mysis.template_hash, ""), known, life)
         self.runners[mysis.id] = runner
         if mysis.retry_at is not None:
             runner.tell(lf.Now(now))
@@ -220,7 +221,8 @@ class Swarm:
     def resolved_template(self, template_hash: bytes) -> ResolvedTemplate:
         """Return the settings of a template that is in use."""
         if template_hash not in self._resolved_templates:
-            self._resolved_templates[template_hash] = resolve_stored_template(self.bodies[template_hash], self.settings)
+            body = self.bodies.get(template_hash, "")
+            self._resolved_templates[template_hash] = resolve_stored_template(body, self.settings)
         return self._resolved_templates[template_hash]
 
     def add_template(self, template: Template, resolved: ResolvedTemplate) -> None:

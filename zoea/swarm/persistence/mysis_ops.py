@@ -176,6 +176,22 @@ def find(conn: sqlite3.Connection, mysis_id: int) -> Mysis:
     return row_values.mysis(row)
 
 
+_RESTORE_TALLIES = """
+INSERT INTO tally(mysis_id, turns, tool_calls, errors, requests, tokens, cost_micros)
+SELECT y.id, (SELECT count(*) FROM turn WHERE mysis_id = y.id),
+  (SELECT count(*) FROM tool_call c JOIN memory m ON m.id = c.memory_id WHERE m.mysis_id = y.id),
+  (SELECT count(*) FROM request WHERE mysis_id = y.id AND error_class IS NOT NULL),
+  count(q.id), coalesce(sum(coalesce(q.input_tokens, 0) + coalesce(q.output_tokens, 0)), 0), sum(q.cost_micros)
+FROM mysis y LEFT JOIN request q ON q.mysis_id = y.id AND q.purpose = 'turn'
+WHERE NOT EXISTS (SELECT 1 FROM tally WHERE mysis_id = y.id) GROUP BY y.id
+"""
+
+
+def restore_tallies(conn: WriterConnection) -> None:
+    """Count again for each mysis without its row of counters, because without it no turn of it can be stored."""
+    conn.execute(_RESTORE_TALLIES)
+
+
 def tally(conn: sqlite3.Connection, mysis_id: int) -> sqlite3.Row:
     """Return the counters of a mysis."""
     row: sqlite3.Row = conn.execute("SELECT * FROM tally WHERE mysis_id = ?", (mysis_id,)).fetchone()

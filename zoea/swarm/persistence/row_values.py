@@ -36,11 +36,11 @@ WANTED_MEMORY = f"SELECT w.need, {_MEMORY_COLUMNS} FROM wanted w CROSS JOIN memo
 """The same for the rows of a CTE `wanted(id, need)`, looked up one by one."""
 
 MYSIS = """
-SELECT y.*, p.name AS template_name,
+SELECT y.*, coalesce(p.name, '') AS template_name,
        coalesce(nullif(y.goal, ''), CASE WHEN json_valid(p.body) THEN p.body ->> '$.goal' END, '') AS whole_goal,
        EXISTS (SELECT 1 FROM ctx_origin WHERE mysis_id = y.id AND thread_id IS NOT NULL) AS is_asked,
        (SELECT group_concat(tag, char(31)) FROM mysis_tag WHERE mysis_id = y.id) AS tags
-FROM mysis y JOIN template p ON p.hash = y.template_hash
+FROM mysis y LEFT JOIN template p ON p.hash = y.template_hash
 """
 
 _REPORT = """
@@ -198,7 +198,15 @@ def failure_text(value: Failure | None) -> str | None:
 
 
 def mysis(row: sqlite3.Row) -> Mysis:
-    """Convert a row of `MYSIS`; a dismissed error is left out."""
+    """Convert a row of `MYSIS`. A damaged one gives an errored mysis that says so, because the others must load."""
+    try:
+        return _read_mysis(row)
+    except (ValueError, TypeError, AttributeError) as error:
+        return _describe_damage(row, error)
+
+
+def _read_mysis(row: sqlite3.Row) -> Mysis:
+    """Convert a row; a dismissed error is left out."""
     wait = json.loads(row["wait"]) if row["wait"] else {}
     return Mysis(
         id=row["id"],
@@ -227,6 +235,30 @@ def mysis(row: sqlite3.Row) -> Mysis:
         nothing_new=row["nothing_new"],
         is_reviewed=row["error_dismissed_at"] is not None,
         is_asked=bool(row["is_asked"]),
+    )
+
+
+def _describe_damage(row: sqlite3.Row, error: Exception) -> Mysis:
+    """Return an errored mysis with the values that every row has."""
+    failure = Failure(
+        "StoreError",
+        "Its row cannot be read",
+        f"a value of mysis #{row['id']} in the database is damaged: {error}",
+        "Restore the database from a backup, or delete this mysis.",
+    )
+    return Mysis(
+        id=row["id"],
+        uid=row["uid"],
+        name=row["name"],
+        template=row["template_name"],
+        template_hash=row["template_hash"],
+        provider=row["provider"],
+        model=row["model"],
+        state=MysisState.ERRORED,
+        state_reason=failure.title,
+        state_at=row["state_at"],
+        failure=failure,
+        created_at=row["created_at"],
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterable
 from typing import assert_never
@@ -31,6 +32,8 @@ from zoea.swarm.rules import HOUR
 from zoea.swarm.turn import loop_guard
 from zoea.swarm.turn.shown_notes import is_only_shown, limit_in
 from zoea.swarm.turn.turn_types import PastCall, PastRequest
+
+_log = logging.getLogger(__name__)
 
 # One read answers every need from before a turn and reads the previous turn for the loop guard; rows are tagged by
 # need. The slice is the newest assistant memory with all results; the order is found by its own index.
@@ -258,7 +261,13 @@ async def pending(store: Store, mysis_id: int | None = None) -> list[Delivery]:
         found = await store.read(
             f"{row_values.DELIVERY} WHERE d.state = 'pending' AND d.mysis_id = ? ORDER BY d.id", (mysis_id,)
         )
-    return [row_values.delivery(row) for row in found]
+    readable = []
+    for row in found:
+        try:
+            readable.append(row_values.delivery(row))
+        except ValueError as error:  # it stays stored; the others are read
+            _log.warning("message %s to mysis #%d cannot be read: %s", row["message_id"], row["mysis_id"], error)
+    return readable
 
 
 def read_only_names(catalogue: Catalogue) -> frozenset[str]:
