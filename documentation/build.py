@@ -5,14 +5,13 @@ python -m documentation.build [--check]
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from documentation.keys_reference import reference as keys_reference
 from zoea.__main__ import BROKEN_PIPE, INTERRUPTED, UNWRITABLE
-from zoea.cli.dispatch import COMMANDS, LoadedCommand, load, overview
+from zoea.cli.dispatch import COMMANDS, load, overview
 from zoea.model.errors import ZoeaError
 from zoea.process.forced_end import FORCED
 from zoea.settings.reference import render_reference as settings_reference
@@ -48,7 +47,7 @@ def cli() -> str:
     """Return the help texts of all commands."""
     parts = ["# Command line", _generated("the commands"), f"```text\n{overview()}\n```"]
     for name in COMMANDS:
-        parts += [f"## zoea {name}", *_helps(f"zoea {name}", load([name])[0])]
+        parts += [f"## zoea {name}", *_helps([name])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -82,28 +81,13 @@ def _tree(error: type[ZoeaError]) -> Iterator[type[ZoeaError]]:
         yield from _tree(below)
 
 
-def _helps(path: str, command: object) -> Iterator[str]:
-    """Yield the help of a command and of its subcommands."""
-    from typer.core import TyperGroup
-
-    if isinstance(command, LoadedCommand):
-        yield f"```text\n{command.line.help_text(WIDTH)}\n```"
-        for name in command.below:
-            yield f"### {path} {name}"
-            yield from _helps(f"{path} {name}", load([*path.split()[1:], name])[0])
-        return
-    command = getattr(command, "command", command)
-    yield f"```text\n{_help(path, command)}\n```"
-    if isinstance(command, TyperGroup):
-        for name, below in command.commands.items():
-            yield f"### {path} {name}"
-            yield from _helps(f"{path} {name}", below)
-
-
-def _help(path: str, command: object) -> str:
-    context = command.make_context(path, [], resilient_parsing=True, terminal_width=WIDTH, max_content_width=WIDTH)  # type: ignore[attr-defined]  # a command of typer's
-    text: str = command.get_help(context)  # type: ignore[attr-defined]  # a command of typer's
-    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).strip()
+def _helps(words: list[str]) -> Iterator[str]:
+    """Yield the help of a command and of those below it."""
+    command, _ = load(words)
+    yield f"```text\n{command.line.help_text(WIDTH)}\n```"
+    for name in command.below:
+        yield f"### {command.line.path} {name}"
+        yield from _helps([*words, name])
 
 
 def _generated(source: str) -> str:

@@ -35,7 +35,7 @@ CORE = (
     "zoea.runtime.owner",
 )
 
-LATE = HEAVY - {"textual", "rich"} | {"typer", "tomlkit", "keyring", "json_repair", "blake3", "zstandard"}
+LATE = HEAVY - {"textual", "rich"} | {"tomlkit", "keyring", "json_repair", "blake3", "zstandard"}
 LATE |= {"h11", "xllamacpp", "markdown_it", "pygments"}
 """Modules that must not be loaded before the first paint of the cockpit."""
 WHEN_PAINTED = """
@@ -101,11 +101,11 @@ class TestStarting:
     def test_printing_the_version_imports_almost_nothing(self) -> None:
         modules = loaded_after(command("--version"))
         assert {name for name in modules if name.startswith("zoea")} == {"zoea", "zoea.__main__"}
-        assert not tops(modules) & (HEAVY | {"typer", "asyncio", "json", "sqlite3", "dataclasses"})
+        assert not tops(modules) & (HEAVY | {"asyncio", "json", "sqlite3", "dataclasses"})
 
     def test_listing_loads_nothing_heavy(self) -> None:
         modules = loaded_after(command("list"))
-        assert not tops(modules) & (HEAVY | {"typer", "asyncio"})
+        assert not tops(modules) & (HEAVY | {"asyncio"})
         assert len(modules) < 200
 
     @pytest.mark.parametrize("line", ["send alpha hello", "new alpha", "show alpha", "stop --swarm", "approvals"])
@@ -116,7 +116,7 @@ class TestStarting:
 
     def test_searching_loads_nothing_heavy(self) -> None:
         modules = loaded_after(command("search", "iron"))
-        assert not tops(modules) & (HEAVY | {"typer", "asyncio"})
+        assert not tops(modules) & (HEAVY | {"asyncio"})
         assert "zoea.model.values" not in modules
         assert len(modules) < 200
 
@@ -138,7 +138,7 @@ class TestStarting:
 
     @pytest.mark.parametrize("module", CORE)
     def test_the_core_loads_no_screen(self, module: str) -> None:
-        assert not tops(loaded_after(f"import {module}")) & {"textual", "typer"}
+        assert not tops(loaded_after(f"import {module}")) & {"textual"}
 
     def test_a_swarm_without_upstreams_loads_neither_their_libraries_nor_the_autopilot(self) -> None:
         modules = loaded_after("import zoea.tools, zoea.runtime.owner, zoea.runtime.compose")
@@ -208,7 +208,6 @@ class TestContracts:
         ("contract", "free"),
         [
             ("textual-in-tui", {"tui"}),
-            ("typer-in-cli", {"cli", "tui"}),
             ("mcp-at-the-edges", {"tools", "mcp_server", "world", "tui"}),
             ("httpx-at-the-edges", {"llm", "mcp_server", "runtime", "tui"}),
             ("aiohttp-at-the-edges", {"llm", "web"}),

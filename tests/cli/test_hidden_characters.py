@@ -10,14 +10,13 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Zoea
 from tests.swarm.harness import Swarm, call, swarm
 from tests.text.hidden_characters import is_hidden
-from zoea.cli.dispatch import COMMANDS, LoadedCommand, load
+from zoea.cli.dispatch import COMMANDS, load
 from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
@@ -90,21 +89,15 @@ READS = {
 def commands() -> Iterator[str]:
     """Yield every command, as `topic_list` where it belongs to a group."""
 
-    def walk(name: str, one: Any) -> Iterator[str]:
-        if isinstance(one, LoadedCommand):
-            yield from [name] if one.function is not None else []
-            for key in one.below:
-                yield from walk(f"{name}_{key}", load([*name.split("_"), key])[0])
-        elif not hasattr(one, "commands"):
-            yield name
-        else:
-            yield from [name] if one.invoke_without_command else []
-            for key, inner in one.commands.items():
-                yield from walk(f"{name}_{key}", inner)
+    def walk(words: list[str]) -> Iterator[str]:
+        command, _ = load(words)
+        if command.function is not None:
+            yield "_".join(words)
+        for name in command.below:
+            yield from walk([*words, name])
 
     for name in COMMANDS:
-        one, _ = load([name])
-        yield from walk(name, one if isinstance(one, LoadedCommand) else one.command)
+        yield from walk([name])
 
 
 def test_every_command_is_in_the_table() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.import_bombs import DOCUMENT_MEMORY, MIB, make_bombs
-from zoea.cli.dispatch import COMMANDS, LoadedCommand, load
+from zoea.cli.dispatch import COMMANDS
 from zoea.model.errors import SettingsError, StoreError, UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -27,15 +27,7 @@ def import_commands() -> Iterator[tuple[str, ...]]:
         if name == "import":
             yield (name,)
             yield (name, "nova")
-        yield from (
-            (name, inner)
-            for inner in (
-                load([name])[0].below
-                if isinstance(load([name])[0], LoadedCommand)
-                else getattr(load([name])[0].command, "commands", {})
-            )
-            if inner == "import"
-        )
+        yield from ((name, inner) for inner in COMMANDS[name].below if inner == "import")
 
 
 @pytest.fixture(scope="module")

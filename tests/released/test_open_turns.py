@@ -27,6 +27,7 @@ from zoea.cli import run
 from zoea.cli.swarm_access import command
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import ZoeaError
+from zoea.settings.paths import places
 from zoea.store import Store
 from zoea.store.database_file import newest_version
 
@@ -134,7 +135,7 @@ async def migrate(database: Path) -> None:
 def approvals(count: int) -> list[int]:
     """Return the ids of the open questions once there are so many; none before, or while the swarm is busy."""
     try:
-        found = command("", lambda swarm: swarm.approvals())
+        found = command(places(), lambda swarm: swarm.approvals())
     except ZoeaError:
         return []
     return [one.id for one in found] if len(found) == count else []
@@ -142,7 +143,7 @@ def approvals(count: int) -> list[int]:
 
 def is_approved(approval_id: int) -> bool:
     try:
-        command("", lambda swarm: swarm.answer(approval_id, ApprovalAnswer.ONCE))
+        command(places(), lambda swarm: swarm.answer(approval_id, ApprovalAnswer.ONCE))
     except ZoeaError:
         return False
     return True

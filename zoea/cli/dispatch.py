@@ -44,26 +44,26 @@ _WORLD = "The sandbox world"
 COMMANDS: dict[str, Command] = {
     "run": Command("Run the swarm, or attach to the one that runs", "run:command"),
     "serve": Command("Show the cockpit in browsers", "serve:command"),
-    "new": Command("Create a mysis and start it", "typer.myses:new"),
+    "new": Command("Create a mysis and start it", "myses:new"),
     "fork": Command("Make myses that know a conversation up to a commit", "forks:fork"),
     "list": Command("List all myses with their status", "list_myses:list_myses"),
-    "show": Command("Show all fields of one mysis", "typer.myses:show"),
-    "send": Command("Send a message to one mysis", "typer.messages:send"),
-    "broadcast": Command("Send a message to all myses, or to some", "typer.messages:broadcast"),
-    "receipt": Command("Show the status of a message for each recipient", "typer.messages:receipt"),
-    "withdraw": Command("Take back messages that no turn has taken yet", "typer.messages:withdraw"),
+    "show": Command("Show all fields of one mysis", "myses:show"),
+    "send": Command("Send a message to one mysis", "messages:send"),
+    "broadcast": Command("Send a message to all myses, or to some", "messages:broadcast"),
+    "receipt": Command("Show the status of a message for each recipient", "messages:receipt"),
+    "withdraw": Command("Take back messages that no turn has taken yet", "messages:withdraw"),
     "keep": Command("Keep messages word for word, for templates with the strategy window", "kept_messages:keep"),
     "topic": Command(
         "List, read, publish and follow messages of topics",
         below=_below("topic", "list read publish tail"),
     ),
-    "start": Command("Start or relaunch myses", "typer.myses:start"),
-    "stop": Command("Stop myses, or end the whole swarm", "typer.myses:stop"),
-    "configure": Command("Change template, provider, model, tags or settings of a mysis", "typer.myses:configure"),
-    "delete": Command("Stop and delete myses; their memories stay", "typer.myses:delete"),
-    "undelete": Command("Restore deleted myses, or list them", "typer.myses:undelete"),
-    "dismiss": Command("Clear the error of a mysis, or mark its report as reviewed", "typer.myses:dismiss"),
-    "log": Command("Show the stored conversation of a mysis", "typer.messages:log"),
+    "start": Command("Start or relaunch myses", "myses:start"),
+    "stop": Command("Stop myses, or end the whole swarm", "myses:stop"),
+    "configure": Command("Change template, provider, model, tags or settings of a mysis", "myses:configure"),
+    "delete": Command("Stop and delete myses; their memories stay", "myses:delete"),
+    "undelete": Command("Restore deleted myses, or list them", "myses:undelete"),
+    "dismiss": Command("Clear the error of a mysis, or mark its report as reviewed", "myses:dismiss"),
+    "log": Command("Show the stored conversation of a mysis", "messages:log"),
     "search": Command("Search messages, tool calls, results and reasoning", "search:search"),
     "export": Command("Write the conversation of a mysis, or of all myses", "export:export"),
     "import": Command("Import myses with their conversations, also from Zoea Nova", "imports:import_"),
@@ -188,7 +188,7 @@ class LoadedCommand:
         """
         path = self.line.path
         if self.below and typed and not typed[0].startswith("-"):
-            hint = nearest(typed[0], self.below, path)
+            hint = _nearest(typed[0], self.below, path)
             raise UsageError(f"there is no command `{path} {typed[0]}`", hint=hint)
         values = self.line.parse(typed)
         if values is None or self.function is None:
@@ -230,14 +230,10 @@ def dispatch(arguments: list[str]) -> int:
         case ["help", *words]:
             return dispatch([*words, "--help"])
     command, rest = load(arguments)
-    is_old = not isinstance(command, LoadedCommand) and arguments[0] not in _SILENT
-    if is_old and not any(one.startswith(("-w", "--workspace")) for one in rest):
-        output.say(strip(find_untrusted_workspace()))
-    code: int = command.run(rest)
-    return code
+    return command.run(rest)
 
 
-def load(words: Sequence[str]) -> tuple[Any, list[str]]:
+def load(words: Sequence[str]) -> tuple[LoadedCommand, list[str]]:
     """Import the command that the first words name, and return it with the other words.
 
     Raises:
@@ -251,11 +247,7 @@ def load(words: Sequence[str]) -> tuple[Any, list[str]]:
             hint="Options follow the command, as in `zoea list --json`; `zoea --help` lists the commands.",
         )
     if command is None:
-        raise UsageError(f"there is no command {name!r}", hint=nearest(name, COMMANDS, "zoea"))
-    if command.place.startswith("typer."):
-        from zoea.cli.typer_wording import TyperCommand
-
-        return TyperCommand(name, command.place.removeprefix("typer.")), rest
+        raise UsageError(f"there is no command {name!r}", hint=_nearest(name, COMMANDS, "zoea"))
     path = ["zoea", name]
     while rest and rest[0] in command.below:
         path.append(rest.pop(0))
@@ -290,8 +282,7 @@ def overview() -> str:
     return "\n".join(lines)
 
 
-def nearest(name: str, commands: Iterable[str], path: str) -> str:
-    """Return a hint with the command whose name is nearest."""
+def _nearest(name: str, commands: Iterable[str], path: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, commands, n=1)

@@ -13,7 +13,7 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Receipt, SwarmView
 from zoea.process.lock import read_holder
 from zoea.runtime.run_options import attach
-from zoea.settings.paths import Places, places
+from zoea.settings.paths import Places
 
 if TYPE_CHECKING:
     from zoea.store import Store
@@ -22,13 +22,13 @@ T = TypeVar("T")
 _BEGIN_S, _LOOK_S = 1.0, 0.05
 
 
-def command(where: Places | str, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
+def command(where: Places, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
     """Run `work` on the running swarm and return its result.
 
     Raises:
         NoRunningSwarm: No swarm runs in the workspace.
     """
-    return asyncio.run(_command(places(where) if isinstance(where, str) else where, work))
+    return asyncio.run(_command(where, work))
 
 
 async def read_begun(swarm: SwarmApi, ids: Collection[int]) -> SwarmView:
@@ -48,13 +48,12 @@ async def read_recipients(swarm: SwarmApi, receipt: Receipt) -> SwarmView:
     return await read_begun(swarm, {one.id for one in (await swarm.view()).myses if one.name in names})
 
 
-def ask(where: Places | str, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Places], T]) -> T:
+def ask(where: Places, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Places], T]) -> T:
     """Read with `live` from the running swarm, or with `stored` from the database if none runs.
 
     Raises:
         StoreError: No swarm runs and the database cannot be read.
     """
-    where = places(where) if isinstance(where, str) else where
     if read_holder(where.data) is not None:
         try:
             return asyncio.run(_command(where, live))
@@ -64,7 +63,7 @@ def ask(where: Places | str, live: Callable[[SwarmApi], Awaitable[T]], stored: C
     return stored(where)
 
 
-def edit(where: Places | str, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Store], Awaitable[T]]) -> T:
+def edit(where: Places, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Store], Awaitable[T]]) -> T:
     """Write through the running swarm, or with `stored` to the database if none runs.
 
     Raises:

@@ -8,12 +8,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from zoea.cli.commands.stats import describe_stats
-from zoea.cli.options import LARGEST_ID
 from zoea.cli.swarm_access import read_begun, read_recipients
 from zoea.cli.terminal_rows import describe_receipt, state_word, table
 from zoea.cli.typed_lines import TypedLines
 from zoea.model.errors import NoRunningSwarm, UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
+from zoea.process.command_line import LARGEST_ID
 from zoea.text.control_characters import strip
 
 HELP = """send NAME TEXT     send a message to one mysis

@@ -30,8 +30,7 @@ from zoea.cli.commands.context_access import (
     read_time,
     tell_left_out,
 )
-from zoea.cli.options import write_document, write_json
-from zoea.cli.output import Output, Outputs, moment
+from zoea.cli.output import Output, Outputs, moment, write_document, write_json
 from zoea.model.enums import Role
 from zoea.model.errors import RevisionError, UsageError
 from zoea.process.command_line import REQUIRED, argument, flag, option

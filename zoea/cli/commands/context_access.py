@@ -17,7 +17,7 @@ from zoea.model.values import SAME_MYSIS, MysisOverrides
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import argument
 from zoea.queries.written_times import read_written_time
-from zoea.settings.paths import Places, places
+from zoea.settings.paths import Places
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
 from zoea.text.sentences import count_of
@@ -34,9 +34,9 @@ COMMIT = argument(
 
 
 @contextmanager
-def open_contexts(where: Places | str) -> Iterator[sqlite3.Connection]:
+def open_contexts(where: Places) -> Iterator[sqlite3.Connection]:
     """Open the database read-only. Raises StoreMissing, StoreError."""
-    database = (places(where) if isinstance(where, str) else where).database
+    database = where.database
     if not database.exists():
         raise StoreMissing(f"there is no database {database}", hint="`zoea run` or `zoea ctx import` makes it.")
     with translate_errors():
@@ -56,7 +56,7 @@ def find_commit(conn: sqlite3.Connection, revision: str) -> ContextCommit:
     return resolve_revision(conn, revision, read_time)
 
 
-def locate_commit(where: Places | str, revision: str) -> ContextCommit:
+def locate_commit(where: Places, revision: str) -> ContextCommit:
     """Return the commit that a person named, also by a time. Raises RevisionError, StoreMissing."""
     with open_contexts(where) as conn:
         return find_commit(conn, revision)

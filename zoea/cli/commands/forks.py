@@ -53,7 +53,7 @@ def fork(
         raise MissingBlob(gone.what, hint=hint) from gone
     cost, commit_id, short = said.cost, said.commit.id, said.short_id
     if not dry_run:
-        settle_model(model, where, provider=cost.provider, template=template, keeps=keep_model, asks=not output.is_json)
+        settle_model(model, where, provider=cost.provider, template=template, keeps=keep_model)
     micros = said.price(count)
     tell(describe_first_request(said, count, micros))
     made: list[MysisView] = []

@@ -5,79 +5,66 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
-from zoea.cli.output import moment
+from zoea.cli import output
+from zoea.cli.options import MYSIS
+from zoea.cli.output import Output, Outputs, moment
 from zoea.cli.swarm_access import command, read_recipients
 from zoea.cli.terminal_rows import can_withdraw, describe_receipt
 from zoea.model.enums import DeliveryMode, MysisState, Role
 from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Delivery, Memory, Receipt, Recipients, SwarmView
+from zoea.process.command_line import (
+    argument,
+    arguments,
+    choice,
+    flag,
+    number,
+    option,
+    options,
+    row_id,
+    whole_number,
+)
 from zoea.queries import stored_swarm
-from zoea.settings.paths import places
+from zoea.settings.paths import Places
 from zoea.text.call_text import reveal_call
 from zoea.text.control_characters import strip
 
 if TYPE_CHECKING:
     from zoea.cli.answer_wait import ReceivedAnswer
 
-Words = Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="The message; - reads it from stdin.")]
-Mode = Annotated[
-    DeliveryMode,
-    typer.Option(
-        help="For a running mysis: queue waits for the next turn, steer joins this turn, interrupt ends this turn."
-    ),
-]
-Total = Annotated[
-    int | None,
-    typer.Option(
-        "--budget",
-        metavar="N",
-        min=1000,
-        help="Tokens that all turns of this message may use.",
-    ),
-]
-OwnTurn = Annotated[
-    bool, typer.Option("--own-turn", help="Open a turn with this message alone, also where others wait with it.")
-]
-Wait = Annotated[
-    bool, typer.Option("--wait", help="Wait for the answer and print it; the exit code says whether there is one.")
-]
-Timeout = Annotated[
-    float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="With --wait: how long at most.")
-]
-Key = Annotated[
-    str, typer.Option(metavar="KEY", help="Idempotency key: a repeated command with the same key sends nothing again.")
-]
+WORDS = arguments("TEXT", "The message; - reads it from stdin.", ())
+MODE = option(
+    "--mode",
+    "For a running mysis: queue waits for the next turn, steer joins this turn, interrupt ends this turn.",
+    DeliveryMode.QUEUE,
+    choice(DeliveryMode),
+)
+TOTAL = option("--budget N", "Tokens that all turns of this message may use.", None, whole_number(1000))
+OWN_TURN = flag("--own-turn", "Open a turn with this message alone, also where others wait with it.")
+WAIT = flag("--wait", "Wait for the answer and print it; the exit code says whether there is one.")
+TIMEOUT = option("--timeout SECONDS", "With --wait: how long at most.", None, number(0.1))
+KEY = option("--key KEY", "Idempotency key: a repeated command with the same key sends nothing again.")
 
 
 def send(
-    name: MysisRef,
-    text: Words = None,
-    mode: Mode = DeliveryMode.QUEUE,
-    task: Annotated[
-        bool, typer.Option("--task", help="Make it the new task: the mysis is nudged until it reports that it is done.")
-    ] = False,
-    context: Annotated[
-        list[str],
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="A limit of its requests in this turn, such as history_window_size=100, or JSON; may be repeated.",
-        ),
-    ] = [],  # noqa: B006  # typer reads the default, which is never changed
-    total: Total = None,
-    key: Key = "",
-    own_turn: OwnTurn = False,
-    wait: Wait = False,
-    timeout: Timeout = None,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    name: str = MYSIS,
+    text: tuple[str, ...] = WORDS,
+    mode: DeliveryMode = MODE,
+    task: bool = flag("--task", "Make it the new task: the mysis is nudged until it reports that it is done."),
+    context: tuple[str, ...] = options(
+        "--context KEY=VALUE",
+        "A limit of its requests in this turn, such as history_window_size=100, or JSON; may be repeated.",
+    ),
+    total: int | None = TOTAL,
+    key: str = KEY,
+    own_turn: bool = OWN_TURN,
+    wait: bool = WAIT,
+    timeout: float | None = TIMEOUT,
+) -> Output:
     """Send a message to one mysis.
 
     With --wait only the answer is printed. The exit code is 0 for an answer, 10 where the turn ended without one, 11
@@ -88,32 +75,30 @@ def send(
     Example: zoea send alpha sell the ore first
     """
     content = _content(text)
-    given = _read_context(context, total, is_own=own_turn, mode=mode)
-    _send(
-        workspace,
-        lambda swarm: swarm.send(name, content, mode=mode, is_task=task, idempotency_key=key, limits=given),
+    limits = _read_limits(context, total, is_own=own_turn, mode=mode)
+    return _send(
+        where,
+        lambda swarm: swarm.send(name, content, mode=mode, is_task=task, idempotency_key=key, limits=limits),
         _read_wait(wait, timeout),
-        as_json=as_json,
     )
 
 
 def broadcast(
-    text: Words = None,
-    to: Annotated[list[str], typer.Option(metavar="NAME", help="Only to this mysis; may be repeated.")] = [],  # noqa: B006  # typer reads the default, which is never changed
-    tag: Annotated[str, typer.Option(metavar="TAG", help="Only to myses with this tag.")] = "",
-    state: Annotated[
-        MysisState | None, typer.Option(help="Only to myses in this state, which `zoea show` tells.")
-    ] = None,
-    mode: Mode = DeliveryMode.QUEUE,
-    key: Key = "",
-    total: Total = None,
-    own_turn: OwnTurn = False,
-    wait: Wait = False,
-    timeout: Timeout = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Send it also where a budget has too little left.")] = False,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    text: tuple[str, ...] = WORDS,
+    to: tuple[str, ...] = options("--to NAME", "Only to this mysis; may be repeated."),
+    tag: str = option("--tag TAG", "Only to myses with this tag."),
+    state: MysisState | None = option(
+        "--state", "Only to myses in this state, which `zoea show` tells.", None, choice(MysisState)
+    ),
+    mode: DeliveryMode = MODE,
+    key: str = KEY,
+    total: int | None = TOTAL,
+    own_turn: bool = OWN_TURN,
+    wait: bool = WAIT,
+    timeout: float | None = TIMEOUT,
+    yes: bool = flag("-y, --yes", "Send it also where a budget has too little left."),
+) -> Output:
     """Send a message to all myses, or to those that the options select. Stopped and errored myses are skipped.
 
     Where a budget has less left than one request of each recipient is expected to need, it asks before it sends.
@@ -125,84 +110,56 @@ def broadcast(
     where all who got the message have answered.
     """
     content = _content(text)
-    recipients = Recipients(names=tuple(to), tag=tag, state=state)
-    context = _read_context([], total, is_own=own_turn, mode=mode)
+    recipients = Recipients(names=to, tag=tag, state=state)
+    limits = _read_limits((), total, is_own=own_turn, mode=mode)
     if not yes:
-        _confirm_budgets(workspace, content, recipients, asks=not as_json)
-    _send(
-        workspace,
-        lambda swarm: swarm.broadcast(content, to=recipients, mode=mode, idempotency_key=key, limits=context),
+        _confirm_budgets(where, content, recipients)
+    return _send(
+        where,
+        lambda swarm: swarm.broadcast(content, to=recipients, mode=mode, idempotency_key=key, limits=limits),
         _read_wait(wait, timeout),
-        as_json=as_json,
         is_named=True,
     )
 
 
 def receipt(
-    number: Annotated[
-        int,
-        typer.Argument(
-            metavar="ID", callback=row_ids, help="Id of the message, as `zoea send` and `zoea broadcast` show it."
-        ),
-    ],
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    number: int = argument("ID", "Id of the message, as `zoea send` and `zoea broadcast` show it.", read=row_id),
+) -> Output:
     """Show the status of a message for each recipient, as it is now."""
-    _write_receipt(stored_swarm.read_receipt(database(workspace), number), None, as_json)
+    return _show_receipt(stored_swarm.read_receipt(where.database, number))
 
 
 def withdraw(
-    ids: Annotated[
-        list[int],
-        typer.Argument(metavar="ID", callback=row_ids, help="Delivery ids, as receipts and `zoea log NAME` show them."),
-    ],
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    ids: tuple[int, ...] = arguments("ID", "Delivery ids, as receipts and `zoea log NAME` show them.", read=row_id),
+) -> Output:
     """Take back messages that no turn has taken yet."""
 
     async def work(swarm: SwarmApi) -> None:
         for delivery in ids:
             await swarm.withdraw(delivery)
 
-    command(workspace, work)
-    if as_json:
-        write_json({"withdrawn": ids})
-    else:
-        typer.echo("\n".join(f"{delivery} is withdrawn" for delivery in ids))
+    command(where, work)
+    return Output({"withdrawn": ids}, [f"{delivery} is withdrawn" for delivery in ids])
 
 
 def log(
-    name: MysisRef,
-    last: Annotated[
-        int, typer.Option("--last", "-n", metavar="N", min=1, max=100_000, help="Number of newest memories.")
-    ] = 100,
-    turn: Annotated[int | None, typer.Option("--turn", metavar="N", callback=row_ids, help="Only this turn.")] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show whole results and the model's reasoning.")
-    ] = False,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    name: str = MYSIS,
+    last: int = option("-n, --last N", "Number of newest memories.", 100, whole_number(1, 100000)),
+    turn: int | None = option("--turn N", "Only this turn.", None, row_id),
+    verbose: bool = flag("-v, --verbose", "Show whole results and the model's reasoning."),
+) -> Outputs:
     """Show the stored conversation of a mysis, oldest first.
 
     The messages that wait for its next turn follow. With --json each line is one memory.
     """
-    memories = stored_swarm.read_memories(database(workspace), name, last=last, turn=turn)
-    for memory in memories:
-        if as_json:
-            write_json(memory)
-        else:
-            typer.echo(memory_text(memory, verbose=verbose))
-    if not as_json and turn is None:
-        for delivery in stored_swarm.read_queued(database(workspace), name):
-            typer.echo(queued_text(delivery))
-
-
-def database(workspace: str) -> Path:
-    """Return the path of a workspace's database."""
-    return places(workspace).database
+    for memory in stored_swarm.read_memories(where.database, name, last=last, turn=turn):
+        yield Output(memory, memory_text(memory, verbose=verbose))
+    if not output.is_json and turn is None:
+        for delivery in stored_swarm.read_queued(where.database, name):
+            yield queued_text(delivery)
 
 
 def memory_text(memory: Memory, *, verbose: bool) -> str:
@@ -234,23 +191,23 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in strip(text).splitlines())
 
 
-def _content(words: list[str] | None) -> str:
-    if words == ["-"]:
+def _content(words: tuple[str, ...]) -> str:
+    if words == ("-",):
         return sys.stdin.read()
     if not words:
         raise UsageError("the message is empty", hint="Give the text, or - to read it from stdin.")
     return " ".join(words)
 
 
-def _confirm_budgets(workspace: str, text: str, to: Recipients, *, asks: bool) -> None:
+def _confirm_budgets(where: Places, text: str, to: Recipients) -> None:
     """Ask where a broadcast is expected to exceed a budget. Raises UsageError without a yes."""
-    short = command(workspace, lambda swarm: swarm.find_short_budgets(text, to=to))
+    short = command(where, lambda swarm: swarm.find_short_budgets(text, to=to))
     if not short:
         return
     hint = "Send it with --yes, to fewer myses with --to or --tag, or raise the budget."
-    if asks and sys.stdin.isatty():
-        typer.echo(strip("\n".join(short)), err=True)
-        if typer.confirm("Send it all the same?", err=True):
+    if not output.is_json and output.is_typed():
+        output.warn("\n".join(short))
+        if output.confirm("Send it all the same?"):
             return
         raise UsageError("nothing was sent", hint=hint)
     raise UsageError(f"nothing was sent. {'. '.join(short)}", hint=hint)
@@ -263,39 +220,37 @@ def _read_wait(wait: bool, timeout: float | None) -> tuple[bool, float | None]:
 
 
 def _send(
-    workspace: str,
+    where: Places,
     work: Callable[[SwarmApi], Awaitable[Receipt]],
     wait: tuple[bool, float | None],
     *,
-    as_json: bool,
     is_named: bool = False,
-) -> None:
+) -> Output:
     """Send a message, and write its receipt or wait for its answers.
 
     Raises:
         NotAnswered: Where it waited and a recipient has not answered.
     """
     if not wait[0]:
-        _write_receipt(*command(workspace, partial(_send_now, work)), as_json)
-        return
+        return _show_receipt(*command(where, partial(_send_now, work)))
     from zoea.cli.answer_wait import wait_for_answers  # most sends do not wait
 
     async def send_and_wait(swarm: SwarmApi) -> tuple[int, tuple[ReceivedAnswer, ...]]:
         receipt = await work(swarm)
-        return receipt.message_id, await wait_for_answers(swarm, receipt, database(workspace), wait[1])
+        return receipt.message_id, await wait_for_answers(swarm, receipt, where.database, wait[1])
 
-    message_id, answers = command(workspace, send_and_wait)
+    message_id, answers = command(where, send_and_wait)
     missing = [one for one in answers if one.is_missing]
-    if as_json:
-        write_json({"message_id": message_id, "answers": answers})
-    else:
+    texts = [f"{one.mysis}:\n{_indented(one.text)}" if is_named else one.text for one in answers if one.text]
+    result = Output({"message_id": message_id, "answers": answers}, texts)
+    if not output.is_json:
         for one in answers:
-            if one.text:
-                typer.echo(f"{strip(one.mysis)}:\n{_indented(one.text)}" if is_named else strip(one.text))
-            if one.reason and (one not in missing[:1]):
-                typer.echo(strip(one.reason), err=True)
+            if one.reason and one not in missing[:1]:
+                output.warn(one.reason)
     if missing:
+        output.write(result)
         raise missing[0].error()
+    return result
 
 
 async def _send_now(work: Callable[[SwarmApi], Awaitable[Receipt]], swarm: SwarmApi) -> tuple[Receipt, SwarmView]:
@@ -304,29 +259,26 @@ async def _send_now(work: Callable[[SwarmApi], Awaitable[Receipt]], swarm: Swarm
     return receipt, await read_recipients(swarm, receipt)
 
 
-def _read_context(pairs: list[str], total: int | None, *, is_own: bool, mode: DeliveryMode) -> str:
+def _read_limits(pairs: tuple[str, ...], total: int | None, *, is_own: bool, mode: DeliveryMode) -> str:
     """Return the limits of a message as JSON; empty where none is set."""
     if is_own and mode is DeliveryMode.STEER:
         raise UsageError("a message with --own-turn joins no other turn", hint="Leave out --mode steer or --own-turn.")
-    pairs = [*pairs, *([f"token_budget_total={total}"] if total is not None else [])]
-    pairs += ["own_turn=true"] if is_own else []
-    if not pairs:
+    all_pairs = [*pairs, *([f"token_budget_total={total}"] if total is not None else [])]
+    all_pairs += ["own_turn=true"] if is_own else []
+    if not all_pairs:
         return ""
     from zoea.context.window.prompt_context import parse_pairs, parse_prompt_context  # most sends need no planning
 
-    limits = parse_prompt_context(parse_pairs(pairs))
+    limits = parse_prompt_context(parse_pairs(all_pairs))
     for sentence in limits.ignored:
-        typer.echo(sentence, err=True)
+        output.warn(sentence)
     return limits.to_json()
 
 
-def _write_receipt(found: Receipt, swarm: SwarmView | None, as_json: bool) -> None:
-    """Write a receipt; of a new message with the status of its recipients, as the swarm shows them."""
-    if as_json:
-        write_json(found)
-        return
-    for line in describe_receipt(found, swarm):
-        typer.echo(line)
+def _show_receipt(found: Receipt, swarm: SwarmView | None = None) -> Output:
+    """Show a receipt; of a new message with the status of its recipients, as the swarm shows them."""
+    lines = describe_receipt(found, swarm)
     if swarm is not None:
         back = ", zoea withdraw NUMBER takes one back" if any(map(can_withdraw, found.lines)) else ""
-        typer.echo(f"zoea receipt {found.message_id} shows its status later{back}")
+        lines.append(f"zoea receipt {found.message_id} shows its status later{back}")
+    return Output(found, lines)
