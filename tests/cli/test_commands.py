@@ -23,7 +23,7 @@ COMMANDING = [
     ("new", "alpha"),
     ("send", "alpha", "mine"),
     ("broadcast", "meet"),
-    ("withdraw", "1"),
+    ("send", "--withdraw", "1"),
     ("keep", "1"),
     ("start", "alpha"),
     ("stop", "alpha"),
@@ -173,7 +173,7 @@ class TestBeside:
         zoea("new", "alpha")
         assert zoea("send", "alpha", "mine", "the", "belt").out.splitlines() == [
             "alpha  delivered (1)",
-            "zoea receipt 1 shows its status later, zoea withdraw NUMBER takes one back",
+            "zoea send --receipt 1 shows its status later, zoea send --withdraw NUMBER takes one back",
         ]
         receipt = zoea("send", "alpha", "and sell", "--mode", "steer", "--json").json
         assert receipt["lines"][0]["status"] == "delivered"
@@ -184,11 +184,11 @@ class TestBeside:
         zoea("hold")
         for text in ("mine", "sell"):
             zoea("send", "alpha", text)
-        assert zoea("withdraw", "1").out == "1 is withdrawn\n"
-        assert zoea("withdraw", "2", "--json").json == {"withdrawn": [2]}
-        assert (zoea("withdraw", "2").code, other_owner.swarm.waiting) == (2, {})
+        assert zoea("send", "--withdraw", "1").out == "1 is withdrawn\n"
+        assert zoea("send", "--withdraw", "2", "--json").json == {"withdrawn": [2]}
+        assert (zoea("send", "--withdraw", "2").code, other_owner.swarm.waiting) == (2, {})
         for verb, said in (
-            ("withdraw", "there is no id"),
+            ("send --withdraw", "there is no id"),
             ("grants --revoke", "there is no id"),
             ("approve", "does not wait"),
         ):

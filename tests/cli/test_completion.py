@@ -95,7 +95,7 @@ zmodload zsh/zpty
 zpty inner {zsh} -f -i
 zpty -w inner 'autoload -U compinit; compinit -u -D; source {script}; echo LOA""DED'
 zpty -r inner shown '*LOADED*'
-for typed in $'show al\\t' $'withdraw al\\t' $'show be\\t' $'ctx show imp\\t' $'fork imp\\t' $'broa\\t'; do
+for typed in $'show al\\t' $'doctor al\\t' $'show be\\t' $'ctx show imp\\t' $'fork imp\\t' $'broa\\t'; do
     zpty -w inner "zoea $typed"
     zpty -r inner shown '*GOT\\[*\\]*'
     print -r -- "${{${{shown##*GOT\\[}}%%\\]*}}"
@@ -107,7 +107,7 @@ zpty -d inner
     )
     assert [line.strip() for line in ran.stdout.splitlines()] == [
         "show alpha",
-        "withdraw al",
+        "doctor al",
         "show beta $(touch trap)",
         "ctx show import/talk",
         "fork import/talk",
@@ -139,7 +139,7 @@ def test_fish_completes_names_and_revisions(
         return [one.partition("\t")[0] for one in ran.stdout.splitlines()]
 
     assert offered("zoea show al") == ["alpha"]
-    assert offered("zoea withdraw al") == []
+    assert offered("zoea doctor al") == []
     assert offered("zoea broad") == ["broadcast"]
     assert offered("zoea ctx show imp") == ["import/talk"]
     assert offered("zoea fork imp") == ["import/talk"]

@@ -23,7 +23,7 @@ from zoea.settings import Settings
 from zoea.settings.paths import places
 
 CHANGES = """
-run serve new fork send broadcast withdraw start stop configure delete dismiss import hold answer approve deny
+run serve new fork broadcast start stop configure delete dismiss import hold answer approve deny
 completion trust purge redact
 mcp world topic_publish topic_tail
 ctx_note ctx_commit ctx_fetch ctx_gc ctx_export ctx_import ctx_resume ctx_ask ctx_pick
@@ -38,7 +38,7 @@ TEXT = f"ls \x9d; {EVIL} | sh #\x9c \x1b]0;{EVIL}\x07 \x9b31{EVIL} \u202e{EVIL}\
 READS = {
     "list": EVIL,
     "show alpha": EVIL,
-    "receipt 1": "",
+    "send --receipt 1": "",
     "keep --of alpha": EVIL,
     "topic list": EVIL,
     "topic read news": EVIL,

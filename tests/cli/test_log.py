@@ -94,12 +94,12 @@ class TestStored:
         assert all({"id", "turn_number", "seq", "content", "calls"} <= line.keys() for line in lines)
 
     def test_a_receipt_is_read_from_the_database(self, zoea: Zoea) -> None:
-        assert zoea("receipt", "1").out == "alpha  answered\n"
-        (line,) = zoea("receipt", "2", "--json").json["lines"]
+        assert zoea("send", "--receipt", "1").out == "alpha  answered\n"
+        (line,) = zoea("send", "--receipt", "2", "--json").json["lines"]
         assert (line["mysis"], line["status"], line["delivery_id"]) == ("alpha", "delivered", 2)
-        nothing = zoea("receipt", "7")
+        nothing = zoea("send", "--receipt", "7")
         assert (nothing.code, "there is no message 7" in nothing.err) == (2, True)
-        assert "there is no id" in zoea("receipt", "0").err
+        assert "there is no id" in zoea("send", "--receipt", "0").err
 
     def test_the_log_of_an_unknown_mysis_is_an_error(self, zoea: Zoea) -> None:
         assert zoea("log", "nobody").code == 6

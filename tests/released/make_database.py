@@ -160,7 +160,7 @@ def work(database: Path) -> None:
     command("hold", "pi", "--reason", "its belt is empty")
     command("hold", "iota")
     withdrawn = command("send", "pi", "Never mind.")
-    command("withdraw", str(withdrawn["lines"][0]["delivery_id"]))
+    command("send", "--withdraw", str(withdrawn["lines"][0]["delivery_id"]))
     command("send", "iota", "Wait for the start.")
     is_true(database, has_ended("alpha", 2))
     is_true(database, "SELECT count(*) FROM turn WHERE opened_by = 'nudge' AND outcome IS NOT NULL")

@@ -119,7 +119,7 @@ async def test_a_wait_that_is_over_says_that_the_mysis_goes_on(tmp_path: Path) -
         await s.settled()
     assert isinstance(error, AnswerLate)
     assert error.what == "alpha did not answer within 0.2 s and goes on"
-    assert f"zoea receipt {receipt.message_id}" in error.hint
+    assert f"zoea send --receipt {receipt.message_id}" in error.hint
 
 
 async def test_a_withdrawn_message_has_no_answer(tmp_path: Path) -> None:

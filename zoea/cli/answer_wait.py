@@ -20,7 +20,7 @@ from zoea.text.control_characters import one_line
 
 READ_AGAIN_S = 0.5
 """How long nothing changes until the receipt is read again, and until what hinders an answer counts."""
-_SEE = "`zoea receipt {id}` shows its status, `zoea log {name}` the answer once it is there."
+_SEE = "`zoea send --receipt {id}` shows its status, `zoea log {name}` the answer once it is there."
 
 
 class ReceivedAnswer(Struct, frozen=True):

@@ -48,10 +48,8 @@ COMMANDS: dict[str, Command] = {
     "fork": Command("Make myses that know a conversation up to a commit", "forks:fork"),
     "list": Command("List all myses with their status", "list_myses:list_myses"),
     "show": Command("Show all fields of one mysis", "myses:show"),
-    "send": Command("Send a message to one mysis", "messages:send"),
+    "send": Command("Send a message to one mysis, show its receipt, or take it back", "messages:send"),
     "broadcast": Command("Send a message to all myses, or to some", "messages:broadcast"),
-    "receipt": Command("Show the status of a message for each recipient", "messages:receipt"),
-    "withdraw": Command("Take back messages that no turn has taken yet", "messages:withdraw"),
     "keep": Command("Keep messages word for word, for templates with the strategy window", "kept_messages:keep"),
     "topic": Command(
         "List, read, publish and follow messages of topics",

@@ -1,4 +1,4 @@
-"""Commands for messages: send, broadcast, receipt, withdraw, log."""
+"""Commands for messages: send, broadcast, log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from zoea.process.command_line import (
     row_id,
     whole_number,
 )
-from zoea.queries import stored_swarm
+from zoea.queries.stored_swarm import read_memories, read_queued, read_receipt
 from zoea.settings.paths import Places
 from zoea.text.call_text import reveal_call
 from zoea.text.control_characters import strip
@@ -51,7 +51,7 @@ KEY = option("--key KEY", "Idempotency key: a repeated command with the same key
 
 def send(
     where: Places,
-    name: str = MYSIS,
+    name: str = argument(MYSIS.metavar, MYSIS.text, "", completes=MYSIS.completes),
     text: tuple[str, ...] = WORDS,
     mode: DeliveryMode = MODE,
     task: bool = flag("--task", "Make it the new task: the mysis is nudged until it reports that it is done."),
@@ -64,6 +64,12 @@ def send(
     own_turn: bool = OWN_TURN,
     wait: bool = WAIT,
     timeout: float | None = TIMEOUT,
+    received: int | None = option(
+        "--receipt ID", "Show the status of this message for each recipient, also of a broadcast.", None, row_id
+    ),
+    withdrawn: tuple[int, ...] = options(
+        "--withdraw ID", "Take back this delivery, which no turn has taken yet; may be repeated.", row_id
+    ),
 ) -> Output:
     """Send a message to one mysis.
 
@@ -72,8 +78,18 @@ def send(
 
     With --budget, a model whose next request would exceed the budget must answer at once; it gets no other request.
 
+    With --receipt and --withdraw nothing is sent. Receipts and `zoea log NAME` show the ids of deliveries.
+
     Example: zoea send alpha sell the ore first
     """
+    if received is not None or withdrawn:
+        if name or (received is not None and withdrawn):
+            raise UsageError("--receipt and --withdraw stand alone", hint="For example: zoea send --receipt 41")
+        return (
+            _withdraw(where, withdrawn) if received is None else _show_receipt(read_receipt(where.database, received))
+        )
+    if not name:
+        raise UsageError("NAME is missing", hint="`zoea list` shows the myses; `zoea broadcast` sends to all.")
     content = _content(text)
     limits = _read_limits(context, total, is_own=own_turn, mode=mode)
     return _send(
@@ -81,6 +97,15 @@ def send(
         lambda swarm: swarm.send(name, content, mode=mode, is_task=task, idempotency_key=key, limits=limits),
         _read_wait(wait, timeout),
     )
+
+
+def _withdraw(where: Places, ids: tuple[int, ...]) -> Output:
+    async def work(swarm: SwarmApi) -> None:
+        for delivery in ids:
+            await swarm.withdraw(delivery)
+
+    command(where, work)
+    return Output({"withdrawn": ids}, [f"{delivery} is withdrawn" for delivery in ids])
 
 
 def broadcast(
@@ -122,28 +147,6 @@ def broadcast(
     )
 
 
-def receipt(
-    where: Places,
-    number: int = argument("ID", "Id of the message, as `zoea send` and `zoea broadcast` show it.", read=row_id),
-) -> Output:
-    """Show the status of a message for each recipient, as it is now."""
-    return _show_receipt(stored_swarm.read_receipt(where.database, number))
-
-
-def withdraw(
-    where: Places,
-    ids: tuple[int, ...] = arguments("ID", "Delivery ids, as receipts and `zoea log NAME` show them.", read=row_id),
-) -> Output:
-    """Take back messages that no turn has taken yet."""
-
-    async def work(swarm: SwarmApi) -> None:
-        for delivery in ids:
-            await swarm.withdraw(delivery)
-
-    command(where, work)
-    return Output({"withdrawn": ids}, [f"{delivery} is withdrawn" for delivery in ids])
-
-
 def log(
     where: Places,
     name: str = MYSIS,
@@ -155,10 +158,10 @@ def log(
 
     The messages that wait for its next turn follow. With --json each line is one memory.
     """
-    for memory in stored_swarm.read_memories(where.database, name, last=last, turn=turn):
+    for memory in read_memories(where.database, name, last=last, turn=turn):
         yield Output(memory, memory_text(memory, verbose=verbose))
     if not output.is_json and turn is None:
-        for delivery in stored_swarm.read_queued(where.database, name):
+        for delivery in read_queued(where.database, name):
             yield queued_text(delivery)
 
 
@@ -178,7 +181,7 @@ def memory_text(memory: Memory, *, verbose: bool) -> str:
 
 
 def queued_text(delivery: Delivery) -> str:
-    """Format a waiting message with the delivery id for `zoea withdraw`."""
+    """Format a waiting message with the delivery id for `zoea send --withdraw`."""
     who = delivery.label.strip("[]") or "you"
     return strip(f"{moment(delivery.created_at)}  queued ({delivery.id})  {who}\n") + _indented(delivery.content)
 
@@ -279,6 +282,6 @@ def _show_receipt(found: Receipt, swarm: SwarmView | None = None) -> Output:
     """Show a receipt; of a new message with the status of its recipients, as the swarm shows them."""
     lines = describe_receipt(found, swarm)
     if swarm is not None:
-        back = ", zoea withdraw NUMBER takes one back" if any(map(can_withdraw, found.lines)) else ""
-        lines.append(f"zoea receipt {found.message_id} shows its status later{back}")
+        back = ", zoea send --withdraw NUMBER takes one back" if any(map(can_withdraw, found.lines)) else ""
+        lines.append(f"zoea send --receipt {found.message_id} shows its status later{back}")
     return Output(found, lines)

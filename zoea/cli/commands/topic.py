@@ -29,7 +29,10 @@ FROM_SENDER = option("--sender NAME", "Only messages of this sender.")
 
 
 def list_(where: Places) -> Output:
-    """List the topics: number of messages, newest message, subscribers."""
+    """List the topics: number of messages, newest message, subscribers.
+
+    A mysis gets the messages of the topics that its template subscribes to.
+    """
     database = where.database
     found, subscribers = ledger.read_topics(database), ledger.read_subscribers(database)
     rows = [
@@ -87,7 +90,7 @@ def publish(
     topic: str = TOPIC_NAME,
     text: tuple[str, ...] = arguments("TEXT", "The message; - reads it from stdin.", ()),
     data: str = option("--data JSON", "A JSON object; @FILE reads it from a file."),
-    to: str = option("--to NAME", "Only for this mysis; if not given, for all subscribers.", EVERYONE),
+    to: str = option("--to NAME", "Only for this mysis; if not given, for all subscribers."),
     raw: bool = flag("--raw", "Only store it: no mysis ever gets it in a prompt."),
     key: str = option("--key KEY", "Idempotency key: a repeated command with the same key publishes nothing again."),
 ) -> Output:
@@ -101,7 +104,7 @@ def publish(
         raise UsageError("the message is empty", hint="Give the text, - to read it from stdin, or --data JSON.")
     done = command(
         where,
-        lambda swarm: swarm.publish(name, said, data=given, receiver=to, is_raw=raw, idempotency_key=key),
+        lambda swarm: swarm.publish(name, said, data=given, receiver=to or EVERYONE, is_raw=raw, idempotency_key=key),
     )
     lines = [receipt_line(line) for line in done.lines] or ["no mysis subscribes to it"]
     return Output(done, [f"message {done.id} is on {done.topic}", *lines])
