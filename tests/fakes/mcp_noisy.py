@@ -27,4 +27,4 @@ async def call(self: Any, name: str, arguments: Any, client: McpClient) -> dict[
 
 if __name__ == "__main__":
     client_tools.ClientTools.call = call  # type: ignore[method-assign]  # a tool that misbehaves
-    asyncio.run(serve_stdio(places(), McpClient("noisy")))
+    asyncio.run(serve_stdio(places(), McpClient("noisy"), level="info"))

@@ -43,7 +43,7 @@ def where(runtime: Path, tmp_path: Path) -> Places:
 
 @pytest.fixture
 async def supervisor(where: Places) -> AsyncIterator[McpServerSupervisor]:
-    supervisor = McpServerSupervisor(where, ANYWHERE)
+    supervisor = McpServerSupervisor(where, ANYWHERE, level="info")
     yield supervisor
     await supervisor.close()
 
@@ -211,7 +211,7 @@ child.wait()
 async def test_an_address_that_is_taken_is_said_and_harms_nothing(where: Places) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        supervisor = McpServerSupervisor(where, Address("127.0.0.1", port))
+        supervisor = McpServerSupervisor(where, Address("127.0.0.1", port), level="info")
         supervisor.start()
         await until(lambda: bool(supervisor.view.problem))
         assert not supervisor.view.is_on

@@ -91,6 +91,6 @@ def test_a_log_that_is_a_link_is_refused_and_its_target_unchanged(tmp_path: Path
     target = tmp_path / "target"
     target.write_text("mine")
     (tmp_path / "zoea.log").symlink_to(target)
-    with pytest.raises(StoreError, match="symbolic link"), logging_to(tmp_path / "zoea.log"):
+    with pytest.raises(StoreError, match="symbolic link"), logging_to(tmp_path / "zoea.log", "info"):
         logging.getLogger("zoea.x").warning("hello")
     assert target.read_text() == "mine"

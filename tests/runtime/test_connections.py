@@ -51,7 +51,7 @@ def faulty(tmp_path: Path) -> Faulty:
 
 def make_supervisor(folder: Path) -> McpServerSupervisor:
     """A supervisor of an MCP server that is not started."""
-    return McpServerSupervisor(Places(folder, folder, folder), Address("127.0.0.1", 0))
+    return McpServerSupervisor(Places(folder, folder, folder), Address("127.0.0.1", 0), level="info")
 
 
 async def write_nothing(op: Callable[[WriterConnection], int]) -> int:

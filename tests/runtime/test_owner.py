@@ -68,7 +68,7 @@ class TestLog:
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
         file = tmp_path / "data" / "zoea.log"
-        with logging_to(file):
+        with logging_to(file, "info"):
             logging.getLogger("zoea.x").info("hello")
             logging.getLogger("zoea.x").debug("not this")
         assert "INFO zoea.x: hello" in file.read_text()
@@ -89,13 +89,13 @@ class TestLog:
 
     def test_a_path_with_invalid_utf8_is_logged(self, tmp_path: Path) -> None:
         file = tmp_path / "zoea.log"
-        with logging_to(file):
+        with logging_to(file, "info"):
             logging.getLogger("zoea.x").info("the swarm of %s is open", os.fsdecode(b"/odd\xff"))
         assert r"the swarm of /odd\udcff is open" in file.read_text(encoding="utf-8")
 
     def test_the_log_rotates_at_its_size_limit(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("zoea.process.logs.MAX_BYTES", 1_000)
-        with logging_to(tmp_path / "zoea.log"):
+        with logging_to(tmp_path / "zoea.log", "info"):
             for number in range(100):
                 logging.getLogger("zoea.x").info("%s%d", "y" * 100, number)
         assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.glob("zoea.log*")} == {0o600}

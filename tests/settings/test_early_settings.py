@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as strength
 from hypothesis import strategies as st
 
-from zoea.settings.early_settings import EarlySettings, read_early_settings
+from zoea.settings.early_defaults import EarlySettings
+from zoea.settings.early_settings import read_early_settings
 from zoea.settings.layers import load
 from zoea.settings.paths import Places
 
@@ -45,7 +46,7 @@ def test_early_settings_equal_the_settings_of_all_layers(
     }
     tui = load(Places(tmp_path, config, tmp_path), project_dir=here, env=env).settings.tui
     found = read_early_settings(config, env, here)
-    assert (found.theme or "nova", found.reduced_motion, found.bell) == (tui.theme, tui.reduced_motion, tui.bell)
+    assert (found.theme, found.reduced_motion, found.bell) == (tui.theme, tui.reduced_motion, tui.bell)
     assert found.show_reasoning == tui.show_reasoning
     assert dict(found.keys) == tui.keys
 
@@ -56,7 +57,7 @@ def test_early_settings_equal_the_settings_of_all_layers(
 )
 def test_invalid_values_are_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.toml").write_text(text)
-    assert read_early_settings(tmp_path, {"ZOEA_TUI__KEYS": "{"}, tmp_path) == EarlySettings("", False, True, False, {})
+    assert read_early_settings(tmp_path, {"ZOEA_TUI__KEYS": "{"}, tmp_path) == EarlySettings()
 
 
 def test_action_ids_may_be_written_as_tables(tmp_path: Path) -> None:

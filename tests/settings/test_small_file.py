@@ -14,6 +14,7 @@ from zoea.model.errors import ZoeaError
 from zoea.runtime.model_lists import FILE, ModelLists
 from zoea.settings import places
 from zoea.settings.config_writer import set_keys
+from zoea.settings.early_defaults import EARLY
 from zoea.settings.early_settings import read_early_settings
 from zoea.settings.endpoints import ProviderSettings
 from zoea.settings.key_stamp import KeyStamp
@@ -118,7 +119,7 @@ def test_settings_that_are_anything_leave_the_first_paint_its_defaults(
     put: Callable[[Path], None], tmp_path: Path
 ) -> None:
     put(tmp_path / "config.toml")
-    assert read_early_settings(tmp_path, {}).theme == ""
+    assert read_early_settings(tmp_path, {}).theme == EARLY.theme
 
 
 def test_a_record_of_trust_that_is_anything_is_refused(put: Callable[[Path], None], tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 
 from tests.fakes.setting_values import list_values
 from zoea.model.errors import TrustError
+from zoea.settings.early_defaults import EARLY
 from zoea.settings.early_settings import read_early_settings
 from zoea.settings.inert_keys import is_inert, iterate_fields
 from zoea.settings.key_paths import KeyPath, SettingsInvalid, format_key, get_value, put_value
@@ -144,7 +145,7 @@ def test_the_first_paint_takes_no_key_and_no_limit_from_an_untrusted_file(where:
     project = Path("zoea.toml")
     project.write_text(text)
     early = read_early_settings(where.config, {})
-    assert (early.theme, early.bell, dict(early.keys), early.ask_above) == ("tide", False, {}, None)
+    assert (early.theme, early.bell, dict(early.keys), early.ask_above) == ("tide", False, {}, EARLY.ask_above)
     Trust(where.trusted).add(project, project.read_bytes())
     early = read_early_settings(where.config, {})
     assert (dict(early.keys), early.ask_above) == ({"approval.once": "n"}, 0)

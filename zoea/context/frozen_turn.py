@@ -6,16 +6,16 @@ an update, are planned with the same values.
 
 from __future__ import annotations
 
-import json
-
+import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from zoea.context.topics.topic_rules import TopicRules
 from zoea.context.window.window_rules import WindowRules
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import PlanError
 from zoea.settings.fields import MOST_TOKENS
+from zoea.settings.schema import BudgetSettings, ContextSettings, ToolSettings
 
 PLAN_VERSION = 2
 """The version of the planning rules for new turns; a turn ends under the version it was opened with."""
@@ -32,10 +32,10 @@ TOPICS_SETTING = "context_strategy.max_tokens"
 AGENT_SETTING = "budget.token_budget_per_agent"
 """The budget of each request; it bounds that of the strategy `topics` where it is set."""
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
+_CONTEXT, _BUDGET, _TOOL = ContextSettings(), BudgetSettings(), ToolSettings()
 
 
-class EarlierTurn(Struct, frozen=True):
+class EarlierTurn(Struct, frozen=True, array_like=True):
     """An earlier turn that the requests show.
 
     Attributes:
@@ -46,7 +46,7 @@ class EarlierTurn(Struct, frozen=True):
     whole: bool
 
 
-class FrozenTurn(Struct, frozen=True):
+class FrozenTurn(Struct, frozen=True, forbid_unknown_fields=True):
     """The inputs of a turn's plans.
 
     Attributes:
@@ -88,7 +88,7 @@ class FrozenTurn(Struct, frozen=True):
     mysis_id: int
     turn_id: int
     turn_number: int
-    strategy: str = "turns"
+    strategy: str = _CONTEXT.strategy
     plan_version: int = PLAN_VERSION  # a stored turn always names its own
     system: str = ""
     template_hash: str = ""
@@ -97,17 +97,17 @@ class FrozenTurn(Struct, frozen=True):
     nudge_text: str = ""
     before: int = 0
     scan_window: int = 20
-    keep_answer: bool = True
+    keep_answer: bool = _CONTEXT.keep_answer
     situation: str = ""
     calibration: float = 1.0
-    max_tokens: int = 50_000
+    max_tokens: int = _BUDGET.token_budget_per_agent
     max_chars: int = 500_000
-    max_output_tokens: int = 4096
+    max_output_tokens: int = _BUDGET.max_output_tokens
     context_window: int | None = None
     tools_tokens: int = 0
-    snapshot_tools: tuple[str, ...] = ("get_*",)
-    keep_tools: tuple[str, ...] = ("login", "register", "*_login")
-    max_result_chars: int = 100_000
+    snapshot_tools: tuple[str, ...] = _CONTEXT.snapshot_tools
+    keep_tools: tuple[str, ...] = _CONTEXT.keep_tools
+    max_result_chars: int = _TOOL.max_result_chars
     left_out_tools: tuple[str, ...] = ()
     tool_mode: str = ""
     tool_form: str = ""
@@ -153,14 +153,7 @@ class FrozenTurn(Struct, frozen=True):
 
     def to_json(self) -> str:
         """Return JSON without the prompt's text, which `from_json` takes as an argument."""
-        values = {name: getattr(self, name) for name in self.__struct_fields__ if name != "system"}
-        values["earlier"] = [[one.turn_id, one.whole] for one in self.earlier]
-        window = values.pop("window")
-        if window is not None:
-            values["window"] = asdict(window)
-        if values.pop("topics") is not None and self.topics is not None:
-            values["topics"] = self.topics.to_dict()
-        return _ENCODER.encode(values)
+        return msgspec.json.encode(replace(self, system=""), order="sorted").decode()
 
     @classmethod
     def from_json(cls, text: str, *, system: str) -> FrozenTurn:
@@ -170,23 +163,8 @@ class FrozenTurn(Struct, frozen=True):
             PlanError: The text is not a frozen turn of this Zoea or an older one.
         """
         try:
-            values = json.loads(text)
-            if not isinstance(values, dict):
-                raise ValueError("it is no JSON object")
-            if unknown := sorted(set(values) - set(cls.__struct_fields__)):
-                raise ValueError(f"it has the unknown field {unknown[0]}")
-            values["opened_by"] = OpenedBy(values.get("opened_by", OpenedBy.PROMPT))
-            for names in ("snapshot_tools", "keep_tools", "left_out_tools", "shown_tools", "withheld_tools"):
-                if names in values:
-                    values[names] = tuple(values[names])
-            if values.get("window") is not None:
-                values["window"] = WindowRules(**values["window"])
-            if values.get("topics") is not None:
-                values["topics"] = TopicRules.from_dict(values["topics"])
-            values["earlier"] = tuple(EarlierTurn(*one) for one in values.get("earlier", ()))
-            values["system"] = system
-            return cls(**values)
-        except (ValueError, TypeError) as error:
+            return replace(msgspec.json.decode(text, type=cls), system=system)
+        except (msgspec.DecodeError, RecursionError) as error:
             raise PlanError(
                 f"What the turn froze when it opened cannot be read: {error}.",
                 hint="A newer Zoea wrote it, or its row is damaged; open the workspace with that version.",

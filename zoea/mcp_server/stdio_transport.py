@@ -23,7 +23,7 @@ from zoea.settings.private_file import READ_ONLY, open_private
 STDERR = 2
 
 
-async def serve_stdio(places: Places, client: McpClient, *, level: str = "info") -> None:
+async def serve_stdio(places: Places, client: McpClient, *, level: str) -> None:
     """Serve until the client closes this process's stdin."""
     log = places.mcp_log
     swarm_client = SocketSwarmClient(places)

@@ -36,7 +36,7 @@ _MODULE = "zoea.mcp_server.server_process"
 class McpServerSupervisor:
     """Starts, restarts and ends the process that serves MCP clients."""
 
-    def __init__(self, places: Places, address: Address, *, level: str = "info") -> None:
+    def __init__(self, places: Places, address: Address, *, level: str) -> None:
         self._places = places
         self._address = address
         self._level = level

@@ -98,6 +98,10 @@ class Catalogue(Struct, frozen=True):
         return (*self.tools, *self.others)
 
 
+OUTPUT_TOKENS = 4096
+"""The most tokens of an answer where nothing names another number."""
+
+
 class ModelRequest(Struct, frozen=True):
     """One call to a model. `max_output_tokens` is always sent.
 
@@ -115,7 +119,7 @@ class ModelRequest(Struct, frozen=True):
     model: str
     messages: tuple[RequestMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
-    max_output_tokens: int = 4096
+    max_output_tokens: int = OUTPUT_TOKENS
     context_window: int | None = None
     temperature: float | None = None
     mysis: str = ""

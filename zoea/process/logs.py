@@ -169,7 +169,7 @@ def mask_in_log(secrets: Iterable[str]) -> None:
 
 
 @contextmanager
-def logging_to(path: Path, level: str = "info", *, secrets: Iterable[str] = ()) -> Iterator[None]:
+def logging_to(path: Path, level: str, *, secrets: Iterable[str] = ()) -> Iterator[None]:
     """Send all logging of this process to `path` (mode 0600) while the block runs.
 
     In a read-only directory it goes to stderr.

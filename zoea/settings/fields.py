@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from zoea.settings.early_defaults import EARLY, NEED_TRUST
+
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"
 NOVA, SHANNON = "Zoea Nova", "Shannon"
 """Systems that settings and their defaults come from."""
@@ -49,6 +51,11 @@ def setting(
     """
     extra: dict[str, Any] = {"source": source} | ({"inert": True} if inert else {})
     return Field(default, title=title, description=description, json_schema_extra=extra, **limits)
+
+
+def early_setting(name: str, title: str, description: str, **limits: Any) -> Any:
+    """Return a field that the first paint reads too: default and trust stand with `EarlySettings`."""
+    return setting(getattr(EARLY, name), title, description, inert=name not in NEED_TRUST, **limits)
 
 
 def parse_seconds(value: Any) -> Any:

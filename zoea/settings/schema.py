@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from zoea.model.request import OUTPUT_TOKENS
 from zoea.settings.commit_settings import ChainSettings, InheritedSettings
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
 from zoea.settings.fields import (
@@ -29,6 +30,7 @@ from zoea.settings.fields import (
     Section,
     Whole,
     Words,
+    early_setting,
     setting,
 )
 from zoea.settings.server_settings import McpSettings, MetricsSettings
@@ -151,8 +153,8 @@ class TurnSettings(Section):
 class BroadcastSettings(Section):
     """When a message or command to many is confirmed first."""
 
-    ask_above: Whole = setting(
-        20,
+    ask_above: Whole = early_setting(
+        "ask_above",
         "Ask above recipients",
         "Myses above which the cockpit asks once before a broadcast or a command; 0 never asks.",
         ge=0,
@@ -364,7 +366,7 @@ class BudgetSettings(Section):
     )
     mysis_money: Money = setting(None, "Dollars per mysis", 'Dollars one mysis may spend in total; "none" is no limit.')
     max_output_tokens: Whole = setting(
-        4096, "Tokens per answer", "The maximum tokens of one answer; always sent.", ge=16, le=200_000
+        OUTPUT_TOKENS, "Tokens per answer", "The maximum tokens of one answer; always sent.", ge=16, le=200_000
     )
     background: Bound = setting(
         500_000,
@@ -428,18 +430,15 @@ class LogSettings(Section):
 class TuiSettings(Section):
     """Appearance and keys of the cockpit."""
 
-    theme: str = setting(
-        "nova", "Theme", "A shipped theme, or a file in themes/ beside config.toml.", pattern=NAME_PATTERN, inert=True
+    theme: str = early_setting(
+        "theme", "Theme", "A shipped theme, or a file in themes/ beside config.toml.", pattern=NAME_PATTERN
     )
-    reduced_motion: bool = setting(False, "Reduced motion", "Turn off blinking and animation.", inert=True)
-    bell: bool = setting(True, "Bell", "Ring when a mysis needs you while another screen is open.", inert=True)
-    show_reasoning: bool = setting(
-        False,
-        "Show reasoning",
-        "Show the reasoning of answers open in conversations; enter still folds it.",
-        inert=True,
+    reduced_motion: bool = early_setting("reduced_motion", "Reduced motion", "Turn off blinking and animation.")
+    bell: bool = early_setting("bell", "Bell", "Ring when a mysis needs you while another screen is open.")
+    show_reasoning: bool = early_setting(
+        "show_reasoning", "Show reasoning", "Show the reasoning of answers open in conversations; enter still folds it."
     )
-    keys: Keys = setting({}, "Keys", 'Keys by action, over the defaults: "swarm.hold" = "f5".')
+    keys: Keys = early_setting("keys", "Keys", 'Keys by action, over the defaults: "swarm.hold" = "f5".')
 
 
 def _name(value: str) -> str:

@@ -25,7 +25,7 @@ class BudgetLimit(Struct, frozen=True):
     """
 
     limit: int | None
-    enforcement: str = "soft"
+    enforcement: str
     is_granted: bool = False
     is_money: bool = False
 

@@ -97,7 +97,7 @@ def build_cockpit(
         shows_reasoning=wanted.show_reasoning,
         now=read_wall_time,
     )
-    cockpit.ask_above = AskAbove() if wanted.ask_above is None else AskAbove(wanted.ask_above)
+    cockpit.ask_above = AskAbove(wanted.ask_above)
     return cockpit
 
 

@@ -46,7 +46,7 @@ def serve(
     if not http:
         from zoea.mcp_server.stdio_transport import serve_stdio
 
-        run_on_boot_time(serve_stdio(where, McpClient(check_client_name(name), scope)))
+        run_on_boot_time(serve_stdio(where, McpClient(check_client_name(name), scope), level="info"))
         return
     from zoea.mcp_server.server_process import serve_http
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from zoea.settings.topic_source import TopicSource
 
 
-class TopicRules(Struct, frozen=True):
+class TopicRules(Struct, frozen=True, forbid_unknown_fields=True):
     """The limits and texts of the strategy `topics` in one turn.
 
     Attributes:
@@ -38,16 +35,6 @@ class TopicRules(Struct, frozen=True):
     last_task_end: int = 0
     last_agent_start: int = 0
     triggers: tuple[tuple[int, str], ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> TopicRules:
-        """Restore what `to_dict` gave. Raises TypeError and ValueError for other values."""
-        triggers = tuple([(number, topic) for number, topic in values.get("triggers", ())])
-        return cls(**{**values, "sources": tuple(values.get("sources", ())), "triggers": triggers})
 
 
 def write_source(source: TopicSource) -> str:

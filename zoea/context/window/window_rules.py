@@ -12,7 +12,7 @@ DEBUGGING = "debugging"
 """The preset with a larger window."""
 
 
-class WindowRules(Struct, frozen=True):
+class WindowRules(Struct, frozen=True, forbid_unknown_fields=True):
     """How a conversation is shaped.
 
     Attributes:

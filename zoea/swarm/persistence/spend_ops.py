@@ -30,7 +30,7 @@ LEAST_CALIBRATION, MOST_CALIBRATION = 0.8, 2.0
 """Bounds of the calibration, so that a provider that reports too little cannot let requests outgrow their budget."""
 LEAST_SAMPLES = 3
 """Reports of a model's tokens from which on its estimates are calibrated."""
-_NO_LIMIT = BudgetLimit(None)
+_NO_LIMIT = BudgetLimit(None, "soft")
 _compressor = zstandard.ZstdCompressor(level=1)
 
 

@@ -297,7 +297,7 @@ class SummaryStage:
         limits = limits_of(self._services, self._profile, 0, self._frozen)
         return replace(
             limits,
-            turn=BudgetLimit(None),
+            turn=BudgetLimit(None, "soft"),
             mysis=_without_question(limits.mysis),
             swarm=_without_question(limits.swarm),
             mission=_without_question(limits.mission),

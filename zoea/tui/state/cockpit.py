@@ -26,6 +26,7 @@ from textual.worker import Worker, WorkerState
 from zoea.model.errors import SettingsError, ZoeaError
 from zoea.model.values import Event, Memory, MysisView, SwarmView
 from zoea.runtime.run_options import StartOptions
+from zoea.settings.early_defaults import EARLY
 from zoea.settings.paths import Places
 from zoea.text.control_characters import reveal
 from zoea.text.sentences import begin_sentence
@@ -200,7 +201,7 @@ class Cockpit(App[str]):
         keymap: dict[str, str] | None = None,
         reduced_motion: bool = False,
         keeps_reduced_motion: bool = False,
-        bell: bool = True,
+        bell: bool = EARLY.bell,
         shows_reasoning: bool = False,
         sandbox_opener: Opener | None = None,
         stored: Callable[[], SwarmView | None] | None = None,

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from zoea.model.enums import MysisState
 from zoea.model.values import MysisView
 from zoea.runtime.unsent_texts import BROADCAST, name_recipient
+from zoea.settings.early_defaults import EARLY
 from zoea.text import estimate
 from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
@@ -30,7 +31,7 @@ class AskAbove(Struct, frozen=True):
     A broadcast is also confirmed above `ASK_ABOVE_TOKENS` of one round, because few large myses cost as much.
     """
 
-    recipients: int = 20
+    recipients: int = EARLY.ask_above
 
     def is_exceeded(self, recipients: int, tokens: int = 0) -> bool:
         return bool(self.recipients) and (recipients > self.recipients or tokens > ASK_ABOVE_TOKENS)

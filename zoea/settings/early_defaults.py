@@ -1,0 +1,22 @@
+"""The keys that the first paint reads before the schema can be loaded, which takes their defaults from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class EarlySettings(NamedTuple):
+    """The keys that the first paint reads, with their defaults."""
+
+    theme: str = "nova"
+    reduced_motion: bool = False
+    bell: bool = True
+    show_reasoning: bool = False
+    keys: Mapping[str, str] = {}
+    ask_above: int = 20
+
+
+EARLY = EarlySettings()
+NEED_TRUST = ("keys", "ask_above")
+"""Those that take effect from a project's file only once it is trusted."""
