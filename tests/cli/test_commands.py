@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.cli.conftest import Zoea
+from tests.fakes.gguf import put_model
 from tests.fakes.owner import OwnerThread
 from zoea import __main__
 from zoea.cli.dispatch import COMMANDS, load
@@ -159,8 +160,7 @@ class TestBeside:
     def test_a_local_model_is_checked_without_settings_of_its_provider(
         self, zoea: Zoea, other_owner: OwnerThread
     ) -> None:
-        with LocalModels(places().data / "models").writing("qwen") as out:
-            out.write(b"GGUF" + (3).to_bytes(4, "little") + bytes(1000))
+        put_model(LocalModels(places().data / "models"), "qwen")
         refused = zoea("new", "alpha", "--idle", "--provider", "embedded", "--model", "qwem")
         assert refused.code == 2
         assert "there is no local model 'qwem'; the nearest is qwen" in refused.err

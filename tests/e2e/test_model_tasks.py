@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.models.tasks import TASKS
+from tests.fakes.gguf import put_model
 from tests.fakes.small_model import SmallAnthropicServer, SmallOpenAIServer
 from zoea.llm.local.embedded_provider import EmbeddedProvider
 from zoea.llm.local.llama_server import LlamaServer, LlamaServerOptions
@@ -54,8 +55,7 @@ async def small_model(kind: str, folder: Path) -> AsyncIterator[Provider]:
             made = make("near", ProviderConfig(kind, base_url=server.base_url, concurrency=None), clock=SystemClock())
         else:
             models = LocalModels(folder / "models")
-            with models.writing("tiny") as out:
-                out.write(GGUF)
+            put_model(models, "tiny")
 
             def start(model: LocalModel, _options: LlamaServerOptions) -> LlamaServer:
                 return StandingServer(model, server.url)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.gguf import put_model
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.waiting import until
 from zoea.llm.local import llama_child, llama_server
@@ -97,8 +98,7 @@ async def engine() -> AsyncIterator[Engine]:
 @pytest.fixture
 def local_models(tmp_path: Path) -> LocalModels:
     made = LocalModels(tmp_path / "models")
-    with made.writing("tiny") as out:
-        out.write(GGUF)
+    put_model(made, "tiny")
     return made
 
 
@@ -154,8 +154,7 @@ async def test_an_empty_model_name_is_the_only_one_there_is(embedded: EmbeddedPr
 
 
 async def test_an_empty_model_name_is_the_settings_one(engine: Engine, local_models: LocalModels) -> None:
-    with local_models.writing("other") as out:
-        out.write(GGUF)
+    put_model(local_models, "other")
     made = provider(engine, local_models, model="other")
     await items(made, asked(""))
     assert [model.name for model, _ in engine.loaded] == ["other"]
@@ -165,8 +164,7 @@ async def test_an_empty_model_name_is_the_settings_one(engine: Engine, local_mod
 async def test_no_model_named_among_several_is_a_missing_model_that_names_them(
     embedded: EmbeddedProvider, local_models: LocalModels
 ) -> None:
-    with local_models.writing("other") as out:
-        out.write(GGUF)
+    put_model(local_models, "other")
     with pytest.raises(ProviderError) as caught:
         await items(embedded, asked(""))
     assert caught.value.kind is ErrorClass.MODEL_MISSING
@@ -315,8 +313,7 @@ async def test_a_failure_of_a_running_process_is_raised_unchanged(engine: Engine
 async def test_closing_ends_running_and_loading_processes(engine: Engine, local_models: LocalModels) -> None:
     made = provider(engine, local_models)
     await made.info("tiny")
-    with local_models.writing("other") as out:
-        out.write(GGUF)
+    put_model(local_models, "other")
     engine.may_load.clear()
     waiting = asyncio.create_task(items(made, asked("other")))
     await asyncio.sleep(0)

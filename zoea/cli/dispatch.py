@@ -111,7 +111,7 @@ COMMANDS: dict[str, Command] = {
     "local": Command(
         "Add, fetch, list and remove models that run inside Zoea",
         group=_SETUP,
-        below=_below("local", "add fetch list remove"),
+        below=_below("local", "add list remove"),
     ),
     "upstream": Command(
         "Add, import, list and test the MCP servers that offer tools to the myses",

@@ -10,15 +10,11 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from msgspec import Struct
 
-from zoea.model.errors import StoreFull, UsageError
+from zoea.model.errors import UsageError
 
 MAGIC = b"GGUF"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -91,37 +87,12 @@ class LocalModels:
         return self._model(self._place(name))
 
     def remove(self, name: str) -> LocalModel:
-        """Remove a model: a link goes and its file stays; a fetched file is deleted."""
+        """Remove a model: a link goes and its file stays; a file in the folder is deleted."""
         model = self.find(name)
         if model is None:
             raise UsageError(f"no local model is named {name}", hint=self._nearest(name))
         self._place(name).unlink()
         return model
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[BinaryIO]:
-        """Yield a file that becomes the model `name` when the block succeeds.
-
-        Raises StoreFull if the disk is full.
-        """
-        check_name(name)
-        self._make_folder()
-        handle, scratch = tempfile.mkstemp(prefix=f".{name}.", suffix=".partial", dir=self.folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            check_gguf(Path(scratch))
-            Path(scratch).replace(self._place(name))
-        except OSError as error:
-            raise StoreFull(
-                f"model {name} could not be written: {error.strerror or error}",
-                hint=f"Free some space under {self.folder}, then try again.",
-            ) from error
-        finally:
-            with suppress(FileNotFoundError):
-                Path(scratch).unlink()
 
     def _place(self, name: str) -> Path:
         return self.folder / f"{name}.gguf"
@@ -137,7 +108,7 @@ class LocalModels:
     def _nearest(self, name: str) -> str:
         names = [model.name for model in self.list()]
         if not names:
-            return "There is none yet: zoea local add FILE.gguf, or zoea local fetch smollm2"
+            return "There is none yet: zoea local add FILE.gguf"
         near = difflib.get_close_matches(name, names, n=1)
         return f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}"
 
