@@ -266,6 +266,10 @@ class SessionClock(SystemClock):
     def uptime(self) -> int:
         return super().uptime() + self._passed
 
+    @property
+    def ahead(self) -> int:
+        return self.now() - self.uptime()
+
     def follow(self) -> int:
         return 0
 

@@ -36,7 +36,6 @@ WALL_CLOCK_ARITHMETIC = {
     "store/retention.py _newest_removable_id": "days of memory.keep_days, by what is stored",
     "store/retention.py remove_unused": "days of memory.keep_days, by what is stored",
     "swarm/approvals.py _ask": "a stored deadline, which moves with the clock",
-    "swarm/life.py *": "times of the life machine, which moves them by Jumped",
     "swarm/persistence/approval_ops.py ask_for_budget": "a stored deadline, which moves with the clock",
     "swarm/persistence/approval_ops.py ask_for_call": "a stored deadline, which moves with the clock",
     "swarm/persistence/approval_ops.py ask_again": "a stored deadline, which moves with the clock",
@@ -45,12 +44,7 @@ WALL_CLOCK_ARITHMETIC = {
     "swarm/persistence/time_ops.py move_after_return": "notices that the wall clock was set back before a start",
     "swarm/persistence/turn_records.py nudges": "nudges of the last hour; times ahead are ignored",
     "swarm/resolved_template.py window_rules": "messages of the last `session.ttl`, by what is stored",
-    "swarm/runner.py _carry_out": "times of the life machine, which moves them by Jumped",
     "swarm/situation.py _snapshots": "the age of a stored text, which the model reads",
-    "swarm/turn/budget_stage.py verdict": "the end of backpressure, a time of the turn machine",
-    "swarm/turn/driver.py *": "times of the turn machine, which moves them by ClockJumped",
-    "swarm/turn/machine.py *": "times of the turn machine, which moves them by ClockJumped",
-    "swarm/turn/waits.py *": "times of the turn machine, which moves them by ClockJumped",
 }
 """Functions that compute with the wall time, and why."""
 

@@ -18,6 +18,10 @@ class LoopClock:
     def uptime(self) -> int:
         return time.monotonic_ns() // 1000
 
+    @property
+    def ahead(self) -> int:
+        return self.now() - self.uptime()
+
     def follow(self) -> int:
         return 0
 
@@ -57,6 +61,10 @@ class HandClock:
 
     def uptime(self) -> int:
         return self._uptime
+
+    @property
+    def ahead(self) -> int:
+        return self._ahead
 
     def follow(self) -> int:
         delta, self._set_by = self._set_by, 0

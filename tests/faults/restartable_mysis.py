@@ -260,7 +260,7 @@ async def _turn(clock: HandClock, commander: Commander) -> None:
     while True:
         await asyncio.sleep(0.003)
         drivers = [runner.driver for runner in commander.swarm.runners.values() if runner.driver is not None]
-        if all(clock.now() - driver.progress_at < PATIENCE_US for driver in drivers):
+        if all(clock.uptime() - driver.progress_at < PATIENCE_US for driver in drivers):
             clock.by(0.5)
 
 

@@ -215,6 +215,10 @@ class RecordingClock:
     def uptime(self) -> int:
         return self.time
 
+    @property
+    def ahead(self) -> int:
+        return self.now() - self.uptime()
+
     def follow(self) -> int:
         return 0
 

@@ -17,10 +17,9 @@ from zoea.model.errors import ProviderError, RateExceeded, StoreError, StoreFull
 from zoea.model.request import Answer, AnswerCall
 from zoea.settings import Settings
 from zoea.store import WriterConnection
-from zoea.swarm import life as lf
 from zoea.swarm.persistence import time_ops
 from zoea.swarm.persistence.time_ops import move_times_ahead
-from zoea.swarm.rules import HOUR, MINUTE, SECOND, LifeRules
+from zoea.swarm.rules import SECOND
 from zoea.swarm.services import Services
 from zoea.swarm.turn.turn_gate import Rank
 from zoea.swarm.turn.turn_types import OpStored
@@ -318,32 +317,3 @@ async def test_a_clock_set_back_while_no_swarm_ran_prolongs_no_recovery(tmp_path
     async with swarm(tmp_path, script(Answer(text="back")), settings=NO_RETRIES, clock=clock) as s:
         await passes(s, 16)
         await s.until(lambda: s.state() is MysisState.RUNNING)
-
-
-async def test_an_input_queued_before_the_jump_is_processed_with_the_time_after_it(tmp_path: Path) -> None:
-    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
-        await s.commander.create("alpha", start=False)
-        runner = s.commander.swarm.runner("alpha")
-        told = runner.tell(lf.Start(s.clock.now()))
-        runner.clock_was_set(-DAY_S * SECOND)
-        await told
-        assert runner.life.quiet_since == START - DAY_S * SECOND
-
-
-@JUMPS
-def test_every_time_of_a_life_moves_by_the_jump(jump: int) -> None:
-    life = lf.Life(
-        LifeRules.of(Settings.model_validate({"nudge": {"max_per_hour": 3}})),
-        MysisState.RUNNING,
-        quiet_since=START,
-        wait_until=START + MINUTE,
-        held_since=START - MINUTE,
-        retry_at=START + HOUR,
-        nudged_at=(START - 2 * MINUTE, START - MINUTE),
-    )
-    moved, effects = lf.step(life, lf.Jumped(jump * SECOND))
-    assert effects == ()
-    at = START + jump * SECOND
-    assert (moved.quiet_since, moved.wait_until, moved.held_since) == (at, at + MINUTE, at - MINUTE)
-    assert (moved.retry_at, moved.nudged_at) == (at + HOUR, (at - 2 * MINUTE, at - MINUTE))
-    assert lf.nudge_due(moved) - lf.nudge_due(life) == jump * SECOND

@@ -306,6 +306,10 @@ class Peerless:
     def uptime(self) -> int:
         return 0
 
+    @property
+    def ahead(self) -> int:
+        return self.now() - self.uptime()
+
     def follow(self) -> int:
         return 0
 

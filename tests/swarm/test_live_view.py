@@ -9,6 +9,7 @@ from contextlib import aclosing
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.llm_clock import HandClock
 from tests.waiting import until
 from zoea.ipc.protocol import REPLY_LIMIT, encode_frame
 from zoea.model.enums import Activity, MysisState
@@ -26,7 +27,7 @@ def view() -> LiveView:
     def summary(myses: tuple[MysisView, ...], version: int) -> SwarmView:
         return SwarmView(version, False, "", myses)
 
-    live = LiveView(summary)
+    live = LiveView(summary, HandClock())
     for number in (1, 2, 3):
         live.add(LiveMysis(mysis(number)))
     return live

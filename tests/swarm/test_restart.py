@@ -41,7 +41,7 @@ async def alike(s: Swarm, name: str = "alpha") -> lf.StoredLife:
         row["nothing_new"],
         row["goal_reached_at"] is not None,
     )
-    assert stored == lf.stored_life(life)
+    assert stored == lf.stored_life(life).in_wall_time(s.clock.ahead)
     assert row["state"] == life.state
     return stored
 

@@ -19,8 +19,8 @@ class Timer(Protocol):
 class Clock(Protocol):
     """Source of time for all layers above `store`, in µs.
 
-    Durations are differences of `uptime`, or delays. `now` is for people, for what is stored, and for times that were
-    given as wall times.
+    Durations are differences of `uptime`, or delays, and times in memory are uptimes. `now` is for people, for what is
+    stored, and for times that were given as wall times.
     """
 
     def now(self) -> int:
@@ -31,10 +31,15 @@ class Clock(Protocol):
         """Return the time since the machine started, suspended time included; it cannot be set."""
         ...
 
+    @property
+    def ahead(self) -> int:
+        """By how much the wall time is ahead of the uptime; only `follow` changes it."""
+        ...
+
     def follow(self) -> int:
         """Apply to `now` what the system's wall clock was set by, and return it. 0 if it was not set.
 
-        Only the swarm calls it, which then moves every stored and kept time by as much.
+        Only the swarm calls it, which then moves the stored times that are still ahead by as much.
         """
         ...
 

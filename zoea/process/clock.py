@@ -54,6 +54,10 @@ class SystemClock:
     def uptime(self) -> int:
         return read_uptime()
 
+    @property
+    def ahead(self) -> int:
+        return self._ahead
+
     def follow(self) -> int:
         delta = read_wall_time() - self.now()
         if abs(delta) < SET_US:

@@ -1,7 +1,7 @@
 """The life of one mysis as a pure machine: states, goal, nudges, breaker, waits, recovery.
 
-`step(life, input) -> (life, effects)` over frozen values. Times come with the inputs, and
-`WakeAt` asks for the next one; no other part of Zoea holds a timer that decides about a mysis.
+`step(life, input) -> (life, effects)` over frozen values. Times are uptimes in µs; they come with the inputs,
+and `WakeAt` asks for the next one. No other part of Zoea holds a timer that decides about a mysis.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.status import BY_PERSON, DONE, NOTHING_NEW
 from zoea.model.values import Failure
-from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import HOUR, MAX_TOPIC_HOPS, LifeRules, to_micros
 from zoea.text.sentences import count_of
 
@@ -116,13 +115,7 @@ class Now(Struct, frozen=True):
     at: int
 
 
-class Jumped(Struct, frozen=True):
-    """The wall clock was set by this many µs. Every time of the life moves by as much."""
-
-    delta: int
-
-
-LifeInput = Start | Stop | Hold | Arrived | DeliveriesGone | PromptsLeft | TurnEnded | NewRules | Now | Jumped
+LifeInput = Start | Stop | Hold | Arrived | DeliveriesGone | PromptsLeft | TurnEnded | NewRules | Now
 
 
 # Effects.
@@ -136,6 +129,10 @@ class SetState(Struct, frozen=True):
     failure: Failure | None = None
     retry_at: int | None = None
     retry_count: int = 0
+
+    def in_wall_time(self, ahead: int) -> SetState:
+        """Return it as it is stored; `ahead` is `Clock.ahead`."""
+        return self if self.retry_at is None else replace(self, retry_at=self.retry_at + ahead)
 
 
 class OpenTurn(Struct, frozen=True):
@@ -195,6 +192,10 @@ class StoredLife(Struct, frozen=True):
     nothing_new: int = 0
     done: bool = False
 
+    def in_wall_time(self, ahead: int) -> StoredLife:
+        """Return it as it is stored; `ahead` is `Clock.ahead`."""
+        return self if self.wait_until is None else replace(self, wait_until=self.wait_until + ahead)
+
 
 def stored_life(life: Life) -> StoredLife:
     """Return the part of a life that is stored beside its state."""
@@ -226,16 +227,6 @@ class EndOfTurn(Struct, frozen=True):
     state: SetState | None
     stored_life: StoredLife
     effects: tuple[LifeEffect, ...]
-
-
-def move_end_of_turn(end: EndOfTurn, delta: int) -> EndOfTurn:
-    """Move the times of a turn's end that is stored while the clock is set."""
-    return EndOfTurn(
-        step(end.life, Jumped(delta))[0],
-        None if end.state is None else move_times(end.state, delta),
-        move_times(end.stored_life, delta),
-        tuple(move_times(effect, delta) for effect in end.effects),
-    )
 
 
 def step_end_of_turn(life: Life, given: TurnEnded) -> EndOfTurn:
@@ -273,9 +264,6 @@ def step(life: Life, given: LifeInput) -> tuple[Life, tuple[LifeEffect, ...]]:
             return _then(replace(life, rules=given.rules), given.at, ())
         case Now():
             return _now(life, given.at)
-        case Jumped():
-            nudged_at = tuple(at + given.delta for at in life.nudged_at)
-            return replace(move_times(life, given.delta), nudged_at=nudged_at), ()
         case _:
             assert_never(given)
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from zoea.model.enums import Activity, MysisState
+from zoea.model.ports import Clock
 from zoea.model.status import StatusWord
 from zoea.model.values import Failure, Mysis, MysisView, SwarmView
 
@@ -30,7 +31,7 @@ VIEW_CHARS = 4_000_000
 
 
 class LiveMysis(Struct):
-    """The row of one mysis. After a change call `LiveView.touch`."""
+    """The row of one mysis. After a change call `LiveView.touch`. The ends of waits are uptimes."""
 
     mysis: Mysis
     activity: Activity = Activity.IDLE
@@ -130,10 +131,11 @@ class LiveMysis(Struct):
             return Activity.ASKING
         return Activity.WAITING if self.waiting_until is not None else self.activity
 
-    def freeze(self, *, swarm_held: bool = False, most: int | None = None) -> MysisView:
+    def freeze(self, ahead: int = 0, *, swarm_held: bool = False, most: int | None = None) -> MysisView:
         """Return the row as fronts show it.
 
         Args:
+            ahead: `Clock.ahead`, because fronts show wall times.
             most: Characters of its streamed texts together; also cuts a long goal. All if None.
         """
         mysis = self.mysis
@@ -171,7 +173,7 @@ class LiveMysis(Struct):
             window_assumed=self.window_assumed,
             turn_tokens=self.turn_tokens,
             turn_limit=self.turn_limit,
-            waiting_until=self.waiting_until,
+            waiting_until=None if self.waiting_until is None else self.waiting_until + ahead,
             waiting_for=self.waiting_for,
             progress_at=self.progress_at,
             text=self.text,
@@ -188,7 +190,7 @@ class LiveMysis(Struct):
             queue_until=self.queue_until,
             attempt=self.attempt,
             attempts=self.attempts,
-            attempt_at=self.attempt_at,
+            attempt_at=None if self.attempt_at is None else self.attempt_at + ahead,
             attempt_why=self.attempt_why,
             reading=self.reading,
             prepares_model=self.prepares_model,
@@ -203,8 +205,9 @@ class LiveMysis(Struct):
 class LiveView:
     """All rows and their subscribers."""
 
-    def __init__(self, summary: Callable[[tuple[MysisView, ...], int], SwarmView]) -> None:
+    def __init__(self, summary: Callable[[tuple[MysisView, ...], int], SwarmView], clock: Clock) -> None:
         self._summary = summary
+        self._clock = clock
         self._rows: dict[int, LiveMysis] = {}
         self._subscribers: set[_ViewSubscriber] = set()
         self._is_held = False
@@ -271,7 +274,7 @@ class LiveView:
 
     def freeze(self, mysis_id: int) -> MysisView:
         """Return one row as fronts show it, with its whole goal."""
-        return self._rows[mysis_id].freeze(swarm_held=self._is_held)
+        return self._rows[mysis_id].freeze(self._clock.ahead, swarm_held=self._is_held)
 
     def count_statuses(self) -> Counter[StatusWord]:
         """Count the myses by status."""
@@ -285,8 +288,8 @@ class LiveView:
         return self._summary(self._freeze_all(tuple(self._rows)), self.version)
 
     def _freeze_all(self, ids: tuple[int, ...]) -> tuple[MysisView, ...]:
-        most = VIEW_CHARS // max(1, len(ids))
-        return tuple(self._rows[mysis_id].freeze(swarm_held=self._is_held, most=most) for mysis_id in ids)
+        most, ahead = VIEW_CHARS // max(1, len(ids)), self._clock.ahead
+        return tuple(self._rows[mysis_id].freeze(ahead, swarm_held=self._is_held, most=most) for mysis_id in ids)
 
     async def changes(self) -> AsyncIterator[SwarmView]:
         """Yield the whole view, then the changes, at most every 50 ms."""

@@ -70,7 +70,7 @@ class MessageCommands(SwarmCommands):
             swarm=self.swarm.settings.budget,
             resolve=self.swarm.resolved_template,
             metered=services.providers.metered(),
-            now=self.swarm.now(),
+            now=services.clock.now(),
         )
         async with services.store.search_reader() as reader:
             return await reader.run(find)

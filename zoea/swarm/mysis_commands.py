@@ -58,7 +58,7 @@ class MysisCommands(SwarmCommands):
         swarm.add_template(found, resolved)
         runner = await swarm.reload(mysis)
         if start:
-            await swarm.carried_out(runner.tell(lf.Start(self.swarm.now())))
+            await swarm.carried_out(runner.tell(lf.Start(self.swarm.uptime())))
         return swarm.row(runner)
 
     async def start(self, ref: str) -> MysisView:
@@ -68,13 +68,13 @@ class MysisCommands(SwarmCommands):
             raise StateRefused(
                 "mysis already running", hint=f"send it a message; to start it again, stop {runner.mysis.name} first"
             )
-        await self.swarm.carried_out(runner.tell(lf.Start(self.swarm.now())))
+        await self.swarm.carried_out(runner.tell(lf.Start(self.swarm.uptime())))
         return self.swarm.row(runner)
 
     async def stop(self, ref: str) -> MysisView:
         runner = self.swarm.runner(ref)
         await self.swarm.services.try_disk()
-        await self.swarm.carried_out(runner.tell(lf.Stop(self.swarm.now())))
+        await self.swarm.carried_out(runner.tell(lf.Stop(self.swarm.uptime())))
         await runner.stopped()
         return self.swarm.row(runner)
 
@@ -88,7 +88,7 @@ class MysisCommands(SwarmCommands):
         if left_running:
             idle = [runner for runner in idle if runner.mysis.id in swarm.left_running]
             swarm.left_running = frozenset()
-        await swarm.tell(idle, lambda _: lf.Start(self.swarm.now(), resume=True))
+        await swarm.tell(idle, lambda _: lf.Start(self.swarm.uptime(), resume=True))
         return len(idle)
 
     async def stop_all(self) -> int:
@@ -96,7 +96,7 @@ class MysisCommands(SwarmCommands):
         # The idle and the errored too, because a message or a recovery would start them again.
         all_but_stopped = [one for one in self.swarm.runners.values() if one.life.state is not MysisState.STOPPED]
         count = sum(1 for runner in all_but_stopped if runner.life.state is MysisState.RUNNING)
-        await self.swarm.tell(all_but_stopped, lambda _: lf.Stop(self.swarm.now()))
+        await self.swarm.tell(all_but_stopped, lambda _: lf.Stop(self.swarm.uptime()))
         await asyncio.gather(*(runner.stopped() for runner in all_but_stopped))
         return count
 
@@ -106,7 +106,7 @@ class MysisCommands(SwarmCommands):
         await swarm.services.try_disk()
         swarm.leaving.add(mysis_id)
         try:
-            await swarm.carried_out(runner.tell(lf.Stop(swarm.now(), "deleted")))
+            await swarm.carried_out(runner.tell(lf.Stop(swarm.uptime(), "deleted")))
             await runner.stopped()
             await runner.close()
             last = swarm.live_view.freeze(mysis_id)

@@ -23,7 +23,6 @@ from zoea.store import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.live_view import LiveMysis
-from zoea.swarm.moved_times import move_times
 from zoea.swarm.persistence import model_facts, mysis_ops, spend_ops, turn_ops, turn_records
 from zoea.swarm.persistence.restore import restore
 from zoea.swarm.resolved_template import (
@@ -57,8 +56,6 @@ class _LifeLoan:
 class _QueuedInput(Struct, frozen=True):
     given: lf.LifeInput | _LifeLoan
     done: asyncio.Future[None] | None
-    moved: int
-    """By how much the wall clock had been set when it was queued, µs."""
 
 
 class _StoredEnd(Struct, frozen=True):
@@ -81,7 +78,6 @@ class MysisRunner:
         self._inputs: asyncio.Queue[_QueuedInput] = asyncio.Queue()
         self._unheard: dict[int, lf.Pending] = {}  # stored and in `_inputs`, not yet processed by the life machine
         self._timer: Timer | None = None
-        self._moved = 0  # by how much the wall clock was set since it began, µs
         self._session: ToolSession | None = None
         self._session_id: int | None = None
         self.driver: TurnDriver | None = None
@@ -117,22 +113,10 @@ class MysisRunner:
 
     def _queue(self, given: lf.LifeInput | _LifeLoan, done: asyncio.Future[None] | None = None) -> None:
         self._live.is_at_rest = False
-        self._inputs.put_nowait(_QueuedInput(given, done, self._moved))
+        self._inputs.put_nowait(_QueuedInput(given, done))
 
     def clock_was_set(self, delta: int) -> None:
-        """Move every time that is kept here, in one step of the loop with those of the other myses."""
-        self._moved += delta
-        self.life, _ = lf.step(self.life, lf.Jumped(delta))
-        if self._planned_end is not None:
-            self._planned_end = lf.move_end_of_turn(self._planned_end, delta)
-        if self._stored_end is not None:
-            self._stored_end = replace(self._stored_end, step=lf.move_end_of_turn(self._stored_end.step, delta))
-        if self.driver is not None:
-            self.driver.clock_was_set(delta)
-        if self._live.waiting_until is not None:
-            self._live.waiting_until += delta
-        if self._live.attempt_at is not None:
-            self._live.attempt_at += delta
+        """Move the stored time that is still ahead."""
         if self.mysis.retry_at is not None:
             self.refresh(replace(self.mysis, retry_at=self.mysis.retry_at + delta))
 
@@ -141,13 +125,13 @@ class MysisRunner:
         self._live.say(delivery.content, delivery.created_at)
         self._unheard[delivery.id] = pending = pending_of(delivery)
         self._live.pending += 1
-        self._queue(lf.Arrived(self._now(), pending))
+        self._queue(lf.Arrived(self._uptime(), pending))
 
     def adopt(self, known: ResolvedTemplate) -> None:
         """Take changed settings: rules of nudges at once, all others from the next turn on."""
         self._known = known
         self.capture.adopt(known.settings.chain)
-        self.tell(lf.NewRules(self._now(), LifeRules.of(known.settings, run_once=known.runs_once(self.mysis))))
+        self.tell(lf.NewRules(self._uptime(), LifeRules.of(known.settings, run_once=known.runs_once(self.mysis))))
 
     async def stopped(self) -> None:
         """Wait until no turn is running."""
@@ -229,14 +213,13 @@ class MysisRunner:
         if isinstance(given, _LifeLoan):
             effects = await self._lend_life()
         else:
-            self.life, effects = lf.step(self.life, move_times(given, self._moved - told.moved))
-        moved = self._moved
+            self.life, effects = lf.step(self.life, given)
         if isinstance(given, lf.Arrived):
             self._unheard.pop(given.pending.delivery_id, None)
         if isinstance(given, lf.TurnEnded | _LifeLoan) and self.life.state in (MysisState.STOPPED, MysisState.ERRORED):
             await self._close_session()
         for effect in effects:
-            await self._carry_out(move_times(effect, self._moved - moved))
+            await self._carry_out(effect)
         if isinstance(given, lf.Arrived):
             await self._store_reset_count()
 
@@ -246,9 +229,10 @@ class MysisRunner:
         The op of the message set the count back, but the op of the turn's end may have been written after it.
         """
         written, self._written_life = self._written_life, None
-        stored_life = lf.stored_life(self.life)
-        if written is not None and stored_life != written:
-            await self._services.write(lambda conn: mysis_ops.store_life(conn, self.mysis.id, stored_life))
+        life = lf.stored_life(self.life)
+        if written is not None and life != written:
+            stored = life.in_wall_time(self._services.clock.ahead)
+            await self._services.write(lambda conn: mysis_ops.store_life(conn, self.mysis.id, stored))
 
     async def _give_up(self, error: Exception) -> None:
         _log.exception("mysis #%d failed", self.mysis.id, exc_info=error)
@@ -279,7 +263,7 @@ class MysisRunner:
                 self._live.waiting_until = self.life.wait_until if waits else None
                 self._live.waiting_for = self.life.wait_reason if waits else ""
                 if effect.at is not None:
-                    self._timer = self._services.clock.call_after(effect.at - self._now(), self._wake)
+                    self._timer = self._services.clock.call_after(effect.at - self._uptime(), self._wake)
             case lf.Cancel():
                 if self.driver is not None:
                     self.driver.cancel(effect.outcome)
@@ -296,7 +280,7 @@ class MysisRunner:
 
     def _wake(self) -> None:
         self._timer = None
-        self._queue(lf.Now(self._now()))
+        self._queue(lf.Now(self._uptime()))
 
     def _clear_timer(self) -> None:
         if self._timer is not None:
@@ -306,13 +290,15 @@ class MysisRunner:
     async def _set_state(self, effect: lf.SetState) -> None:
         def op(conn: WriterConnection) -> tuple[int, Mysis]:
             last.write(conn)
-            session = mysis_ops.set_state(conn, self.mysis.id, effect, stored_life)
+            session = mysis_ops.set_state(conn, self.mysis.id, stored, stored_life)
             return session, mysis_ops.find(conn, self.mysis.id)
 
-        stored_life, before = lf.stored_life(self.life), self.mysis.state
+        before = self.mysis.state
         last = await self.capture.prepare_end(ends=before is MysisState.RUNNING is not effect.state)
         self._written_life = None
         urgent = self._current is not None and lf.is_by_person(self._current.given)
+        ahead = self._services.clock.ahead
+        stored, stored_life = effect.in_wall_time(ahead), lf.stored_life(self.life).in_wall_time(ahead)
         session_id, mysis = await self._services.write(op, urgent=urgent)
         last.settle()
         self.capture.session_id = self._session_id = session_id or self._session_id
@@ -323,7 +309,7 @@ class MysisRunner:
 
     async def _have_state(self, effect: lf.SetState) -> None:
         """Apply a state that was stored: show the failure, close the tool session."""
-        self._live.set_failure(effect.failure, self._now())
+        self._live.set_failure(effect.failure, self._services.clock.now())
         if effect.state is MysisState.STOPPED:
             self._services.approvals.session_ended(self.mysis.id)
         if effect.state in (MysisState.STOPPED, MysisState.ERRORED) and self.driver is None:
@@ -339,7 +325,6 @@ class MysisRunner:
     # machine is stepped once, after the inputs queued before; later inputs wait until the turn's task is done.
 
     async def end_turn(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis | None] | None:
-        moved = self._moved
         is_fruitless = await self._is_fruitless(end)
         if self._loan is None and not self._closed:
             self._loan = asyncio.get_running_loop().create_future()
@@ -348,10 +333,13 @@ class MysisRunner:
             await self._loan
         if self._closed:
             return None  # the next start finds the turn broken off and resumes it
-        ended = self._turn_ended(move_times(end, self._moved - moved), self._opened_by, is_fruitless=is_fruitless)
+        ended = self._turn_ended(end, self._opened_by, is_fruitless=is_fruitless)
         planned = self._planned_end = lf.step_end_of_turn(self.life, ended)
         self.capture.ends_session = planned.life.state is not MysisState.RUNNING  # stopped before, or by this end
-        return lambda conn: mysis_ops.store_turn_end(conn, self.mysis.id, planned.state, planned.stored_life)
+        ahead = self._services.clock.ahead
+        state = None if planned.state is None else planned.state.in_wall_time(ahead)
+        stored_life = planned.stored_life.in_wall_time(ahead)
+        return lambda conn: mysis_ops.store_turn_end(conn, self.mysis.id, state, stored_life)
 
     def take_stored_end(self, mysis: Mysis | None) -> None:
         assert self._planned_end is not None
@@ -370,7 +358,7 @@ class MysisRunner:
         if step.state is not None and mysis is not None:
             self.refresh(mysis)
             await self._have_state(step.state)
-        return self._stored_end.step.effects  # moved, where the clock was set since
+        return step.effects
 
     # Turns.
 
@@ -404,7 +392,7 @@ class MysisRunner:
         self, end: t.TurnEnd, effect: lf.OpenTurn, returned: tuple[lf.Pending, ...] = (), *, is_fruitless: bool = False
     ) -> lf.TurnEnded:
         return lf.TurnEnded(
-            at=self._now(),
+            at=self._uptime(),
             outcome=end.outcome,
             responded=end.responded,
             nudged=end.nudged or effect.nudge_level > 0,
@@ -461,13 +449,14 @@ class MysisRunner:
             nudged=not effect.prompts,
             situation=situation,
             task=self._goal_to_reach(),
-            now=self._now(),
+            now=services.clock.now(),
             inherited=self.capture.inherited,
         )
         stored_life = replace(lf.stored_life(self.life), encouragement=effect.nudge_level)
+        stored_life = stored_life.in_wall_time(services.clock.ahead)
 
-        def op(conn: WriterConnection) -> turn_ops.OpenedTurn | None:
-            return turn_ops.open_turn(
+        def op(conn: WriterConnection) -> tuple[turn_ops.OpenedTurn | None, int]:
+            opened = turn_ops.open_turn(
                 conn,
                 mysis_id=self.mysis.id,
                 session_id=self._session_id,
@@ -480,11 +469,12 @@ class MysisRunner:
                 ),
                 catalogue=catalogue,
             )
+            return opened, services.clock.ahead
 
         self._is_opening = True
         by_person = any(prompt.from_person for prompt in effect.prompts)
         async with services.gate.place(first_rank(by_person, is_new=True)):
-            opened = await services.write(op, urgent=by_person)
+            opened, ahead = await services.write(op, urgent=by_person)
         profile = await model_facts.with_traits(self._services.store, profile)
         if opened is None:
             return end_of_nothing(Failure("Withdrawn", "withdrawn"))
@@ -496,7 +486,7 @@ class MysisRunner:
         )
         about = DrivenTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before)
         offered = offer_tools(catalogue, opened.frozen)
-        turn = self._new_turn(profile, offered, opened, effect)
+        turn = self._new_turn(profile, offered, opened, effect, ahead)
         return await self._drive(profile, session, offered, about, turn, (t.Fetch(),))
 
     def _goal_to_reach(self) -> str:
@@ -506,15 +496,15 @@ class MysisRunner:
         return self.mysis.goal if is_told and not self.life.done else ""
 
     def _new_turn(
-        self, profile: MysisProfile, catalogue: Catalogue, opened: turn_ops.OpenedTurn, effect: lf.OpenTurn
+        self, profile: MysisProfile, catalogue: Catalogue, opened: turn_ops.OpenedTurn, effect: lf.OpenTurn, ahead: int
     ) -> t.TurnState:
         return t.TurnState(
             turn_id=opened.turn_id,
             rules=profile.turn_rules,
             rules_wait=profile.wait_rules,
             nudged=not effect.prompts,
-            at=opened.opened_at,
-            memories=opened.memories,
+            at=opened.opened_at - ahead,
+            memories=t.with_uptimes(opened.memories, ahead),
             notes=opened.notes,
             read_only=turn_records.read_only_names(catalogue),
             tick_length=self._tick_length,
@@ -527,20 +517,20 @@ class MysisRunner:
             return end_of_nothing(Failure("Resume", "nothing to resume"))
         turn, effects = restore(
             turn_id=stored.turn_id,
-            memories=stored.memories,
+            memories=t.with_uptimes(stored.memories, self._services.clock.ahead),
             notes=stored.notes,
             rules=profile.turn_rules,
             rules_wait=profile.wait_rules,
             read_only=turn_records.read_only_names(catalogue),
             nudged=stored.nudged,
-            at=self._now(),
+            at=self._uptime(),
             tick_length=self._tick_length,
             limits=stored.limits,
             requests=stored.requests,
         )
         turn = replace(turn, known_ticks=dict(self._services.ticks))
         frozen = FrozenTurn.from_json(stored.frozen, system=profile.template.prompt)
-        self.capture.go_on(stored.number, stored.memories, frozen.nudge_text, self._now())
+        self.capture.go_on(stored.number, stored.memories, frozen.nudge_text, self._services.clock.now())
         catalogue = offer_tools(withhold_tools(catalogue, frozen.withheld_tools), frozen)
         profile = replace(profile, max_output_tokens=frozen.max_output_tokens)  # as its first request had it
         profile = await model_facts.with_traits(self._services.store, profile)
@@ -561,7 +551,7 @@ class MysisRunner:
         self._live.turn_number = about.number
         if steers := self._waiting_steers():
             # Passed before the first effect, so that they join the next request.
-            turn, _ = turn_step(turn, t.Steered(self._now(), steers))
+            turn, _ = turn_step(turn, t.Steered(self._uptime(), steers))
         self.driver = TurnDriver(self._services, profile, session, catalogue, about, self)
         if self._late_cancel is not None:
             self.driver.cancel(self._late_cancel)
@@ -576,7 +566,7 @@ class MysisRunner:
     def steer(self, delivery: Delivery) -> None:
         """Let a message join the open turn before its next request, if there is one."""
         if self.driver is not None:
-            self.driver.post(t.Steered(self._now(), (delivery.id,)))
+            self.driver.post(t.Steered(self._uptime(), (delivery.id,)))
 
     def taken(self, delivery_ids: tuple[int, ...]) -> None:
         self._queue(lf.DeliveriesGone(frozenset(delivery_ids), joined=True))
@@ -586,8 +576,8 @@ class MysisRunner:
         if session is not None:
             await session.close()
 
-    def _now(self) -> int:
-        return self._services.clock.now()
+    def _uptime(self) -> int:
+        return self._services.clock.uptime()
 
 
 def pending_of(delivery: Delivery) -> lf.Pending:

@@ -72,7 +72,7 @@ class Swarm:
         self._resolved_templates: dict[bytes, ResolvedTemplate] = {}
         self._started_at = clock.now()
         self.today = spend_ops.Today()
-        self.live_view = LiveView(self._summary)
+        self.live_view = LiveView(self._summary, clock)
         self.services = Services(
             store=store,
             clock=clock,
@@ -92,9 +92,9 @@ class Swarm:
     def settings(self) -> Settings:
         return self.services.settings
 
-    def now(self) -> int:
-        """Return the wall time, µs."""
-        return self.services.clock.now()
+    def uptime(self) -> int:
+        """Return the time of inputs, µs."""
+        return self.services.clock.uptime()
 
     async def load(self) -> None:
         """Load the stored myses. Those that ran are idle, and their open turns can be resumed."""
@@ -118,7 +118,7 @@ class Swarm:
         self.live_view.set_hold(on=self.hold_switch.swarm)
         self.bodies.update(await swarm_reads.template_bodies(store))
         left_tails = frozenset(row["id"] for row in await store.read(capture_ops.LEFT))
-        for one in await load_mysis.load_all(store, self.now()):
+        for one in await load_mysis.load_all(store, services.clock.now()):
             known = self.resolved_template(one.mysis.template_hash)
             if one.mysis.id in left_tails:
                 await self._commit_left_tail(one.mysis, known)
@@ -185,16 +185,16 @@ class Swarm:
 
     def start_runner(self, found: load_mysis.StoredMysis) -> MysisRunner:
         """Start the runner of a mysis that was loaded."""
-        mysis, now = found.mysis, self.now()
+        mysis = found.mysis
         if mysis.held:
             self.hold_switch.set_mysis(mysis.id, True)
         known = self.resolved_template(mysis.template_hash)
-        life = load_mysis.build_life(found, known, now=now, held=self.hold_switch.holds(mysis.id))
+        life = load_mysis.build_life(found, known, self.services.clock, held=self.hold_switch.holds(mysis.id))
         self.live_view.add(load_mysis.build_live_row(found))
         runner = MysisRunner(self.services, mysis, self.bodies.get(mysis.template_hash, ""), known, life)
         self.runners[mysis.id] = runner
         if mysis.retry_at is not None:
-            runner.tell(lf.Now(now))
+            runner.tell(lf.Now(self.uptime()))
         return runner
 
     async def reload(self, mysis: Mysis) -> MysisRunner:
@@ -202,7 +202,7 @@ class Swarm:
         store = self.services.store
         if mysis.template_hash not in self.bodies:
             self.bodies.update(await swarm_reads.template_bodies(store))
-        return self.start_runner(await load_mysis.load_one(store, mysis, self.now()))
+        return self.start_runner(await load_mysis.load_one(store, mysis, self.services.clock.now()))
 
     async def replace(self, runner: MysisRunner, op: Callable[[WriterConnection], Mysis]) -> None:
         """Close a runner, store a change of its mysis, and start a new runner for it."""
@@ -288,7 +288,7 @@ class Swarm:
 
     async def feed_hold(self, runners: Sequence[MysisRunner]) -> None:
         """Tell these myses whether they are on hold."""
-        now = self.now()
+        now = self.uptime()
         self.live_view.set_hold(on=self.hold_switch.swarm)  # first, because a full disk ends the wait below
         await self.tell(runners, lambda mysis_id: lf.Hold(now, self.hold_switch.holds(mysis_id)))
 
@@ -301,7 +301,7 @@ class Swarm:
         self._announce_hold()
 
     def _announce_hold(self) -> None:
-        now = self.now()
+        now = self.uptime()
         for runner in self.runners.values():
             runner.tell(lf.Hold(now, self.hold_switch.holds(runner.mysis.id)))
         self.live_view.set_hold(on=self.hold_switch.swarm)
@@ -319,7 +319,7 @@ class Swarm:
         uptime = self.services.clock.uptime()
         if uptime - self.today.at < SECOND:
             return False
-        rows = await self.services.store.read(spend_ops.TODAY, (spend_ops.day_of(self.now()),))
+        rows = await self.services.store.read(spend_ops.TODAY, (spend_ops.day_of(self.services.clock.now()),))
         self.today = spend_ops.today(uptime, rows[0] if rows else None)
         return True
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import zstandard
 from msgspec import Struct
 
+from zoea.model.ports import Clock
 from zoea.model.values import Delivery, Mysis
 from zoea.store import Store
 from zoea.swarm import life as lf
@@ -81,9 +82,9 @@ async def load_one(store: Store, mysis: Mysis, now: int) -> StoredMysis:
     return StoredMysis(mysis, tally[0], tuple(inbox), bool(turns), nudged.get(mysis.id, ()), newest, answered_by)
 
 
-def build_life(found: StoredMysis, known: ResolvedTemplate, *, now: int, held: bool) -> lf.Life:
+def build_life(found: StoredMysis, known: ResolvedTemplate, clock: Clock, *, held: bool) -> lf.Life:
     """Build the life machine from the stored values; silence counts from now."""
-    mysis = found.mysis
+    mysis, now, ahead = found.mysis, clock.uptime(), clock.ahead
     has_task = any(delivery.is_task for delivery in found.inbox)
     return lf.Life(
         rules=LifeRules.of(known.settings, run_once=known.runs_once(mysis)),
@@ -95,12 +96,12 @@ def build_life(found: StoredMysis, known: ResolvedTemplate, *, now: int, held: b
         pending=tuple(pending_of(delivery) for delivery in found.inbox),
         encouragement=mysis.encouragement,
         quiet_since=now,
-        wait_until=mysis.wait_until,
+        wait_until=None if mysis.wait_until is None else mysis.wait_until - ahead,
         wait_reason=mysis.wait_reason,
         held_since=now if held else None,
-        retry_at=mysis.retry_at,
+        retry_at=None if mysis.retry_at is None else mysis.retry_at - ahead,
         retry_count=mysis.retry_count,
-        nudged_at=found.nudged_at,
+        nudged_at=tuple(at - ahead for at in found.nudged_at),
     )
 
 

@@ -39,7 +39,7 @@ class BudgetStage(Struct, frozen=True):
         if reserved.is_waiting:
             return self._wait(reserved)
         leave_budget_queue(self.services, self.live)
-        now = self.services.clock.now()
+        now = self.services.clock.uptime()
         if not reserved.scope:
             rest = now + reserved.rest_us if reserved.rest_us else None
             return t.BudgetVerdict(now, reserved.request_id, rest_until=rest)
@@ -55,7 +55,7 @@ class BudgetStage(Struct, frozen=True):
             refusal = budgets.without_price(reserved.scope, self.model)
             return t.BudgetVerdict(now, refused=refusal, stops=True)
         if reserved.is_asked:
-            self.live.say(f"asks: go on? {refusal}", now)
+            self.live.say(f"asks: go on? {refusal}", self.services.clock.now())
             self.show(Activity.ASKING)
             self.spawn(self._ask())
             return t.BudgetVerdict(now, asked=True)
@@ -63,7 +63,7 @@ class BudgetStage(Struct, frozen=True):
             hint = budgets.advise_after_refusal(reserved.scope, is_money=is_money)
             return t.BudgetVerdict(now, refused=refusal, hint=hint, stops=reserved.scope == "mysis")
         await self.services.hold_swarm(budgets.spent(reserved.used, reserved.tokens, reserved.limit, is_money=is_money))
-        return t.BudgetVerdict(self.services.clock.now(), held=True)
+        return t.BudgetVerdict(self.services.clock.uptime(), held=True)
 
     def _wait(self, reserved: Reserved) -> t.BudgetVerdict:
         queue = self.services.budget_queue
@@ -73,7 +73,7 @@ class BudgetStage(Struct, frozen=True):
         name = QUEUE_NAME if reserved.scope == "swarm" else MISSION_QUEUE_NAME
         self.live.show_queue(queue.place(self.live.mysis.id), name)
         self.show(Activity.WAITING)
-        return t.BudgetVerdict(self.services.clock.now(), asked=True)
+        return t.BudgetVerdict(self.services.clock.uptime(), asked=True)
 
     async def _ask(self) -> None:
         # The machine reserves again, which reads the answer from its row.

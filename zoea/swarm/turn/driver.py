@@ -23,7 +23,6 @@ from zoea.model.values import Mysis
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.live_view import LiveMysis
-from zoea.swarm.moved_times import move_times
 from zoea.swarm.persistence import mysis_ops, turn_ops
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import SECOND, to_micros
@@ -78,8 +77,7 @@ class TurnDriver:
         self._opened = opened
         self._owner = owner
         self._live: LiveMysis = services.view.row(profile.mysis_id)
-        self._inputs: asyncio.Queue[tuple[t.TurnInput, int]] = asyncio.Queue()
-        self._moved = 0  # by how much the wall clock was set since the turn began, µs; stands beside each input
+        self._inputs: asyncio.Queue[t.TurnInput] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cancel: Outcome | None = None
         self._cancelled = False
@@ -91,7 +89,7 @@ class TurnDriver:
         self._used = self._live.turn_tokens = opened.used_tokens
         self._live.turn_limit = lowest_limit(profile.settings.budget.token_budget_per_task, opened.frozen.task_tokens)
         self._model: ModelCall | None = None
-        self._progress_at = services.clock.now()
+        self._progress_at = self._uptime()
         self._awaits_lift = self._is_end_stored = False
         self._failed_by = ""
         self._end: t.TurnEnd | None = None
@@ -109,7 +107,7 @@ class TurnDriver:
 
     @property
     def progress_at(self) -> int:
-        """The time of the newest progress, µs; a wait that is allowed counts as progress."""
+        """The uptime of the newest progress, µs; a wait that is allowed counts as progress."""
         return self._progress_at
 
     @property
@@ -131,10 +129,11 @@ class TurnDriver:
         try:
             await self._begin(effects)
             while self._end is None:
-                given, moved = await self._next()
+                given = await self._next()
                 async with self._services.gate.place(self._rank):
-                    # Only now, because the clock may be set while the turn waits for its place.
-                    await self._carry_out_all(deque(self._step(self._newest(given, moved))))
+                    if isinstance(given, t.TimePassed):
+                        given = replace(given, progress_at=self._progress_at)  # it may be newer than at the post
+                    await self._carry_out_all(deque(self._step(given)))
             return self._end
         except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
             _log.exception("the turn of mysis #%d failed", self._profile.mysis_id)
@@ -163,7 +162,7 @@ class TurnDriver:
             return end
         try:
             partial = await self._partial(self._model) if self._turn.phase is t.TurnPhase.CALLING else None
-            _, effects = step(self._turn, t.TurnCancelled(self._now(), Outcome.CRASHED, partial))
+            _, effects = step(self._turn, t.TurnCancelled(self._uptime(), Outcome.CRASHED, partial))
             for effect in effects:
                 if isinstance(effect, t.StoreOp) and isinstance(effect.op, t.BreakOffTurn):
                     await self._store(replace(effect.op, end=end))
@@ -174,37 +173,23 @@ class TurnDriver:
     def post(self, given: t.TurnInput) -> None:
         if isinstance(given, t.Steered):
             self._rank = min(self._rank, Rank.STEERED)
-        self._inputs.put_nowait((given, self._moved))
-
-    def clock_was_set(self, delta: int) -> None:
-        """Move every time of the turn. What its op is storing now has the new time already."""
-        self._moved += delta
-        self._progress_at += delta
-        self._turn, _ = step(self._turn, t.ClockJumped(delta))
+        self._inputs.put_nowait(given)
 
     def cancel(self, outcome: Outcome) -> None:
         """Cancel the calls in flight, keep their partial results, and end the turn."""
         if self._cancel is None:
             self._cancel = outcome
-            self.post(t.TimePassed(self._now()))
+            self.post(t.TimePassed(self._uptime()))
 
     # The loop.
 
-    async def _next(self) -> tuple[t.TurnInput, int]:
-        """Return the next input, and by how much the clock was set when it was made."""
-        given, moved = await self._inputs.get()
+    async def _next(self) -> t.TurnInput:
+        given = await self._inputs.get()
         if self._broken is not None:
             raise self._broken
         if self._cancel is not None and not self._cancelled:
             self._cancelled = True
-            return await self._aborted(self._cancel, given), self._moved
-        return given, moved
-
-    def _newest(self, given: t.TurnInput, moved: int) -> t.TurnInput:
-        """Return an input with the times of the clock as it is set now."""
-        given = move_times(given, self._moved - moved)
-        if isinstance(given, t.TimePassed):
-            given = replace(given, progress_at=self._progress_at)  # there may be newer progress than at the post
+            return await self._aborted(self._cancel, given)
         return given
 
     async def _aborted(self, outcome: Outcome, given: t.TurnInput) -> t.TurnCancelled:
@@ -215,20 +200,20 @@ class TurnDriver:
         await self._stop_tasks(going_on)
         waiting = [given]
         while not self._inputs.empty():
-            waiting.append(self._inputs.get_nowait()[0])
+            waiting.append(self._inputs.get_nowait())
         finished = tuple(item for item in waiting if isinstance(item, t.CallFinished))
         partial = next((item.answer for item in waiting if isinstance(item, t.Answered)), None)
         if partial is None and self._turn.phase is t.TurnPhase.CALLING:
             partial = await self._partial(self._model)
         # Without a model call the request was reserved and never left.
         unsent = self._model is None or self._model.is_unsent
-        return t.TurnCancelled(self._now(), outcome, partial, finished, unsent=unsent, on_wire=sent)
+        return t.TurnCancelled(self._uptime(), outcome, partial, finished, unsent=unsent, on_wire=sent)
 
     def _step(self, given: t.TurnInput) -> tuple[t.TurnEffect, ...]:
         """Feed an input to the machine, after a changed hold."""
         on_hold = self._services.hold.holds(self._profile.mysis_id)
         if on_hold is not self._turn.held:
-            self._turn, _ = step(self._turn, t.HoldChanged(self._now(), on_hold))
+            self._turn, _ = step(self._turn, t.HoldChanged(self._uptime(), on_hold))
         self._turn, effects = step(self._turn, given)
         return effects
 
@@ -250,7 +235,7 @@ class TurnDriver:
             case t.Fetch():
                 return await self._fetch(effect)
             case t.Summarise():
-                self._progress_at = self._now()
+                self._progress_at = self._uptime()
                 self._show(Activity.LLM)
                 self._live.is_summarising = True
                 self._spawn(self._summarise())
@@ -271,7 +256,7 @@ class TurnDriver:
                 turn = self._turn
                 if turn.next is t.NextStep.RESERVE:
                     self._live.show_attempt(turn.attempt, turn.rules.llm.retries + 1, turn.rest_until, self._failed_by)
-                left = turn.rest_until - self._now()
+                left = turn.rest_until - self._uptime()
                 self._services.clock.call_after(left, lambda: self._continue_after_wait(self._turn.rest_until))
             case t.AwaitLift():
                 self._await_lift()
@@ -293,10 +278,10 @@ class TurnDriver:
             self._services, frozen, self._turn.memories, known, self._summaries, self._owner.capture
         )
         if found is None:
-            return t.SummaryWanted(self._now())
+            return t.SummaryWanted(self._uptime())
         before = found.before
         self._requests.answers, self._requests.store_answers = before.answers, found.store
-        return t.TurnOpened(self._now(), before.calls, before.texts)
+        return t.TurnOpened(self._uptime(), before.calls, before.texts)
 
     async def _summarise(self) -> None:
         self.post(await self._summaries.write())
@@ -305,7 +290,7 @@ class TurnDriver:
         try:
             plan = self._plan = await self._requests.plan(self._turn, limit)
         except PlanError as error:
-            return t.Unplannable(self._now(), failure_from(error))
+            return t.Unplannable(self._uptime(), failure_from(error))
         self._live.show_context(plan.budget.final_tokens, plan.budget.max_tokens, len(plan.messages))
         last_request = message_budget.last_request_text(
             self._used,
@@ -313,7 +298,7 @@ class TurnDriver:
             self._requests.estimated_tokens(plan),
             self._profile.settings.budget.enforcement,
         )
-        return t.Planned(self._now(), last_request)
+        return t.Planned(self._uptime(), last_request)
 
     async def _reserve(self, effect: t.Reserve) -> t.TurnInput:
         assert self._plan is not None
@@ -347,8 +332,8 @@ class TurnDriver:
 
     def _continue_after_wait(self, until: int = 0) -> None:
         """Continue after a wait. A timer that fired counts as due, however the two clocks are rounded."""
-        self._progress_at = self._now()
-        self.post(t.TimePassed(max(self._now(), until), self._progress_at))
+        self._progress_at = self._uptime()
+        self.post(t.TimePassed(max(self._uptime(), until), self._progress_at))
 
     def _await_lift(self) -> None:
         asks = any(call.state is CallState.APPROVAL for call in slice_calls(self._turn))
@@ -361,8 +346,8 @@ class TurnDriver:
     async def _say_when_lifted(self) -> None:
         await self._services.hold.lifted(self._profile.mysis_id)
         self._awaits_lift = False
-        self._progress_at = self._now()
-        self.post(t.HoldLifted(self._now()))
+        self._progress_at = self._uptime()
+        self.post(t.HoldLifted(self._uptime()))
 
     # The model and the tools.
 
@@ -385,7 +370,7 @@ class TurnDriver:
             max_output_tokens=self._requests.output_limit(self._turn),
         )
         self._live.show_attempt()
-        self._progress_at = self._now()
+        self._progress_at = self._uptime()
         self._show(Activity.LLM)
         self._spawn(self._answer(self._model))
 
@@ -393,7 +378,7 @@ class TurnDriver:
         try:
             answer = await self._session.conceal_answer(unwrap_calls(await call.run(), self._catalogue))
         except HeldBeforeSending:
-            self.post(t.CallWithheld(self._now()))
+            self.post(t.CallWithheld(self._uptime()))
             return
         except ProviderError as error:
             self._failed_by = cause_of(error)
@@ -405,7 +390,7 @@ class TurnDriver:
             )
             self.post(
                 t.CallFailed(
-                    self._now(),
+                    self._uptime(),
                     failure_from(error),
                     error.kind,
                     error.retry_after,
@@ -421,7 +406,7 @@ class TurnDriver:
         bounded = bound_calls(answer, self._plan.budget.remaining_tokens // 2, whole)
         calls = tuple(self._prepared(call, why) for call, why in zip(bounded.calls, bounded.skipped, strict=True))
         output = None if calls else self._outputs.check(bounded.answer.text)
-        self.post(t.Answered(self._now(), bounded.answer, calls, output))
+        self.post(t.Answered(self._uptime(), bounded.answer, calls, output))
 
     async def _partial(self, call: ModelCall | None) -> Answer | None:
         """Return the part of an answer that came, without the values of secrets."""
@@ -439,7 +424,7 @@ class TurnDriver:
         self._show(Activity.TOOL)
         for call_id in call_ids:
             _, call = find_call(self._turn, call_id)
-            self._live.say(f"⚙ {format_call(call.name, call.arguments, hidden=MASK)}", self._now())
+            self._live.say(f"⚙ {format_call(call.name, call.arguments, hidden=MASK)}", self._services.clock.now())
             meta = CallMeta(
                 mysis_id=self._profile.mysis_id,
                 mysis=self._profile.name,
@@ -453,12 +438,12 @@ class TurnDriver:
             self._own(self._calls.start(call, meta, read_only=call.name in self._turn.read_only))
 
     def _call_finished(self, call_id: int, result: ToolResult) -> None:
-        self._progress_at = self._now()
-        self.post(t.CallFinished(self._now(), call_id, result))
+        self._progress_at = self._uptime()
+        self.post(t.CallFinished(self._uptime(), call_id, result))
 
     async def _ask(self, call_id: int) -> None:
         _, call = find_call(self._turn, call_id)
-        self._live.say(f"asks: {format_call(call.name, call.arguments, hidden=MASK)}", self._now())
+        self._live.say(f"asks: {format_call(call.name, call.arguments, hidden=MASK)}", self._services.clock.now())
         self._show(Activity.ASKING)
         await self._services.approvals.ask_for_call(
             call_id,
@@ -468,8 +453,8 @@ class TurnDriver:
         )
 
     def _approved(self, call_id: int, answer: ApprovalAnswer, sentence: str) -> None:
-        self._progress_at = self._now()
-        self.post(t.Approved(self._now(), call_id, answer, sentence))
+        self._progress_at = self._uptime()
+        self.post(t.Approved(self._uptime(), call_id, answer, sentence))
 
     # Storing and showing.
 
@@ -489,7 +474,7 @@ class TurnDriver:
         clock = self._services.clock
 
         def write(conn: WriterConnection) -> tuple[t.OpStored, Any, Mysis | None, int]:
-            ahead = clock.now() - clock.uptime()
+            ahead = clock.ahead
             stored = turn_ops.carry_out(conn, info, op)
             capture.write(conn, stored.memories)
             self._outputs.conclude(conn, op)
@@ -498,12 +483,7 @@ class TurnDriver:
             tally = mysis_ops.tally(conn, self._profile.mysis_id)
             return stored, tally, follows(conn) if follows is not None else None, ahead
 
-        moved = self._moved
         stored, tally, mysis, ahead = await self._services.write(write)
-        if self._moved != moved:  # the op may have run before the clock was set, or after
-            late = clock.now() - clock.uptime() - ahead
-            memories = tuple(move_times(memory, late) for memory in stored.memories)
-            stored = replace(move_times(stored, late), memories=memories)
         capture.settle(stored.memories, stored.notes, stored.at)
         self._is_end_stored = end is not None
         self._outputs.hand_over()
@@ -516,7 +496,7 @@ class TurnDriver:
             self._events.tell_used(op.request_id, used - before, self._plan.budget.max_tokens, used, live.turn_limit)
         live.turn_tokens = used
         live.count(tally)
-        self._progress_at = live.progress_at = self._now()
+        self._note_progress()
         match op:
             case t.StoreAnswer():
                 live.clear_stream()
@@ -531,11 +511,14 @@ class TurnDriver:
             case _:
                 live.clear_stream()
         self._services.view.touch(self._profile.mysis_id)
-        return stored
+        return replace(stored, at=stored.at - ahead, memories=t.with_uptimes(stored.memories, ahead))
+
+    def _note_progress(self) -> None:
+        self._progress_at = self._uptime()
+        self._live.progress_at = self._services.clock.now()
 
     def _progress(self) -> None:
-        self._progress_at = self._now()
-        self._live.progress_at = self._progress_at
+        self._note_progress()
         self._services.view.touch(self._profile.mysis_id)
 
     def _show(self, activity: Activity) -> None:
@@ -544,8 +527,8 @@ class TurnDriver:
             self._live.clear_stream()
         self._services.view.touch(self._profile.mysis_id)
 
-    def _now(self) -> int:
-        return self._services.clock.now()
+    def _uptime(self) -> int:
+        return self._services.clock.uptime()
 
     # Tasks.
 
@@ -562,9 +545,9 @@ class TurnDriver:
             or bool(self._model and self._model.is_held)
         )
         if excused:
-            self._progress_at = self._now()
-        elif self._now() - self._progress_at >= to_micros(self._turn.rules.turn.timeout):
-            self.post(t.TimePassed(self._now(), self._progress_at))
+            self._progress_at = self._uptime()
+        elif self._uptime() - self._progress_at >= to_micros(self._turn.rules.turn.timeout):
+            self.post(t.TimePassed(self._uptime(), self._progress_at))
         self._watchdog = self._watch_later()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -579,7 +562,7 @@ class TurnDriver:
         if not task.cancelled() and (error := task.exception()) is not None:
             # An unexpected error ends the turn through the catch-all of `run`.
             self._broken = error
-            self.post(t.TimePassed(self._now()))
+            self.post(t.TimePassed(self._uptime()))
 
     async def _stop_tasks(self, going_on: frozenset[asyncio.Task[None]] = frozenset()) -> None:
         """Cancel the tasks in flight but `going_on`. The turn ends without those that do not end in time."""

@@ -15,7 +15,6 @@ from zoea.context.topics.agent_texts import write_repair
 from zoea.model.enums import DONE_TOOL, WAIT_TOOL, CallState, ErrorClass, Outcome, Role
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, Memory, ToolCall
-from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import SECOND, to_micros
 from zoea.swarm.turn import loop_guard, message_budget
 from zoea.swarm.turn import turn_types as t
@@ -86,10 +85,6 @@ def step(turn: t.TurnState, given: t.TurnInput) -> Step:
             return _summarise(turn) if turn.phase is t.TurnPhase.SUMMARISING else _give_back(turn)
         case t.TimePassed():
             return _now(turn, given)
-        case t.ClockJumped():
-            memories = tuple(move_times(memory, given.delta) for memory in turn.memories)
-            end = None if turn.end is None else move_times(turn.end, given.delta)
-            return replace(move_times(turn, given.delta), memories=memories, end=end), ()
         case t.TurnCancelled():
             return _cancelled(turn, given)
         case _:

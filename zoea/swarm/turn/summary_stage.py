@@ -204,7 +204,7 @@ class SummaryStage:
             answer = await self._ask(model.provider, request)
         except HeldBeforeSending:
             await self._fail(owner, reserved.request_id, ErrorClass.CANCELLED)
-            return t.CallWithheld(clock.now())
+            return t.CallWithheld(clock.uptime())
         except TimeoutError:
             # It may have been read and written, so it counts as estimated.
             done = replace(owner, duration_us=clock.uptime() - began)
@@ -233,13 +233,13 @@ class SummaryStage:
         assert self._known is not None
         self._known[part.key] = text
         self.wanted = None
-        return t.Summarised(clock.now())
+        return t.Summarised(clock.uptime())
 
     def _failed(self, why: str, *, can_retry: bool = False) -> t.SummaryFailed:
         _log.warning("a summary for mysis #%d was not written: %s", self._profile.mysis_id, why)
         if not can_retry:
             self.failure = why
-        return t.SummaryFailed(self._services.clock.now(), can_retry)
+        return t.SummaryFailed(self._services.clock.uptime(), can_retry)
 
     async def _fail(self, owner: _SummaryOwner, request_id: int, kind: ErrorClass) -> None:
         await self._spend(partial(spend_ops.fail, owner=owner, request_id=request_id, usage=Usage(), error_class=kind))

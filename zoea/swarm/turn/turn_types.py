@@ -1,4 +1,4 @@
-"""The values of the turn machine: its state, inputs, write operations and effects. Times are µs UTC."""
+"""The values of the turn machine: its state, inputs, write operations and effects. Times are uptimes in µs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from zoea.context import Note
 from zoea.context.topics.output_check import OutputCheck
@@ -310,12 +311,6 @@ class TimePassed(Struct, frozen=True):
     progress_at: int = 0
 
 
-class ClockJumped(Struct, frozen=True):
-    """The wall clock was set by this many µs; every time of the turn moves by as much."""
-
-    delta: int
-
-
 class TurnCancelled(Struct, frozen=True):
     """Everything in flight was cancelled; results so far come along.
 
@@ -348,7 +343,6 @@ TurnInput = (
     | HoldLifted
     | CallWithheld
     | TimePassed
-    | ClockJumped
     | TurnCancelled
 )
 
@@ -562,3 +556,8 @@ class Abort(Struct, frozen=True):
 
 RequestEffect = Summarise | PlanRequest | Reserve | Call
 TurnEffect = Fetch | RequestEffect | Run | Ask | StoreOp | Sleep | AwaitLift | Abort | TurnEnd
+
+
+def with_uptimes(memories: tuple[Memory, ...], ahead: int) -> tuple[Memory, ...]:
+    """Return stored memories with uptimes; `ahead` is `Clock.ahead` when they were stored."""
+    return tuple([replace(memory, created_at=memory.created_at - ahead) for memory in memories])
