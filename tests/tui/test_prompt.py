@@ -28,11 +28,18 @@ from zoea.tui.commands.actions import BY_ID
 from zoea.tui.dialogs.quit import QuitDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
-from zoea.tui.screens.message_controller import command, edit
 from zoea.tui.screens.search import SearchScreen
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost
-from zoea.tui.widgets.message_prompt import FOLD_OVER, FoldedTexts, LimitsInput, MessagePrompt, limits_key
+from zoea.tui.widgets.message_prompt import (
+    FOLD_OVER,
+    FoldedTexts,
+    LimitsInput,
+    MessagePrompt,
+    command,
+    edit,
+    limits_key,
+)
 
 
 async def messages(stage: Stage) -> list[str]:

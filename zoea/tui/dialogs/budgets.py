@@ -7,15 +7,13 @@ import asyncio
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 
-from zoea.model.errors import ZoeaError
 from zoea.queries.budget_report import BudgetUse, Pressure, read_budgets
 from zoea.settings import load
 from zoea.settings.endpoints import ProviderType
 from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.dialogs.modal import CockpitDialog
-from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.dialogs.modal import ListDialog
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 
@@ -36,7 +34,7 @@ _NOTES = (
 )
 
 
-class BudgetsDialog(CockpitDialog[None]):
+class BudgetsDialog(ListDialog):
     """Reads the budgets again while it is open."""
 
     DEFAULT_CSS = """
@@ -48,8 +46,6 @@ class BudgetsDialog(CockpitDialog[None]):
     def __init__(self) -> None:
         super().__init__()
         self._found: tuple[BudgetUse, ...] | None = None
-        self._problem = ""
-        self._is_reading = False
         self._rows = TextBlock(id="budgets")
 
     def compose(self) -> ComposeResult:
@@ -60,34 +56,17 @@ class BudgetsDialog(CockpitDialog[None]):
                 yield self._rows
 
     def on_mount(self) -> None:
-        self._draw()
-        self._read()
-        self.set_interval(_READ_EVERY, self._read)
+        self.draw()
+        self.read_again()
+        self.set_interval(_READ_EVERY, self.read_again)
 
-    def _read(self) -> None:
-        if not self._is_reading:
-            self._is_reading = True
-            self.run_worker(DeferredWork(self._catch_up), exit_on_error=False)
-
-    async def _catch_up(self) -> None:
+    async def catch_up(self) -> None:
         where, now = self.cockpit.places, self.cockpit.now()
-        try:
-            self._found = await asyncio.to_thread(lambda: read_budgets(where.database, load(where).settings, now))
-            self._problem = ""
-        except ZoeaError as error:
-            self._problem = one_line(error.text)
-        finally:
-            self._is_reading = False
-            self._draw()
+        self._found = await asyncio.to_thread(lambda: read_budgets(where.database, load(where).settings, now))
 
-    def redraw_bars(self) -> None:
-        self._draw()
-
-    def _draw(self) -> None:
-        if not self.is_attached:
-            return
-        if self._problem:
-            self._rows.put([[(self._problem, "errored")]])
+    def draw(self) -> None:
+        if self.problem[0]:
+            self._rows.put([[self.problem]])
             return
         if self._found is None:
             self._rows.put([[("Reading…", "quiet")]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,13 +12,11 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from zoea.mcp_server.tokens import TokenRow, Tokens, TokenScope
-from zoea.model.errors import ZoeaError
 from zoea.model.values import McpView
 from zoea.settings import Credentials
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.dialogs.modal import CockpitDialog
-from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.dialogs.modal import ListDialog
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 
@@ -35,7 +33,7 @@ class _Name(Input):
     ]
 
 
-class McpClientsDialog(CockpitDialog[None]):
+class McpClientsDialog(ListDialog):
     """Shows a new token until it closes, and never again."""
 
     DEFAULT_CSS = """
@@ -49,8 +47,7 @@ class McpClientsDialog(CockpitDialog[None]):
         self._view: McpView | None = None
         self._rows: tuple[TokenRow, ...] = ()
         self._scope = TokenScope.READ
-        self._problem = ""
-        self._is_busy = False
+        self._change: Callable[[], Awaitable[object]] | None = None
         self.token = ""
 
     def compose(self) -> ComposeResult:
@@ -63,8 +60,8 @@ class McpClientsDialog(CockpitDialog[None]):
 
     def on_mount(self) -> None:
         self.query_one(_Name).focus()
-        self._draw()
-        self._beside(lambda: None)
+        self.draw()
+        self.read_again()
 
     @property
     def name_given(self) -> str:
@@ -74,30 +71,27 @@ class McpClientsDialog(CockpitDialog[None]):
 
     def action_other_scope(self) -> None:
         self._scope = TokenScope.COMMAND if self._scope is TokenScope.READ else TokenScope.READ
-        self._draw()
+        self.draw()
 
     def action_switch(self) -> None:
         """Start or stop the HTTP server."""
-        if self._view is not None and not self._is_busy:
+        if self._view is not None:
             on = not self._view.is_on
-            self._is_busy = True
-            self.run_worker(DeferredWork(lambda: self._switch(on)))
+            self._change_by(lambda: self.cockpit.api.serve_mcp(on))
 
     def action_revoke(self) -> None:
         if name := self.name_given:
-            self._beside(lambda: self._tokens.revoke(name))
+            self._change_by(lambda: asyncio.to_thread(self._tokens.revoke, name))
 
     def action_copy(self) -> None:
         """Copy the newest token, else the address."""
         text = self.token or (self._view.url if self._view is not None else "")
-        if text:
-            self.cockpit.copy_to_clipboard(text)
-            self.cockpit.notify("Copied", markup=False, timeout=1.5)
+        self.cockpit.copy(text)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if name := self.name_given:
-            self._beside(lambda: self._make(name))
+            self._change_by(lambda: asyncio.to_thread(self._make, name))
 
     # Tokens and server.
 
@@ -108,35 +102,22 @@ class McpClientsDialog(CockpitDialog[None]):
     def _make(self, name: str) -> None:
         self.token = self._tokens.new(name, self._scope, self.cockpit.now())
 
-    def _beside(self, work: Callable[[], None]) -> None:
-        """Change the token file in a thread, then read tokens and server state."""
-        if not self._is_busy:
-            self._is_busy = True
-            self.run_worker(DeferredWork(lambda: self._change(work)))
+    def _change_by(self, change: Callable[[], Awaitable[object]]) -> None:
+        """Change the token file or the server once no other change is under way, then read both."""
+        if self._change is None and not self._is_reading:
+            self._change = change
+            self.read_again()
 
-    async def _change(self, work: Callable[[], None]) -> None:
+    async def catch_up(self) -> None:
         try:
-            await asyncio.to_thread(work)
+            if self._change is not None:
+                await self._change()
             self._rows = await asyncio.to_thread(self._tokens.rows)
             self._view = await self.cockpit.api.mcp()
-            self._problem = ""
-        except ZoeaError as error:
-            self._problem = error.text
         finally:
-            self._is_busy = False
-        self._draw()
+            self._change = None
 
-    async def _switch(self, on: bool) -> None:
-        try:
-            self._view = await self.cockpit.api.serve_mcp(on)
-            self._problem = ""
-        except ZoeaError as error:
-            self._problem = error.text
-        finally:
-            self._is_busy = False
-        self._draw()
-
-    def _draw(self) -> None:
+    def draw(self) -> None:
         if not self.is_mounted:
             return
         self.query_one("#door", TextBlock).put(self._door_lines())
@@ -166,8 +147,8 @@ class McpClientsDialog(CockpitDialog[None]):
         ]
         if self.token:
             lines += [[], [(self.token, "strong")], [("it is shown only now: press ^t to copy it", "waiting")]]
-        if self._problem:
-            lines += [[], [(one_line(self._problem), "errored")]]
+        if self.problem[0]:
+            lines += [[], [self.problem]]
         if self._rows:
             lines.append([])
         width = max((len(row.name) for row in self._rows), default=0)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.widget import Widget
 from textual.widgets import Input
 
 from zoea.model.errors import ZoeaError
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.transfer.export import Format, export_to_file, file_name
-from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.dialogs.modal import FormDialog
 from zoea.tui.state.cockpit import Cockpit
-from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.clickable_text import TextBlock
 
 _WORDS = {
     Format.MARKDOWN: "Markdown, to read and to paste",
@@ -35,7 +34,7 @@ class _Path(Input):
     ]
 
 
-class ExportDialog(CockpitDialog[None]):
+class ExportDialog(FormDialog[None]):
     """Replaces an existing file on a second enter only.
 
     Args:
@@ -46,8 +45,14 @@ class ExportDialog(CockpitDialog[None]):
     DEFAULT_CSS = """
     ExportDialog .box { width: 84; }
     ExportDialog #forms { height: auto; margin-bottom: 1; }
-    ExportDialog #notes { height: auto; margin-top: 1; }
+    ExportDialog #error { height: auto; margin-top: 1; }
     """
+
+    VERB = "write"
+    TITLE = "EXPORT"
+    HINTS = "tab format · ^r secrets"
+    FIRST = "Input"
+    GOES_ON = False
 
     def __init__(self, mysis_id: int, name: str) -> None:
         super().__init__()
@@ -57,23 +62,17 @@ class ExportDialog(CockpitDialog[None]):
         self._redact: bool | None = None
         self._replaces = ""
         self._problem = ""
-        self._is_writing = False
 
     @classmethod
     def open_over(cls, cockpit: Cockpit) -> ExportDialog:
         view = cockpit.action_context().targets[0]
         return cls(view.id, view.name)
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = "EXPORT"
-            box.border_subtitle = key_hints("enter write · tab format · ^r secrets · esc back")
-            yield TextBlock(id="forms")
-            yield _Path(self._proposal(), compact=True, select_on_focus=False)
-            yield TextBlock(id="notes")
+    def fields(self) -> Iterable[Widget]:
+        name = file_name(self._mysis, self._form, self.cockpit.now())
+        return TextBlock(id="forms"), _Path(name, compact=True, select_on_focus=False)
 
     def on_mount(self) -> None:
-        self.query_one(_Path).focus()
         self._draw()
 
     @property
@@ -81,11 +80,12 @@ class ExportDialog(CockpitDialog[None]):
         return self.query_one(_Path).value
 
     @property
+    def _file(self) -> Path:
+        return Path(self.path.strip()).expanduser()
+
+    @property
     def redacts(self) -> bool:
         return self._form.redacts if self._redact is None else self._redact
-
-    def _proposal(self) -> str:
-        return file_name(self._mysis, self._form, self.cockpit.now())
 
     def action_other_format(self) -> None:
         """Choose the next format, with its file extension."""
@@ -105,46 +105,31 @@ class ExportDialog(CockpitDialog[None]):
         self._replaces = self._problem = ""
         self._draw()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        given = event.value.strip()
-        opened = self.cockpit.opened
-        if not given or opened is None or self._is_writing:
+    async def carry_out(self) -> None:
+        name, opened = self.path.strip(), self.cockpit.opened
+        if not name or opened is None:
             return
-        path = Path(given).expanduser()
-        replace = self._replaces == given
-        if path.exists() and not replace:
-            self._replaces = given
+        path, replace = self._file, self._replaces == name
+        if not replace and await asyncio.to_thread(path.exists):
+            self._replaces = name
             self._draw()
             return
-        self._is_writing = True
-        self.run_worker(DeferredWork(lambda: self._write(opened.database, path, replace)))
-
-    async def _write(self, database: Path, path: Path, replace: bool) -> None:
-        try:
-            turns = await asyncio.to_thread(
-                export_to_file, database, self._mysis_id, path, self._form, redact=self.redacts, replace=replace
-            )
-        except ZoeaError as error:
-            self._problem = error.text
-            self._draw()
-            return
-        finally:
-            self._is_writing = False
+        turns = await asyncio.to_thread(
+            export_to_file, opened.database, self._mysis_id, path, self._form, redact=self.redacts, replace=replace
+        )
         self.cockpit.notify(f"{count_of(turns, 'turn')} written to {path}", title="Exported", markup=False)
-        self.dismiss()
+        self.close()
+
+    def say(self, error: ZoeaError) -> None:
+        self._problem = error.text
+        self._draw()
 
     def _draw(self) -> None:
         lines: list[list[Piece]] = [[(f"the whole conversation of {one_line(self._mysis)}", "strong")], []]
         for form in Format:
             chosen = form is self._form
-            lines.append(
-                [
-                    ("› " if chosen else "  ", "title"),
-                    (f"{form:<7}", "title" if chosen else "quiet"),
-                    (_WORDS[form], "" if chosen else "quiet"),
-                ]
-            )
+            mark, role = ("› ", "title") if chosen else ("  ", "quiet")
+            lines.append([(mark, "title"), (f"{form:<7}", role), (_WORDS[form], "" if chosen else "quiet")])
         self.query_one("#forms", TextBlock).put(lines)
         notes: list[list[Piece]] = []
         if self.redacts:
@@ -153,10 +138,10 @@ class ExportDialog(CockpitDialog[None]):
         else:
             notes.append([("Secrets are kept: the file contains keys and addresses from the conversation", "waiting")])
             notes.append([("^r", "key"), (" removes them", "quiet")])
-        if not Path(self.path).expanduser().is_absolute():
+        if not self._file.is_absolute():
             notes.append([("The file goes to the folder in which Zoea was started", "quiet")])
         if self._replaces:
             notes.append([("The file exists: press enter again to replace it", "errored")])
         if self._problem:
             notes.append([(self._problem, "errored")])
-        self.query_one("#notes", TextBlock).put(notes)
+        self.query_one("#error", TextBlock).put(notes)

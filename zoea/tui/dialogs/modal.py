@@ -15,12 +15,14 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from zoea.model.errors import ZoeaError
+from zoea.text.control_characters import one_line
 from zoea.tui.commands.action import Handlers
 from zoea.tui.commands.actions import BY_ID, bindings
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.line_list import PickList
 
 T = TypeVar("T")
 
@@ -48,6 +50,71 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
         """Close the dialog, unless it was left meanwhile or another one is above it."""
         if self.is_current:
             self.dismiss(result)
+
+
+class ListDialog(CockpitDialog[None]):
+    """Rows that are read again while the dialog is open, with a line for results and errors."""
+
+    problem: Piece = ("", "")
+    """Why the rows could not be read."""
+    result: Piece = ("", "")
+    """What the last command did, or why it was refused."""
+    _is_reading = False
+    _is_old = False
+
+    async def catch_up(self) -> None:
+        """Read the rows. Raises ZoeaError, which becomes `problem`."""
+        raise NotImplementedError
+
+    def draw(self) -> None:
+        """Show the rows as they are now."""
+        raise NotImplementedError
+
+    def read_again(self) -> None:
+        """Read the rows once the current read is done, and draw them.
+
+        The app's worker does it, so that closing the dialog does not cancel what it began.
+        """
+        self._is_old = True
+        if not self._is_reading:
+            self._is_reading = True
+            self.cockpit.run_worker(DeferredWork(self._catch_up), exit_on_error=False)
+
+    async def _catch_up(self) -> None:
+        try:
+            while self._is_old:
+                self._is_old = False
+                try:
+                    await self.catch_up()
+                    self.problem = ("", "")
+                except ZoeaError as error:
+                    self.problem = describe_problem(error)
+        finally:
+            self._is_reading = False
+            self.redraw_bars()
+
+    @property
+    def note(self) -> Piece:
+        """What stands below the rows: a key to repeat, a problem, a result, or why nothing can be changed."""
+        reason = self.action_context().read_only_reason
+        notes = ((self.cockpit.arming.note, "asking"), self.problem, self.result, (reason, "waiting"))
+        return next((note for note in notes if note[0]), ("", ""))
+
+    def redraw_bars(self) -> None:
+        if self.is_attached:
+            self.draw()
+
+    def tick(self) -> None:
+        self.redraw_bars()
+
+    def on_pick_list_moved(self, event: PickList.Moved) -> None:
+        event.stop()
+        self.redraw_bars()
+
+
+def describe_problem(error: ZoeaError) -> Piece:
+    """Return an error on one line."""
+    return (one_line(error.text), "errored")
 
 
 class FormDialog(CockpitDialog[T]):

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import ClassVar
+from collections.abc import Iterable
 
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from zoea.model.errors import UsageError, ZoeaError
-from zoea.model.values import MysisView
+from zoea.model.errors import UsageError
 from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.runtime.run_options import StartOptions
 from zoea.text.control_characters import one_line, strip
-from zoea.tui.dialogs.modal import CockpitDialog, form_row
+from zoea.tui.dialogs.modal import FormDialog
 from zoea.tui.state.cockpit import Cockpit
-from zoea.tui.state.deferred_work import DeferredWork
-from zoea.tui.state.server_models import ServerModels
 from zoea.tui.swarm_list.mysis_row import AUTOPILOT
-from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
 
@@ -30,76 +24,47 @@ _YES, _NO = "yes", "no"
 _START = [(_YES, "now; with neither task nor message it waits"), (_NO, "later: it stays idle until you start it")]
 
 
-class NewMysisDialog(CockpitDialog[None]):
+class NewMysisDialog(FormDialog[None]):
     """Name, task, template, provider, model, tags, start, and a broadcast to get before the task.
 
     Args:
         given: Its template, provider and model are chosen first.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "create", "create", priority=True),
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
-    ]
+    TITLE = "NEW MYSIS"
+    VERB = "create"
 
     def __init__(self, given: StartOptions = StartOptions()) -> None:
         super().__init__()
         self._given = given
         self._choices: MysisOptions | None = None
-        self._server_models: ServerModels | None = None
-        self._is_creating = False
-        self._is_reading = True
 
     @classmethod
     def open_over(cls, cockpit: Cockpit) -> NewMysisDialog:
         return cls(cockpit.new_myses)
 
-    @property
-    def holds_keys(self) -> bool:
-        """Hold keys until the templates are listed; the list forgets earlier choices."""
-        return self._is_reading
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = "NEW MYSIS"
-            box.border_subtitle = key_hints("enter create · tab next field · esc back")
-            yield from form_row("name", Input(id="name", placeholder="empty: Zoea chooses one", compact=True))
-            yield from form_row("task", Input(id="task", placeholder="empty: none", compact=True))
-            with Horizontal(classes="field -list"):
-                yield Static("template", classes="label", markup=False)
-                yield OptionList(id="template", markup=False, compact=True)
-            yield from form_row("provider", InlineChoice([("", "from the template")], id="provider"))
-            yield from form_row("model", ModelField(id="model", placeholder="empty: the model of the provider"))
-            yield from form_row("tags", Input(id="tags", placeholder="words separated by spaces", compact=True))
-            yield from form_row("start", InlineChoice(_START, id="start"))
-            yield from form_row("also send", InlineChoice([("", "nothing")], id="broadcast"))
-            yield TextBlock(id="error")
-
-    def on_mount(self) -> None:
-        self.query_one("#name", Input).focus()
-        self.cockpit.run_worker(DeferredWork(self._read), exit_on_error=False)
+    def fields(self) -> Iterable[tuple[str, Widget] | Widget]:
+        templates = OptionList(id="template", markup=False, compact=True)
+        return (
+            ("name", Input(id="name", placeholder="empty: Zoea chooses one", compact=True)),
+            ("task", Input(id="task", placeholder="empty: none", compact=True)),
+            Horizontal(Static("template", classes="label", markup=False), templates, classes="field -list"),
+            ("provider", InlineChoice([("", "from the template")], id="provider")),
+            ("model", ModelField(id="model", placeholder="empty: the model of the provider")),
+            ("tags", Input(id="tags", placeholder="words separated by spaces", compact=True)),
+            ("start", InlineChoice(_START, id="start")),
+            ("also send", InlineChoice([("", "nothing")], id="broadcast")),
+        )
 
     def _offer_models(self) -> None:
         """Offer the models of the chosen provider. A template may name another one, so it is not checked then."""
-        if self.is_attached and self._server_models is not None:
-            self.query_one(ModelField).offer(self._server_models.of(self.query_one("#provider", InlineChoice).value))
+        self.query_one(ModelField).offer_of(self.query_one("#provider", InlineChoice).value)
 
-    async def _read(self) -> None:
-        cockpit = self.cockpit
-        opened = cockpit.opened
-        if opened is None:
-            self._is_reading = False
+    async def fill(self) -> None:
+        places, now = self.cockpit.places, self.cockpit.now()
+        found = await self.read(lambda database: read_options(places, database, now))
+        if found is None:
             return
-        try:
-            found = await asyncio.to_thread(read_options, opened.places, opened.database, cockpit.now())
-        except ZoeaError as error:
-            self._say(error)
-            return
-        finally:
-            self._is_reading = False
-        if not self.is_attached:
-            return  # closed during the read
         self._choices = found
         templates = self.query_one("#template", OptionList)
         templates.clear_options()
@@ -112,10 +77,9 @@ class NewMysisDialog(CockpitDialog[None]):
         self.query_one("#provider", InlineChoice).choose(self._given.provider)
         self.query_one(ModelField).value = self._given.model
         if (latest := found.broadcast) is not None:
-            offered = [("", "nothing"), (str(latest.id), f"first {latest.describe(cockpit.now())}")]
+            offered = [("", "nothing"), (str(latest.id), f"first {latest.describe(now)}")]
             self.query_one("#broadcast", InlineChoice).offer(offered)
-        self._server_models = ServerModels(cockpit, self._offer_models)
-        await self._server_models.read()
+        self.query_one(ModelField).read_providers(self.cockpit, self._offer_models)
 
     def _offer_providers(self) -> None:
         """Offer the providers; the first one is that of the chosen template."""
@@ -146,41 +110,22 @@ class NewMysisDialog(CockpitDialog[None]):
         own = self._choices.models.get(provider, "")
         return f"empty: {strip(own)}" if own else "empty: the model of the provider"
 
-    def action_create(self) -> None:
-        if self._is_creating:
-            return
-        doubt = self.query_one(ModelField).check(may_be_empty=True)
-        if doubt:
-            self._say(UsageError(doubt, title="Model"))
-            return
-        self._is_creating = True
-        templates = self.query_one("#template", OptionList)
-        chosen = templates.highlighted_option
-        work = self.cockpit.api.create(
-            self.query_one("#name", Input).value.strip(),
-            template=(chosen.id or "") if chosen is not None else "",
+    async def carry_out(self) -> None:
+        if doubt := self.query_one(ModelField).check(may_be_empty=True):
+            raise UsageError(doubt, title="Model")
+        template = self.query_one("#template", OptionList).highlighted_option
+        view = await self.cockpit.api.create(
+            self.typed("name"),
+            template=(template.id or "") if template is not None else "",
             provider=self.query_one("#provider", InlineChoice).value,
-            model=self.query_one("#model", Input).value.strip(),
-            tags=tuple(dict.fromkeys(self.query_one("#tags", Input).value.replace(",", " ").split())),
+            model=self.typed("model"),
+            tags=tuple(dict.fromkeys(self.typed("tags").replace(",", " ").split())),
             start=self.query_one("#start", InlineChoice).value == _YES,
             broadcast=int(self.query_one("#broadcast", InlineChoice).value or 0),
-            task=self.query_one("#task", Input).value.strip(),
+            task=self.typed("task"),
         )
-        self.cockpit.ask_swarm(work, done=self._created, refused=self._say)
-
-    def _created(self, view: MysisView) -> None:
         self.cockpit.notify(f"{one_line(view.name)} is created", markup=False)
-        if self.is_current:
-            self.dismiss()
-
-    def _say(self, error: ZoeaError) -> None:
-        self._is_creating = False
-        if not self.is_attached:
-            self.cockpit.show_error(error)
-            return
-        said = self.query_one("#error", TextBlock)
-        said.put_error(error)
-        self.call_after_refresh(said.scroll_visible, animate=False)
+        self.close()
 
 
 def _template(name: str, title: str) -> Content:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -13,7 +14,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input
 
-from zoea.model.errors import StoreError, UsageError, ZoeaError
+from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.topics import TopicMessage, TopicSummary, check_published_topic
 from zoea.model.values import Event
 from zoea.queries.topic_ledger import (
@@ -27,7 +28,7 @@ from zoea.queries.topic_ledger import (
 from zoea.text.control_characters import one_line, prose_line, strip
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
-from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.dialogs.modal import ListDialog, describe_problem
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
@@ -44,7 +45,7 @@ LINE_CHARS = 500
 BODY_CHARS = 20_000
 
 
-class TopicsDialog(CockpitDialog[None]):
+class TopicsDialog(ListDialog):
     """Lists the topics, or the messages of one, newest last. The text of the chosen one stands below."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,8 +61,7 @@ class TopicsDialog(CockpitDialog[None]):
         self._rows: list[PickItem] = []
         self._body: tuple[str, list[list[Piece]]] = ("", [])
         """The id of the message whose text was laid out last, and its lines."""
-        self._said: Piece = ("", "")
-        self._is_reading = self._is_old = False
+        self._not_before = 0.0
         self._box = Vertical(classes="box")
         self._list = PickList(id="topics")
         self._whole = TextBlock(id="text")
@@ -77,9 +77,9 @@ class TopicsDialog(CockpitDialog[None]):
             yield self._note
 
     def on_mount(self) -> None:
-        self._draw()
+        self.draw()
         self._list.focus()
-        self._read()
+        self.read_again()
 
     @property
     def holds_keys(self) -> bool:
@@ -87,94 +87,75 @@ class TopicsDialog(CockpitDialog[None]):
 
     # Actions.
 
-    def action_leave(self) -> None:
+    def back(self) -> None:
+        """Close the line for a message, else the topic, else the dialog."""
         if self._input.has_class("-open"):
             self._close_input()
         elif self._topic:
             before, self._topic, self._wanted, self._messages = self._topic, "", "", ()
-            self._draw(on=before)
+            self.draw(on=before)
         else:
-            self.back()
+            self.dismiss()
 
     def action_publish(self) -> None:
         """Open the line for a message on the shown topic, or on the chosen one."""
-        if self._input.has_class("-open") or self._read_only_reason:
+        if self._input.has_class("-open") or self.action_context().read_only_reason:
             return
-        self._said = ("", "")
+        self.result = ("", "")
         self._input.placeholder = "text, or a JSON object" if self._topic else "TOPIC text"
         self._input.value = "" if self._topic or not self._list.chosen else f"{self._list.chosen} "
         self._input.add_class("-open")
         self._input.focus()
-        self._draw()
+        self.draw()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.cockpit.run_worker(DeferredWork(lambda: self._publish(event.value)), exit_on_error=False)
 
-    def on_pick_list_moved(self, event: PickList.Moved) -> None:
-        event.stop()
-        self._draw()
-
     def on_pick_list_chosen(self, event: PickList.Chosen) -> None:
         event.stop()
         if not self._topic:
             self._wanted = event.id  # shown once its messages are read, because an empty list would lose the focus
-            self._read()
+            self.read_again()
 
     def _close_input(self) -> None:
         self._input.remove_class("-open")
         self._input.value = ""
         self._list.focus()
-        self._draw()
+        self.draw()
 
     # Reading and publishing.
 
     def feed_event(self, event: Event) -> None:
         """Read again after a message was published."""
         if event.kind == "topic.published":
-            self._read()
+            self.read_again()
 
-    def _read(self) -> None:
-        self._is_old = True
-        if not self._is_reading:
-            self._is_reading = True
-            self.run_worker(DeferredWork(self._catch_up), exit_on_error=False)
-
-    async def _catch_up(self) -> None:
+    async def catch_up(self) -> None:
+        clock = asyncio.get_running_loop().time
+        # Not faster than it is read, where messages are published without end.
+        await asyncio.sleep(max(0.0, self._not_before - clock()))
+        began, opened, topic = clock(), self.cockpit.opened, self._wanted
         try:
-            clock = asyncio.get_running_loop().time
-            began = clock()
-            while self._is_old:
-                # Not faster than it is read, where messages are published without end.
-                await asyncio.sleep(min(1.0, clock() - began))
-                self._is_old, began = False, clock()
-                opened, topic = self.cockpit.opened, self._wanted
-                if opened is None:
-                    return
-                try:
-                    listed = await asyncio.to_thread(read_topics, opened.database)
-                    self._subscribers = await asyncio.to_thread(read_subscribers, opened.database)
-                    self._topics = listed
-                    self._draw()  # at once, because keys that were held until now act on the rows
-                    if topic and any(one.topic == topic for one in self._topics):
-                        found = await asyncio.to_thread(
-                            read_messages, opened.database, topic, limit=SHOWN, max_chars=SHOWN_CHARS
-                        )
-                        rows = await asyncio.to_thread(_message_rows, found, self.cockpit.now())
-                        self._show_messages(topic, found, rows)
-                except StoreError as error:
-                    self._said = _problem(error)
+            if opened is None:
+                return
+            listed = await asyncio.to_thread(read_topics, opened.database)
+            self._subscribers = await asyncio.to_thread(read_subscribers, opened.database)
+            self._topics = listed
+            self.draw()  # at once, because keys that were held until now act on the rows
+            if any(one.topic == topic for one in listed):
+                read = partial(read_messages, opened.database, topic, limit=SHOWN, max_chars=SHOWN_CHARS)
+                found = await asyncio.to_thread(read)
+                rows = await asyncio.to_thread(lambda: [_message_row(one, self.cockpit.now()) for one in found])
+                if topic == self._wanted and found:
+                    # The cursor follows the newest message where it was on it.
+                    was_on_newest = topic != self._topic or self._list.chosen == str(self._messages[-1].id)
+                    self._topic, self._messages, self._rows = topic, found, rows
+                    self.draw(on=str(found[-1].id) if was_on_newest else "")
         finally:
-            self._is_reading, self._wanted = False, self._topic
-            self._draw()
-
-    def _show_messages(self, topic: str, found: tuple[TopicMessage, ...], rows: list[PickItem]) -> None:
-        """Show messages; the cursor follows the newest one where it was on it."""
-        if topic != self._wanted or not found:
-            return
-        was_on_newest = topic != self._topic or self._list.chosen == str(self._messages[-1].id)
-        self._topic, self._messages, self._rows = topic, found, rows
-        self._draw(on=str(found[-1].id) if was_on_newest else "")
+            self._not_before = clock() + min(1.0, clock() - began)
+            if not self._is_old:
+                self._wanted = self._topic
 
     async def _publish(self, line: str) -> None:
         try:
@@ -183,29 +164,19 @@ class TopicsDialog(CockpitDialog[None]):
             name = check_published_topic(topic)
             done = await self.cockpit.api.publish(name, "" if data else text.strip(), data=data)
         except ZoeaError as error:
-            self._said = _problem(error)
-            self._draw()
+            self.result = describe_problem(error)
+            self.redraw_bars()
             return
         readers = ", ".join(one_line(reader.mysis) for reader in done.lines[:3])
         more = f" and {len(done.lines) - 3} more" if len(done.lines) > 3 else ""
-        self._said = (f"published on {done.topic}, read by {readers or 'no mysis'}{more}", "running")
+        self.result = (f"published on {done.topic}, read by {readers or 'no mysis'}{more}", "running")
         if self.is_attached:
             self._close_input()
-            self._read()
+            self.read_again()
 
     # Drawing.
 
-    @property
-    def _read_only_reason(self) -> str:
-        return self.action_context().read_only_reason
-
-    def tick(self) -> None:
-        self._draw()
-
-    def redraw_bars(self) -> None:
-        self._draw()
-
-    def _draw(self, on: str = "") -> None:
+    def draw(self, on: str = "") -> None:
         if not self.is_attached:
             return
         rows = self._rows if self._topic else _topic_rows(self._topics or (), self.cockpit.now())
@@ -213,14 +184,14 @@ class TopicsDialog(CockpitDialog[None]):
         self._list.display = bool(rows)
         self._list.put(rows, on=on)
         self._whole.put(self._whole_lines())
-        self._note.put([[self._note_piece()]])
+        self._note.put([[self.note]])
         self._box.border_subtitle = key_hints(self._keys(has_rows=bool(rows)))
 
     def _keys(self, *, has_rows: bool) -> str:
         if self._input.has_class("-open"):
             return "enter publish · esc back"
         keys = ["enter read"] if has_rows and not self._topic else []
-        return " · ".join([*keys, *([] if self._read_only_reason else ["p publish"]), "esc back"])
+        return " · ".join([*keys, *([] if self.action_context().read_only_reason else ["p publish"]), "esc back"])
 
     def _whole_lines(self) -> list[list[Piece]]:
         if self._topics is None:
@@ -247,10 +218,6 @@ class TopicsDialog(CockpitDialog[None]):
             self._body = (self._list.chosen, [[(one_line(format_origin(found)), "quiet")], *lines])
         return self._body[1]
 
-    def _note_piece(self) -> Piece:
-        said = (self._said, (self._read_only_reason, "waiting"))
-        return next((piece for piece in said if piece[0]), ("", ""))
-
 
 def _topic_row(topic: TopicSummary, now: int) -> PickItem:
     newest = f"{one_line(format_sender(topic.newest_sender))}: {prose_line(topic.newest_text)}"
@@ -274,10 +241,6 @@ def _topic_rows(topics: Sequence[TopicSummary], now: int) -> list[PickItem]:
     return rows
 
 
-def _message_rows(messages: Sequence[TopicMessage], now: int) -> list[PickItem]:
-    return [_message_row(one, now) for one in messages]
-
-
 def _message_row(message: TopicMessage, now: int) -> PickItem:
     text = message.text or json.dumps(message.data, ensure_ascii=False)
     return PickItem(
@@ -299,7 +262,3 @@ def _parse_object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         raise UsageError("this is not JSON", hint="Mend it, or put a word before the brace.") from None
     return found if isinstance(found, dict) else None
-
-
-def _problem(error: ZoeaError) -> Piece:
-    return (one_line(error.text), "errored")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from textual.events import DescendantBlur, DescendantFocus
 from textual.screen import ModalScreen, Screen
 
+from zoea.model.errors import ZoeaError
 from zoea.model.status import StatusWord
 from zoea.model.values import Event, SwarmView
 from zoea.text.amounts import format_dollars
@@ -74,9 +76,23 @@ class BaseScreen(Screen[T]):
         return False
 
     async def read(self, query: Callable[Concatenate[Path, P], R], *args: P.args, **more: P.kwargs) -> R | None:
-        """Run a query as `Cockpit.read` does. None also where this screen was left meanwhile."""
-        result = await self.cockpit.read(query, *args, **more)
+        """Run a query on the swarm's database in a thread.
+
+        None while no swarm is open, after an error, which is shown, and where this screen was left meanwhile.
+        """
+        opened = self.cockpit.opened
+        if opened is None:
+            return None
+        try:
+            result = await asyncio.to_thread(query, opened.database, *args, **more)
+        except ZoeaError as error:
+            self.say(error)
+            return None
         return result if self.is_attached else None
+
+    def say(self, error: ZoeaError) -> None:
+        """Show an error."""
+        self.cockpit.show_error(error)
 
     def on_compose(self) -> None:
         """Set the classes of the terminal's size, while there are no widgets that would be styled again for them."""

@@ -24,7 +24,6 @@ from zoea.tui import number_format
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.screens.base import NARROW, CockpitScreen
-from zoea.tui.screens.message_controller import MessageController
 from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
 from zoea.tui.swarm_list.hive_layout import HIVE_CELLS, HiveCell, HiveGrouping, find_level
@@ -75,7 +74,6 @@ class DashboardScreen(CockpitScreen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._messages = MessageController(self)
         self.broadcasts: tuple[Broadcast, ...] | None = None
         self._broadcasts_from: OpenSwarm | None = None
         self._broadcasts_task: asyncio.Task[None] | None = None
@@ -102,14 +100,14 @@ class DashboardScreen(CockpitScreen[None]):
             "app.find": self._filter.open,
             "app.zoom": lambda: self._zoom(ZOOMABLE[0] if not self.zoomed else ""),
             "approval.oldest": self._open_approvals,
-            "swarm.broadcast": self._messages.write_to_many,
-            "swarm.broadcast-all": self._messages.write_to_all,
+            "swarm.broadcast": self._prompt.write_to_many,
+            "swarm.broadcast-all": self._prompt.write_to_all,
             "swarm.attention": self._toggle_attention,
             "swarm.hive": lambda: self._group_by(self._grouping if self.table.grouping is None else None),
             "swarm.grouping": lambda: self._group_by(self._grouping.following),
             "swarm.next-in-need": self._go_to_next_in_need,
-            "mysis.message": lambda: self._messages.write_to(self.targets()[0]),
-            "mysis.task": lambda: self._messages.write_to(self.targets()[0], is_task=True),
+            "mysis.message": lambda: self._prompt.write_to(self.targets()[0]),
+            "mysis.task": lambda: self._prompt.write_to(self.targets()[0], is_task=True),
             "swarm.again": lambda: swarm_commands.run_again(self.cockpit),
             "mysis.mark": self._mark,
             "mysis.mark-all": self._mark_all,
@@ -259,7 +257,7 @@ class DashboardScreen(CockpitScreen[None]):
             self._draw_detail()
         self._draw_needs()
         self._draw_titles()
-        self._messages.retarget()
+        self._prompt.retarget()
         super().feed_changed(ids)
         if self.cockpit.opened is not self._broadcasts_from:
             self._broadcasts_from = self.cockpit.opened
@@ -521,13 +519,7 @@ class DashboardScreen(CockpitScreen[None]):
 
     def on_screen_resume(self) -> None:
         super().on_screen_resume()
-        self._messages.resume()
-
-    def on_message_prompt_submitted(self, event: MessagePrompt.Submitted) -> None:
-        self._messages.send(event)
-
-    def on_message_prompt_editor_wanted(self, event: MessagePrompt.EditorWanted) -> None:
-        self._messages.open_editor(event)
+        self._prompt.resume()
 
     def on_message_prompt_closed(self, event: MessagePrompt.Closed) -> None:
         self.table.focus()

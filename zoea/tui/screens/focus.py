@@ -39,7 +39,6 @@ from zoea.tui.conversation.focus_lines import (
 from zoea.tui.conversation.line_index import LinePosition
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.find import FindController
-from zoea.tui.screens.message_controller import MessageController
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import count_cells
 from zoea.tui.theme.role_styles import ConversationPalette
@@ -82,7 +81,7 @@ class FocusScreen(CockpitScreen[None]):
         super().__init__()
         self.mysis_id = mysis_id
         self._start: tuple[int | None, str, str] = (turn, key, words)
-        self._messages = MessageController(self)
+        self._prompt = MessagePrompt(id="prompt")
         self._finder = FindController(self, self.source, self.load_around, self.share_room)
         self._reading = ConversationReader(self.source, self._shown, self._failed)
         self._worth: tuple[Any, ...] = ()
@@ -100,8 +99,8 @@ class FocusScreen(CockpitScreen[None]):
         return {
             "app.back": self.back,
             "app.find": self._finder.open,
-            "swarm.broadcast": self._messages.write_to_many,
-            "swarm.broadcast-all": self._messages.write_to_all,
+            "swarm.broadcast": self._prompt.write_to_many,
+            "swarm.broadcast-all": self._prompt.write_to_all,
             "app.zoom": self._toggle_zoom,
             "focus.previous-turn": lambda: self._go_to_turn(-1),
             "focus.next-turn": lambda: self._go_to_turn(1),
@@ -112,7 +111,7 @@ class FocusScreen(CockpitScreen[None]):
             "focus.verbose": self._toggle_verbose,
             "focus.copy": self._copy,
             "focus.keep": self._toggle_kept,
-            "focus.message": lambda: self._messages.write_to(self.action_context().targets[0]),
+            "focus.message": lambda: self._prompt.write_to(self.action_context().targets[0]),
             "focus.stop": lambda: self._give(swarm_commands.STOP),
             "focus.relaunch": lambda: self._give(swarm_commands.RELAUNCH),
             "focus.pause": lambda: swarm_commands.toggle_pause(self.cockpit, self.action_context().targets),
@@ -128,7 +127,7 @@ class FocusScreen(CockpitScreen[None]):
                 yield self._wrong
                 yield FindBar(id="find")
             yield ContextPanel(self.source, id="side")
-        yield MessagePrompt(id="prompt")
+        yield self._prompt
         yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
@@ -154,7 +153,7 @@ class FocusScreen(CockpitScreen[None]):
     def _has_widgets(self) -> bool:
         """Whether all widgets exist; news may arrive before them and after their removal."""
         try:
-            parts = (self.transcript, self.live, self._finder.bar, self.side, self._messages.prompt, self._keys)
+            parts = (self.transcript, self.live, self._finder.bar, self.side, self._prompt, self._keys)
         except NoMatches:
             return False
         return self._is_ready and bool(parts)
@@ -254,7 +253,7 @@ class FocusScreen(CockpitScreen[None]):
         if not self._has_widgets or (ids and self.mysis_id not in ids):
             return
         super().feed_changed(ids)
-        self._messages.retarget()
+        self._prompt.retarget()
         view = self.view
         if view is None:
             return
@@ -428,7 +427,7 @@ class FocusScreen(CockpitScreen[None]):
         at = order.index(self.mysis_id) if self.mysis_id in order else 0
         self._keep_place()
         self._finder.close()
-        self._messages.prompt.close()
+        self._prompt.close()
         self.mysis_id = order[(at + by) % len(order)]
         self._worth, self._last_view, self._live_ends = (), None, False
         self._reading.forget()
@@ -447,8 +446,8 @@ class FocusScreen(CockpitScreen[None]):
             self.cockpit.bookmarks[self.mysis_id] = Bookmark(number, spot, cursor.key if cursor is not None else "")
 
     def back(self) -> None:
-        if self._messages.prompt.is_open:
-            self._messages.prompt.close()
+        if self._prompt.is_open:
+            self._prompt.close()
         elif self._finder.bar.display:
             self._finder.close()
         else:
@@ -495,13 +494,7 @@ class FocusScreen(CockpitScreen[None]):
     def on_screen_resume(self) -> None:
         super().on_screen_resume()
         self.transcript.show_reasoning(self.cockpit.shows_reasoning)
-        self._messages.resume()
-
-    def on_message_prompt_submitted(self, event: MessagePrompt.Submitted) -> None:
-        self._messages.send(event)
-
-    def on_message_prompt_editor_wanted(self, event: MessagePrompt.EditorWanted) -> None:
-        self._messages.open_editor(event)
+        self._prompt.resume()
 
     def on_message_prompt_closed(self, event: MessagePrompt.Closed) -> None:
         self.transcript.focus()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from textual.app import App
 from textual.notifications import Notification, Notify, SeverityLevel
@@ -294,16 +294,6 @@ class Cockpit(App[str]):
             return opened.places
         data = opened.database.parent if opened is not None else self.config
         return Places(data=data, config=self.config, runtime=data)
-
-    async def read(self, query: Callable[Concatenate[Path, P], R], *args: P.args, **more: P.kwargs) -> R | None:
-        """Run a query on the database in a thread. None while no swarm is open, and after an error, which is shown."""
-        if self.opened is None:
-            return None
-        try:
-            return await asyncio.to_thread(query, self.opened.database, *args, **more)
-        except ZoeaError as error:
-            self.show_error(error)
-            return None
 
     def ask_swarm(
         self,

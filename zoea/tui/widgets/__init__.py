@@ -1,1 +1,1 @@
-"""Widgets of the cockpit: show values, send messages, never call the swarm."""
+"""Widgets of the cockpit: show values and send messages. Only the prompt calls the swarm."""

@@ -1,12 +1,19 @@
-"""Input for messages: several lines, history, drafts, delivery mode, limits of the turn, recipients."""
+"""Input for messages: several lines, history, drafts, delivery mode, limits, recipients, and the person's editor."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+import asyncio
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -14,12 +21,16 @@ from textual.message import Message
 from textual.widgets import Input, Static, TextArea
 
 from zoea.model.enums import DeliveryMode
-from zoea.model.errors import UsageError
+from zoea.model.errors import StoreError, UsageError, ZoeaError
+from zoea.model.values import MysisView, Recipients
+from zoea.queries.broadcasts import read_commander_messages
 from zoea.text.control_characters import reveal, strip
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
+from zoea.tui.commands.swarm_commands import confirm_broadcast, show_receipt
+from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.drafts import Drafts
-from zoea.tui.swarm_list.message_targets import MessageTarget
+from zoea.tui.swarm_list.message_targets import Audience, MessageTarget, refresh_target, target_many, target_one
 from zoea.tui.widgets.clickable_text import key_hints
 from zoea.tui.widgets.widget_part import WidgetPart
 
@@ -84,46 +95,29 @@ class _PromptText(TextArea):
         Binding("ctrl+l", "limits", show=False, priority=True),
     ]
 
-    class EnterPressed(Message):
-        """Sent on enter, before the swarm has the text."""
-
-    class ModeWanted(Message):
-        """Sent on tab."""
-
-    class EditorWanted(Message):
-        """Sent when the text is to be edited in an external editor."""
-
-    class LimitsWanted(Message):
-        """Sent when limits of the turn are to be given."""
-
-    class HistoryWanted(Message):
-        """Sent on up in the first line and on down in the last."""
-
-        def __init__(self, by: int) -> None:
-            super().__init__()
-            self.by = by
-
-    folds: FoldedTexts
+    prompt: MessagePrompt
 
     def action_send(self) -> None:
-        self.post_message(self.EnterPressed())
+        self.prompt.submit()
 
     def action_line(self) -> None:
         self.insert("\n")
 
     def action_mode(self) -> None:
-        self.post_message(self.ModeWanted())
+        self.prompt.choose_next_mode()
 
     def action_editor(self) -> None:
-        self.post_message(self.EditorWanted())
+        self.prompt.open_editor()
 
     def action_limits(self) -> None:
-        self.post_message(self.LimitsWanted())
+        self.prompt.show_limits()
 
     async def _on_paste(self, event: events.Paste) -> None:
         """Fold a large pasted text."""
         event.prevent_default().stop()
-        if not self.read_only and (done := self._replace_via_keyboard(self.folds.fold(event.text), *self.selection)):
+        if not self.read_only and (
+            done := self._replace_via_keyboard(self.prompt.folds.fold(event.text), *self.selection)
+        ):
             self.move_cursor(done.end_location)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -132,10 +126,10 @@ class _PromptText(TextArea):
             event.prevent_default().stop()  # else it would run as a command
         elif event.key == "up" and row == 0:
             event.prevent_default().stop()
-            self.post_message(self.HistoryWanted(-1))
+            self.prompt.show_history(-1)
         elif event.key == "down" and row == self.document.line_count - 1:
             event.prevent_default().stop()
-            self.post_message(self.HistoryWanted(1))
+            self.prompt.show_history(1)
         else:
             await super()._on_key(event)
 
@@ -149,11 +143,10 @@ class LimitsInput(Input):
         Binding("ctrl+l,up", "text", show=False, priority=True),
     ]
 
-    class TextWanted(Message):
-        """Sent when the person goes back to the text."""
+    prompt: MessagePrompt
 
     def action_text(self) -> None:
-        self.post_message(self.TextWanted())
+        self.prompt.hide_limits()
 
 
 def read_limits(text: str) -> PromptContext | None:
@@ -171,37 +164,14 @@ def limits_key(target: MessageTarget) -> str:
     return f"limits of {target.key}"
 
 
-class _HasDrafts(Protocol):
-    """App that keeps drafts."""
-
-    drafts: Drafts
-
-
 class MessagePrompt(Vertical):
-    """Write a message; hidden until `open`.
+    """Write a message and send it; hidden until it is opened for somebody.
 
-    Drafts are kept per target in the app, so that they survive the screen.
+    The text stays until the swarm has it. Drafts are kept per target in the app, so that they survive the screen.
     """
-
-    class Submitted(Message):
-        """Sent on enter, with the target, the text, the delivery mode and JSON of the limits of the turn."""
-
-        def __init__(self, target: MessageTarget, text: str, mode: DeliveryMode, limits: str) -> None:
-            super().__init__()
-            self.target = target
-            self.text = text
-            self.mode = mode
-            self.limits = limits
 
     class Closed(Message):
         """Sent when the prompt was closed; its draft is kept."""
-
-    class EditorWanted(Message):
-        """Sent when the text is to be edited in an external editor."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -209,14 +179,17 @@ class MessagePrompt(Vertical):
         self.mode = DeliveryMode.QUEUE
         self._place = 0
         self._unsent = ""
-        self._folds = FoldedTexts()
+        self.folds = FoldedTexts()
+        self._has_read_history = False
 
     def compose(self) -> ComposeResult:
         writing = _PromptText("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)
-        writing.folds = self._folds
+        writing.prompt = self
         writing.cursor_blink = self.app.animation_level != "none"
         yield writing
-        yield LimitsInput(placeholder="token_budget_total=30000 history_window_size=100", compact=True)
+        limits = LimitsInput(placeholder="token_budget_total=30000 history_window_size=100", compact=True)
+        limits.prompt = self
+        yield limits
         yield Static("", id="prompt-note", markup=False)
 
     def on_mount(self) -> None:
@@ -230,7 +203,7 @@ class MessagePrompt(Vertical):
     @property
     def text(self) -> str:
         """Return the text to send, with folded texts in full."""
-        return self._folds.unfold(self._writing.text)
+        return self.folds.unfold(self._writing.text)
 
     @property
     def is_sending(self) -> bool:
@@ -241,13 +214,40 @@ class MessagePrompt(Vertical):
     _limits = WidgetPart(LimitsInput)
 
     @property
-    def _drafts(self) -> Drafts:
-        return cast(_HasDrafts, self.app).drafts
+    def _cockpit(self) -> Cockpit:
+        return cast("Cockpit", self.app)
 
-    def remember(self, texts: Sequence[str]) -> None:
-        """Add earlier messages to the history, oldest first."""
-        self._drafts.remember(texts)
-        self._place = len(self._drafts.history)
+    @property
+    def _drafts(self) -> Drafts:
+        return self._cockpit.drafts
+
+    # Opening and closing.
+
+    def write_to(self, view: MysisView, *, is_task: bool = False) -> None:
+        """Open the prompt for one mysis; with `is_task` for its new task."""
+        self.open(target_one(view, is_task=is_task))
+
+    def write_to_many(self) -> None:
+        """Open the prompt for the marked myses, else the filtered, else all."""
+        audience = self._cockpit.choose_audience()
+        if audience.views:
+            self.open(target_many(audience))
+        else:
+            self.notify(f"No mysis matches the {audience.why}; B speaks to all", severity="warning", markup=False)
+            self._cockpit.type_ahead.discard_text()
+
+    def write_to_all(self) -> None:
+        """Open the prompt for all myses, also while a filter is on or myses are marked."""
+        self.open(target_many(Audience(tuple(self._cockpit.feed.in_order()))))
+
+    async def _read_history(self) -> None:
+        """Add earlier messages to the history."""
+        if (opened := self._cockpit.opened) is None:
+            return
+        with suppress(StoreError):  # messages can be written without the history
+            texts = await asyncio.to_thread(read_commander_messages, opened.database)
+            self._drafts.remember(texts)
+            self._place = len(self._drafts.history)
 
     def open(self, target: MessageTarget) -> None:
         """Show the prompt with the draft of this target, and focus it."""
@@ -260,6 +260,9 @@ class MessagePrompt(Vertical):
         self.display = True
         self._describe()
         self._writing.focus()
+        if not self._has_read_history:
+            self._has_read_history = True
+            self._cockpit.start_work(self._read_history)
 
     def close(self) -> None:
         """Hide the prompt and keep the draft."""
@@ -278,12 +281,7 @@ class MessagePrompt(Vertical):
         self._keep_draft()
         return True
 
-    def put(self, text: str) -> None:
-        """Replace the text, as an external editor does."""
-        self._set(text)
-        self._writing.focus()
-
-    def sent(self) -> None:
+    def _clear_sent(self) -> None:
         """Clear and close the prompt after the swarm took the text."""
         self._writing.read_only = False
         self._note_sent(self.text)
@@ -294,23 +292,26 @@ class MessagePrompt(Vertical):
         self._set_limits("")
         self.close()
 
-    def refused(self, why: str) -> None:
+    def _refuse(self, why: str) -> None:
         """Keep the text and show why the swarm refused it."""
-        self._writing.read_only = False
-        self._note(why)
+        if self.is_attached:
+            self._writing.read_only = False
+            self._note(why)
 
-    def taken_elsewhere(self) -> None:
-        """Load the draft again, which another screen may have changed or sent."""
+    def resume(self) -> None:
+        """Load the draft again, which another screen above may have changed or sent."""
         if self.is_open and self.target is not None and not self.is_sending:
             kept = self._drafts.of(self.target.key)
             if kept.strip() != self.text.strip():
                 self._set(kept)
 
-    def retarget(self, target: MessageTarget) -> None:
-        """Update the note for the same target."""
-        if self.target is not None and target.key == self.target.key:
-            self.target = target
-            self._describe()
+    def retarget(self) -> None:
+        """Update recipients and notes after rows changed."""
+        if self.is_open and self.target is not None and not self.is_sending:
+            fresh = refresh_target(self.target, self._cockpit.feed.in_order())
+            if fresh != self.target:
+                self.target = fresh
+                self._describe()
 
     def _note_sent(self, text: str) -> None:
         self._drafts.note(text)
@@ -334,7 +335,7 @@ class MessagePrompt(Vertical):
 
     def _set(self, text: str) -> None:
         # A text area writes what it holds to the terminal, and drafts and sent messages may hold anything.
-        self._writing.load_text(self._folds.fold(reveal(text)))
+        self._writing.load_text(self.folds.fold(reveal(text)))
         self._writing.move_cursor(self._writing.document.end)
 
     def _describe(self) -> None:
@@ -350,20 +351,44 @@ class MessagePrompt(Vertical):
         note.update(Content(strip(text)))
         note.display = bool(text)
 
-    def on__prompt_text_enter_pressed(self, event: _PromptText.EnterPressed) -> None:
-        event.stop()
-        self._submit()
-
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._keep_draft()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._submit()
+        self.submit()
 
-    def _submit(self) -> None:
-        if self.target is None or not self.text.strip() or self.is_sending:
+    def show_limits(self) -> None:
+        self._limits.display = True
+        self._limits.focus()
+
+    def hide_limits(self) -> None:
+        self._limits.display = bool(self._limits.value.strip())
+        self._writing.focus()
+
+    def choose_next_mode(self) -> None:
+        modes = list(MODES)
+        self.mode = modes[(modes.index(self.mode) + 1) % len(modes)]
+        self._describe()
+
+    def show_history(self, by: int) -> None:
+        """Show an earlier or a later message."""
+        history = self._drafts.history
+        place = self._place + by
+        if not 0 <= place <= len(history):
+            return
+        if self._place == len(history):
+            self._unsent = self.text
+        self._place = place
+        self._set(self._unsent if place == len(history) else history[place])
+
+    # Sending.
+
+    def submit(self) -> None:
+        """Send the text. First ask where it goes to many, costs much or exceeds a budget."""
+        target, text, mode = self.target, self.text, self.mode
+        if target is None or not text.strip() or self.is_sending:
             return
         try:
             limits = read_limits(self._limits.value)
@@ -373,37 +398,92 @@ class MessagePrompt(Vertical):
         for sentence in limits.ignored if limits is not None else ():
             self.app.notify(sentence, markup=False)
         self._writing.read_only = True
-        self.post_message(
-            self.Submitted(self.target, self.text, self.mode, limits.to_json() if limits is not None else "")
-        )
 
-    def on__prompt_text_limits_wanted(self, event: _PromptText.LimitsWanted) -> None:
-        event.stop()
-        self._limits.display = True
-        self._limits.focus()
+        def send() -> None:
+            self._cockpit.start_work(lambda: self._send(target, text, mode, limits))
 
-    def on_limits_input_text_wanted(self, event: LimitsInput.TextWanted) -> None:
-        event.stop()
-        self._limits.display = bool(self._limits.value.strip())
+        if target.is_broadcast:
+            confirm_broadcast(self._cockpit, target, text, send, refused=self._refuse)
+        else:
+            send()
+
+    async def _send(self, target: MessageTarget, text: str, mode: DeliveryMode, context: PromptContext | None) -> None:
+        cockpit, limits = self._cockpit, context.to_json() if context is not None else ""
+        try:
+            api = cockpit.api
+            if target.mysis_id is None:
+                receipt = await api.broadcast(text, to=Recipients(names=target.names), mode=mode, limits=limits)
+            else:
+                ref = f"#{target.mysis_id}"
+                if target.relaunches:
+                    await api.start(ref)
+                receipt = await api.send(ref, text, mode=mode, is_task=target.is_task, limits=limits)
+        except ZoeaError as error:
+            if self.is_attached:
+                self._refuse(f"{error.title}: {error.what}")
+            else:
+                cockpit.show_error(error)
+            return
+        if self.is_attached:
+            self._clear_sent()
+        else:
+            # The screen was left while the message was sent, so the draft is removed here.
+            cockpit.drafts.note(text)
+            if cockpit.drafts.of(target.key) == text:
+                cockpit.drafts.keep(target.key, "")
+                cockpit.drafts.keep(limits_key(target), "")
+        show_receipt(cockpit, receipt)
+
+    # The person's own editor.
+
+    def open_editor(self) -> None:
+        """Edit the text in the person's own editor."""
+        self._cockpit.start_work(self._edit, group="editor")
+
+    async def _edit(self) -> None:
+        try:
+            # Nothing is drawn while the editor has the terminal.
+            with self.app.batch_update(), self.app.suspend():
+                changed = await edit(self.text)
+        except SuspendNotSupported:
+            self._refuse("This terminal cannot run an editor")
+            return
+        except OSError as error:
+            self._refuse(f"The editor did not start: {error}")
+            return
+        finally:
+            self.app.refresh(layout=True)
+        self._set(changed)
         self._writing.focus()
 
-    def on__prompt_text_mode_wanted(self, event: _PromptText.ModeWanted) -> None:
-        event.stop()
-        modes = list(MODES)
-        self.mode = modes[(modes.index(self.mode) + 1) % len(modes)]
-        self._describe()
 
-    def on__prompt_text_editor_wanted(self, event: _PromptText.EditorWanted) -> None:
-        event.stop()
-        self.post_message(self.EditorWanted(self.text))
+EDITOR = "vi"
 
-    def on__prompt_text_history_wanted(self, event: _PromptText.HistoryWanted) -> None:
-        event.stop()
-        history = self._drafts.history
-        place = self._place + event.by
-        if not 0 <= place <= len(history):
-            return
-        if self._place == len(history):
-            self._unsent = self.text
-        self._place = place
-        self._set(self._unsent if place == len(history) else history[place])
+
+def command(env: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the editor with its arguments. Raises OSError for a value that is no valid shell text."""
+    for name in ("VISUAL", "EDITOR"):
+        if env.get(name, "").strip():
+            try:
+                return shlex.split(env[name])
+            except ValueError as error:
+                raise OSError(f"${name}: {error}") from error
+    return [EDITOR]
+
+
+async def edit(text: str) -> str:
+    """Return the text as the editor saved it, without the final newline that editors add.
+
+    Raises OSError when the editor cannot be started or fails, or its file cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        file = Path(folder) / "message.md"
+        file.write_text(text, encoding="utf-8")
+        # Python's streams have the terminal, because the usual descriptors lead to the log.
+        process = await asyncio.create_subprocess_exec(
+            *command(), str(file), stdout=sys.__stdout__, stderr=sys.__stderr__
+        )
+        code = await process.wait()
+        if code:
+            raise OSError(f"{Path(command()[0]).name} ended with {code}; the text is as it was")
+        return file.read_text(encoding="utf-8", errors="replace").removesuffix("\n")
