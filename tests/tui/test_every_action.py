@@ -80,7 +80,6 @@ ELSEWHERE = {
     "history.timeline": f"test_history.py::{TIMELINE_TEST}",
     "timeline.earlier": f"test_history.py::{TIMELINE_TEST}",
     "timeline.later": f"test_history.py::{TIMELINE_TEST}",
-    "timeline.open": f"test_history.py::{TIMELINE_TEST}",
     "swarm.again": "test_needs_you_panel.py::test_those_that_ran_when_zoea_ended_can_be_run_again",
     "approval.oldest": "test_approvals.py::test_the_dialog_opens_only_by_its_key_and_shows_the_oldest_question_in_full",
     "approval.once": "test_approvals.py::test_y_allows_once_and_the_call_runs",

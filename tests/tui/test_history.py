@@ -14,7 +14,6 @@ from zoea.tui.dialogs.commit_forms import AskDialog, CommitNameDialog, ForkDialo
 from zoea.tui.screens.comparison import ComparisonScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.history import HistoryScreen
-from zoea.tui.screens.timeline import TimelineScreen
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.line_list import LineList
@@ -264,7 +263,7 @@ async def test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history(
         await open_history(stage)
         await stage.press("t")
         screen = stage.screen
-        assert isinstance(screen, TimelineScreen)
+        assert isinstance(screen, HistoryScreen)
         known = screen.listed
         await stage.until(lambda: "third" in known.plain and "second" in known.plain)
         await stage.press("left")
@@ -278,17 +277,20 @@ async def test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history(
         await stage.press("slash")
         await stage.write("soon")
         await stage.press("enter")
-        await stage.until(lambda: "'soon' is no time" in stage.text())
-        stage.one(Input, "#time").value = "10m"
+        await stage.until(lambda: any("'soon' is no time" in notice for notice in stage.notices))
+        stage.one(Input, "#filter-text").value = "10m"
         await stage.press("enter")
         await stage.until(lambda: "third" in known.plain)
         await stage.press("G", "enter")
         history = stage.screen
         assert isinstance(history, HistoryScreen)
+        assert history is not screen
         await stage.until(lambda: history.details is not None)
         assert "HISTORY OF beta" in stage.text()
         assert history.chosen is not None
         assert "second" in history.chosen.note.summary
+        await stage.press("escape", "escape")
+        await stage.until(lambda: "HISTORY OF alpha" in stage.text() and screen.moment is None)
 
 
 async def test_a_asks_what_the_mysis_knew_at_the_commit(tmp_path: Path) -> None:

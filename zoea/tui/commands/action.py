@@ -162,7 +162,6 @@ class ActionPlace(StrEnum):
     CHARTS = "charts"
     HISTORY = "history"
     COMPARISON = "comparison"
-    TIMELINE = "timeline"
 
 
 SWARM, TEXT, SPARE, ASKS = 1, 2, 4, 8

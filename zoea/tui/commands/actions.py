@@ -210,6 +210,8 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
         Action("history.compare", "c", "mark, compare", "Mark the commit; on another one, compare the two",
                require_visible_list, footer=30),
         Action("history.timeline", "t", "timeline", "Show what every mysis knew at the time of the commit", footer=40),
+        Action("timeline.earlier", "left", "earlier", "Go to the commit before, of any mysis", footer=10),
+        Action("timeline.later", "right", "later", "Go to the commit after, of any mysis", footer=11),
         Action("history.undo", "z", "undo", "Remove the last forks again, or undo the last command",
                require_undoable_command, footer=50, flags=SWARM | SPARE),
         Action("history.verbose", "v", "verbose", "Unfold or fold all messages", footer=60, flags=SPARE),
@@ -218,11 +220,6 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
     ActionPlace.COMPARISON: (
         Action("compare.fold", "enter", "fold", "Unfold or fold a message", footer=10),
         Action("compare.verbose", "v", "verbose", "Unfold or fold all messages", footer=20),
-    ),
-    ActionPlace.TIMELINE: (
-        Action("timeline.earlier", "left", "earlier", "Go to the commit before", footer=10),
-        Action("timeline.later", "right", "later", "Go to the commit after", footer=11),
-        Action("timeline.open", "enter", "open history", "Open the history of the mysis there", footer=20),
     ),
     ActionPlace.SEARCH: (
         Action("search.open", "enter", "open", "Open the turn with the hit", footer=10),

@@ -33,7 +33,7 @@ SIGNS = {
 LIVE_SIGN = "○"
 SNAPSHOT_SIGN = "▤"
 ID_DIGITS = 8
-_AGE, _TOKENS = 4, 7
+_AGE, _TOKENS, _NAME = 4, 7, 16
 _MOST_LANES = {True: 5, False: 12}
 _TIERS = {
     Tier.NATIVE: "as it was stored",
@@ -97,6 +97,22 @@ def build_live_line(live: LiveWork, width: int, *, now: int, lanes: int) -> list
             (fit_text(number_format.age(live.at, now), _AGE, right=True), "quiet"),
             (fit_text(f"+~{number_format.tokens(live.tokens)}", _TOKENS + 1, right=True) + " ", "quiet"),
             (describe_live(live), "quiet"),
+        ],
+        [],
+        width,
+    )
+
+
+def build_moment_line(commit: ContextCommit, width: int, *, at: int) -> list[Piece]:
+    """Build the line of what a mysis knew at a moment: its name, the id, age, tokens and summary of the commit."""
+    return spread_pieces(
+        [
+            (f" {sign_of(commit)} ", "running"),
+            (fit_text(one_line(commit.provenance.principal), _NAME) + " ", "mysis"),
+            (commit.digest.hex()[:ID_DIGITS], "quiet"),
+            (fit_text(number_format.age(commit.created_at, at), _AGE + 1, right=True), "quiet"),
+            (fit_text(f"+~{number_format.tokens(commit.token_count)}", _TOKENS + 1, right=True) + " ", "quiet"),
+            (prose_line(commit.note.summary), ""),
         ],
         [],
         width,

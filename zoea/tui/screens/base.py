@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
+from textual.app import ComposeResult
 from textual.events import DescendantBlur, DescendantFocus
 from textual.screen import ModalScreen, Screen
 
@@ -168,7 +169,7 @@ class _Bars(Struct, frozen=True):
 
 
 class CockpitScreen(BaseScreen[T]):
-    """A screen with a header `#top` and a footer `#keys`; subclasses compose both."""
+    """A screen with a header `#top` and a footer `#keys`."""
 
     TITLES: ClassVar[dict[str, str]] = {}
     """Footer titles by action id, where an action has another title here."""
@@ -180,6 +181,15 @@ class CockpitScreen(BaseScreen[T]):
     """The panel that is shown alone; empty while all are shown."""
     _bars: _Bars | None = None
     _retitled: Mapping[str, str] = {}
+
+    def compose(self) -> ComposeResult:
+        yield PieceLine(id="top")
+        yield from self.compose_body()
+        yield KeyFooter(id="keys")
+
+    def compose_body(self) -> ComposeResult:
+        """Compose what is between header and footer."""
+        raise NotImplementedError
 
     def on_mount(self) -> None:
         self.redraw_bars()

@@ -27,7 +27,6 @@ from zoea.tui import number_format
 from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.theme.themes import ThemeSpec
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 _TICKS = 6
 _TICK_COLUMNS = 12
@@ -253,13 +252,11 @@ class ChartsScreen(TabbedScreen):
             "charts.longer": lambda: self._change_span(1),
         }
 
-    def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+    def compose_body(self) -> ComposeResult:
         yield self.strip()
         with Grid(id="charts"):
             for part in self.PARTS:
                 yield StatPlot(id=part, classes="panel")
-        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()

@@ -20,7 +20,6 @@ from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 ENTRIES = 2_000
 """The newest messages of each that are listed."""
@@ -50,14 +49,12 @@ class ComparisonScreen(TabbedScreen):
             "compare.verbose": self.fold_all,
         }
 
-    def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+    def compose_body(self) -> ComposeResult:
         yield TextBlock(id="common", classes="panel")
         yield self.strip()
         with Container(id="body"):
             yield FoldingList(self.symbols, id="one", classes="panel", empty="Reading the commits…")
             yield FoldingList(self.symbols, id="other", classes="panel", empty="Reading the commits…")
-        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()

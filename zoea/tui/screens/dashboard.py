@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import ClassVar
 
 from textual import events
@@ -36,7 +35,7 @@ from zoea.tui.widgets.clickable_text import TextBlock, TitledRule, key_hints
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.mysis_detail import MysisDetail
 from zoea.tui.widgets.search_inputs import FilterLine
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
+from zoea.tui.widgets.status_bars import PieceLine
 from zoea.tui.widgets.swarm_table import SwarmTable
 from zoea.tui.widgets.widget_part import WidgetPart
 
@@ -86,7 +85,9 @@ class DashboardScreen(CockpitScreen[None]):
         self._needed = self._said = 0
         self._heads = PieceLine(id="heads")
         self._detail_rule = TitledRule(id="detail-rule")
-        self._detail = MysisDetail(self._database, lambda: self.cockpit.now(), lambda: self.cockpit.glyphs, id="detail")
+        self._detail = MysisDetail(
+            lambda: self.cockpit.database, lambda: self.cockpit.now(), lambda: self.cockpit.glyphs, id="detail"
+        )
         self._broadcasts_rule = TitledRule(id="feed-rule")
         self._right = Container(id="right")
         self._needs = TextBlock(id="needs", classes="panel")
@@ -128,8 +129,7 @@ class DashboardScreen(CockpitScreen[None]):
     def on_compose(self) -> None:
         self._take_size(self.app.size)
 
-    def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+    def compose_body(self) -> ComposeResult:
         with Container(id="body"):
             with Vertical(id="left"):
                 with Vertical(id="swarm-box", classes="panel"):
@@ -146,7 +146,6 @@ class DashboardScreen(CockpitScreen[None]):
                 yield self._broadcasts_panel
         yield self._filter
         yield self._prompt
-        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         self.table.focus()
@@ -210,10 +209,6 @@ class DashboardScreen(CockpitScreen[None]):
     @property
     def holds_keys(self) -> bool:
         return self._prompt.is_sending
-
-    def _database(self) -> Path | None:
-        opened = self.cockpit.opened
-        return opened.database if opened is not None else None
 
     def action_context(self) -> ActionContext:
         return self.cockpit.build_context(self.targets())
@@ -328,7 +323,10 @@ class DashboardScreen(CockpitScreen[None]):
             self._wants_needs = None  # the next mysis in need is shown again
         self._needs.set_class(bool(views or offered), "-needed")
         self._show_tab(len(views) + bool(offered))
-        width, room = self._needs.content_size.width, self._room()
+        width, room = self._needs.content_size
+        if self.has_class("-wide") and not self.has_class("-joined") and not self.zoomed:
+            # It can grow: to half of its side, or to what broadcasts leave.
+            room = (self._panel_room.needs or self._right.size.height // 2) - 2
         full = build_needs_lines(views, asked, reach, now, glyphs, width, COUNTED_MOST) if views else []
         if (needed := len(full) + bool(offered)) != self._needed:
             self._needed = needed
@@ -336,12 +334,6 @@ class DashboardScreen(CockpitScreen[None]):
         room -= bool(offered)
         lines = full if len(full) <= room else build_needs_lines(views, asked, reach, now, glyphs, width, room)
         self._needs.put([offered, *lines] if offered else lines)
-
-    def _room(self) -> int:
-        """Return the lines for this list. Where it can grow: half of its side, or what broadcasts leave."""
-        if self.has_class("-wide") and not self.has_class("-joined") and not self.zoomed:
-            return (self._panel_room.needs or self._right.size.height // 2) - 2
-        return self._needs.content_size.height
 
     def _show_tab(self, needing: int) -> None:
         """Show the myses that need the person, or the broadcasts, where both share one place."""

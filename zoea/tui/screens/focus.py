@@ -48,7 +48,7 @@ from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.live_answer import LiveAnswer
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.search_inputs import FindBar
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
+from zoea.tui.widgets.status_bars import KeyFooter
 from zoea.tui.widgets.widget_part import WidgetPart
 
 LIVE_SHARE = 2
@@ -117,8 +117,7 @@ class FocusScreen(CockpitScreen[None]):
             "focus.pause": lambda: swarm_commands.toggle_pause(self.cockpit, self.action_context().targets),
         }
 
-    def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+    def compose_body(self) -> ComposeResult:
         with Container(id="body"):
             with Vertical(id="talk", classes="panel"):
                 palette = ConversationPalette(self.cockpit.theme_spec)
@@ -128,7 +127,6 @@ class FocusScreen(CockpitScreen[None]):
                 yield FindBar(id="find")
             yield ContextPanel(self.source, id="side")
         yield self._prompt
-        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()

@@ -20,7 +20,7 @@ from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
+from zoea.tui.widgets.status_bars import key_name
 
 KEY_WIDTH = 11
 TITLE_WIDTH = 21
@@ -39,7 +39,6 @@ PLACE_TITLES = {
     ActionPlace.INSPECTOR: "IN THE INSPECTOR",
     ActionPlace.HISTORY: "IN THE HISTORY OF A MYSIS",
     ActionPlace.COMPARISON: "COMPARING TWO COMMITS",
-    ActionPlace.TIMELINE: "IN THE TIMELINE",
     ActionPlace.SEARCH: "WHILE SEARCHING",
     ActionPlace.LOG: "IN THE LOG",
     ActionPlace.CHARTS: "IN THE CHARTS",
@@ -116,18 +115,16 @@ class HelpScreen(CockpitScreen[None]):
     def bind_actions(self) -> Handlers:
         return {
             "app.back": self.back,
-            "app.find": self._focus_search,
-            "app.help": self._close,
+            "app.find": lambda: self.query_one(Input).focus(),
+            "app.help": self.cockpit.pop_screen,
         }
 
-    def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+    def compose_body(self) -> ComposeResult:
         yield Input(placeholder="Type to find keys and actions", id="wanted")
         choices = PickList(id="actions", classes="panel")
         choices.border_title = "HELP"
         yield choices
         yield TextBlock(id="said")
-        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -168,12 +165,6 @@ class HelpScreen(CockpitScreen[None]):
 
     def action_page(self, by: int) -> None:
         self.lines.action_leaf(by)
-
-    def _close(self) -> None:
-        self.cockpit.pop_screen()
-
-    def _focus_search(self) -> None:
-        self.query_one(Input).focus()
 
     def back(self) -> None:
         """Clear the search, else close the screen."""

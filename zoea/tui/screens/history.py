@@ -16,13 +16,17 @@ from textual.screen import Screen
 
 from zoea.chain.commit import ID_PREFIX, ContextCommit
 from zoea.chain.materialize import MaterializedContext
-from zoea.model.errors import ZoeaError
-from zoea.queries.commit_details import CommitDetails, read_conversation_until, read_details
+from zoea.model.errors import UsageError, ZoeaError
+from zoea.queries.commit_details import CommitDetails, KnownThen, read_conversation_until, read_details, read_known_then
 from zoea.queries.context_history import ContextHistory, read_history, read_newer, read_older
+from zoea.queries.written_times import read_written_time
 from zoea.text.control_characters import one_line
+from zoea.text.sentences import count_of
+from zoea.tui import number_format
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.conversation import history_lines
+from zoea.tui.conversation.history_lines import SIGNS, sign_of
 from zoea.tui.dialogs.commit_forms import AskDialog, CommitNameDialog, ForkDialog, ResumeDialog
 from zoea.tui.screens.comparison import ComparisonScreen
 from zoea.tui.screens.tabbed_screen import TabbedScreen
@@ -31,7 +35,6 @@ from zoea.tui.text_layout import Piece, wrap_words
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.search_inputs import FilterLine
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 PAGE = 200
 """Commits that are read when the screen opens."""
@@ -40,6 +43,8 @@ MORE = 1_000
 NEAR = 50
 ENTRIES = 2_000
 """The newest messages that a conversation shows here."""
+_WORDS_HINT = "words of the summary, a name, an id"
+_TIME_HINT = "10:30, 2h (ago), 2026-01-31 or 2026-01-31T10:30"
 SIDES = ("about", "delta", "saw")
 """The parts about one commit, of which a wide screen shows one beside the commits."""
 NO_COMMIT = "No commit yet: the first answer makes one"
@@ -60,6 +65,8 @@ class CommitList(LineList):
 
 class HistoryScreen(TabbedScreen):
     """Shows commits, and the facts, messages and knowledge of the one under the cursor.
+
+    The timeline lists the newest commit of every mysis at a moment instead; its keys go from moment to moment.
 
     Args:
         mysis_id: The mysis of the commits.
@@ -83,6 +90,7 @@ class HistoryScreen(TabbedScreen):
         self.history = ContextHistory(mysis_id)
         self.details: CommitDetails | None = None
         self.context: MaterializedContext | None = None
+        self.moment: KnownThen | None = None
         self.is_outdated = False
         self._is_read = False
         self._reading = asyncio.Lock()
@@ -91,7 +99,7 @@ class HistoryScreen(TabbedScreen):
         self._matching: list[int] | None = None
         self._lanes = 1
         self._about: list[list[Piece]] = []
-        self._filter = FilterLine(placeholder="words of the summary, a name, an id", id="filter")
+        self._filter = FilterLine(placeholder=_WORDS_HINT, id="filter")
 
     @classmethod
     def open_over(cls, cockpit: Cockpit) -> HistoryScreen:
@@ -109,13 +117,13 @@ class HistoryScreen(TabbedScreen):
             "history.name": lambda: self._open_form(CommitNameDialog),
             "history.compare": self._compare,
             "history.timeline": self._open_timeline,
+            **({} if self.moment is None else self._moment_handlers()),
             "history.undo": lambda: swarm_commands.undo_last(self.cockpit),
             "history.verbose": self.fold_all,
             "history.copy": lambda: self.cockpit.copy(self.chosen.id if self.chosen is not None else ""),
         }
 
-    def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+    def compose_body(self) -> ComposeResult:
         yield self.strip()
         with Container(id="body"):
             yield CommitList(self._line, id="commits", classes="panel", empty="Reading the history…")
@@ -123,7 +131,6 @@ class HistoryScreen(TabbedScreen):
             yield FoldingList(self.symbols, id="delta", classes="panel")
             yield FoldingList(self.symbols, id="saw", classes="panel")
         yield self._filter
-        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -138,11 +145,13 @@ class HistoryScreen(TabbedScreen):
 
     @property
     def _has_live(self) -> bool:
-        return bool(self.history.live.messages) and self._matching is None
+        return bool(self.history.live.messages) and self._matching is None and self.moment is None
 
     @property
     def chosen(self) -> ContextCommit | None:
         """The commit under the cursor; None on the work that is not committed."""
+        if (moment := self.moment) is not None:
+            return moment.commits[self.listed.place] if self.listed.place < len(moment.commits) else None
         place = self._place_of(self.listed.place)
         return self.history.commits[place] if place is not None else None
 
@@ -225,7 +234,7 @@ class HistoryScreen(TabbedScreen):
     def tick(self) -> None:
         """Read new commits, at most once a second."""
         super().tick()
-        if self.is_outdated and self._is_read:
+        if self.is_outdated and self._is_read and self.moment is None:
             self.is_outdated = False
             self._refresh()
         else:
@@ -311,6 +320,8 @@ class HistoryScreen(TabbedScreen):
         return None if at is None else at + self._has_live
 
     def _line(self, line: int, width: int) -> list[Piece]:
+        if self.moment is not None:
+            return history_lines.build_moment_line(self.moment.commits[line], width, at=self.moment.at)
         history, now = self.history, self.cockpit.now()
         if line >= self.listed.count - NEAR and history.has_older and not self._loads_older:
             self._loads_older = True
@@ -375,7 +386,13 @@ class HistoryScreen(TabbedScreen):
             self._open_commit()
 
     def _open_commit(self) -> None:
-        if self.part == "commits" and self.chosen is not None:
+        if self.moment is not None and self.chosen is not None:
+            mysis_id = self.chosen.provenance.mysis_id
+            if mysis_id is None:
+                self.notify("It was imported from another program: `zoea ctx cat` shows it", markup=False, timeout=4)
+            else:
+                self.cockpit.push_screen(HistoryScreen(mysis_id, self.chosen.seq))
+        elif self.part == "commits" and self.chosen is not None:
             self.go_to_part(next((one for one in SIDES if self.has_class(f"-shows-{one}")), "about"))
 
     def _open_form(self, form: Callable[[ContextCommit, str], Screen[Any]]) -> None:
@@ -413,11 +430,50 @@ class HistoryScreen(TabbedScreen):
                 self.cockpit.push_screen(ComparisonScreen(marked.seq, commit.seq))
         self.listed.refresh()
 
-    def _open_timeline(self) -> None:
-        from zoea.tui.screens.timeline import TimelineScreen
+    # The timeline.
 
-        commit = self.chosen
-        self.cockpit.push_screen(TimelineScreen(commit.created_at if commit is not None else self.cockpit.now()))
+    def _open_timeline(self) -> None:
+        self._filter.clear()
+        self._show_moment(self.chosen.created_at if self.chosen is not None else self.cockpit.now())
+
+    def _moment_handlers(self) -> Handlers:
+        moment = self.moment or KnownThen(0)
+        return {
+            "timeline.earlier": lambda: self._go(moment.before, "No commit is older"),
+            "timeline.later": lambda: self._go(moment.after, "No commit is newer"),
+        }
+
+    def _go(self, at: int | None, otherwise: str) -> None:
+        if at is None:
+            self.notify(otherwise, markup=False, timeout=2)
+        else:
+            self._show_moment(at)
+
+    @work(exit_on_error=False, exclusive=True, group="moment")
+    async def _show_moment(self, at: int) -> None:
+        """List what each mysis knew at a moment; the cursor stays on its mysis."""
+        before = self.chosen
+        if (moment := await self.read(read_known_then, at)) is None:
+            return
+        name = before.provenance.principal if before is not None else ""
+        places = [at for at, one in enumerate(moment.commits) if one.provenance.principal == name]
+        self._take_moment(moment)
+        self.listed.show(len(moment.commits), place=places[0] if places else 0, empty="No mysis had a commit then")
+        now = self.cockpit.now()
+        ago = f" · {number_format.age(moment.at, now)} ago" if moment.at < now else ""
+        title = f"WHO KNEW WHAT AT {number_format.clock(moment.at, now, seconds=True)}{ago}"
+        signs = dict.fromkeys(f"{sign_of(one)} {SIGNS[one.checkpoint][1]}" for one in moment.commits)
+        foot = " · ".join([count_of(len(moment.commits), "commit"), *signs])
+        self.listed.caption(title, foot if moment.commits else "")
+        self.go_to_part("commits")
+        self._read_details()
+
+    def _take_moment(self, moment: KnownThen | None) -> None:
+        """Bind the keys of the timeline, or those of the history again for None."""
+        self.moment = moment
+        self.__dict__.pop("handlers", None)
+        self._filter.placeholder = _WORDS_HINT if moment is None else _TIME_HINT
+        self.retitle("app.find", "choose a time" if moment is not None else "")
 
     def back(self) -> None:
         """Go back to the commits, remove the mark, then the filter, or leave."""
@@ -426,6 +482,10 @@ class HistoryScreen(TabbedScreen):
         elif self.marked is not None:
             self.marked = None
             self.listed.refresh()
+        elif self.moment is not None and not self._filter.text:
+            self._take_moment(None)
+            self._show_history()
+            self._read_details()
         elif self._filter.text:
             self._filter.clear()
         else:
@@ -434,6 +494,8 @@ class HistoryScreen(TabbedScreen):
     # Filter.
 
     def on_filter_line_changed(self, event: FilterLine.Changed) -> None:
+        if self.moment is not None:
+            return  # a time, which is taken when it is complete
         chosen = self.chosen
         self._words = event.text.lower()
         self._find_matches()
@@ -450,6 +512,15 @@ class HistoryScreen(TabbedScreen):
         self._loads_older = False
 
     def on_filter_line_closed(self, event: FilterLine.Closed) -> None:
+        if self.moment is not None and (text := self._filter.text):
+            try:
+                at = read_written_time(text, self.cockpit.now())
+            except UsageError as error:
+                self.notify(one_line(error.text), severity="error", markup=False)
+                self._filter.open()
+                return
+            self._filter.clear()
+            self._show_moment(at)
         self.go_to_part("commits")
 
     def _find_matches(self) -> None:

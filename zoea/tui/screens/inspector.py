@@ -37,7 +37,6 @@ from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 PAGE = 200
 
@@ -91,8 +90,7 @@ class InspectorScreen(TabbedScreen):
             "inspect.copy": lambda: self.cockpit.copy(self.build_copy()),
         }
 
-    def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+    def compose_body(self) -> ComposeResult:
         yield TextBlock(id="head", classes="panel")
         yield self.strip()
         with Container(id="body"):
@@ -103,7 +101,6 @@ class InspectorScreen(TabbedScreen):
             yield LineList(lambda at, _: self._packs[at], has_cursor=False, id="packs", classes="panel")
             yield FoldingList(self.symbols, id="messages", classes="panel")
             yield FoldingList(self.symbols, id="tools", classes="panel")
-        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()

@@ -30,7 +30,6 @@ from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.line_list import LineList, TextLines
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 WHO_WIDTH = 12
 KEPT_LINES = 4_000
@@ -78,8 +77,7 @@ class LogScreen(TabbedScreen):
             "log.requests": self._toggle_requests,
         }
 
-    def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+    def compose_body(self) -> ComposeResult:
         yield self.strip()
         events = LineList(self.draw_event, id="events", classes="panel", empty="Reading…")
         events.caption("LOG")
@@ -95,7 +93,6 @@ class LogScreen(TabbedScreen):
         find = Input(id="find", placeholder="Show only lines with these words; esc shows all")
         find.cursor_blink = False
         yield find
-        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()

@@ -28,7 +28,6 @@ from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import LineList
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 _SPOTS = (HitPlace.CALL, HitPlace.REASONING)
 _ROLES = {Role.SYSTEM: "system", Role.USER: "prompt", Role.ASSISTANT: "answer", Role.TOOL: "result"}
@@ -72,8 +71,7 @@ class SearchScreen(CockpitScreen[None]):
             "search.open": self._open_hit,
         }
 
-    def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+    def compose_body(self) -> ComposeResult:
         words = Input(self._typed, id="words", placeholder="Search all conversations")
         words.cursor_blink = False
         yield words
@@ -81,7 +79,6 @@ class SearchScreen(CockpitScreen[None]):
         hits.caption("SEARCH")
         yield hits
         yield TextBlock(id="around", classes="panel")
-        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()

@@ -35,7 +35,6 @@ from zoea.tui.state.settings_form import KEYS, LOOK, SettingField, SettingGroup,
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 CONNECT = "+"
 POLL_S = 1.0
@@ -74,12 +73,11 @@ class SettingsScreen(CockpitScreen[None]):
     def bind_actions(self) -> Handlers:
         return {
             "app.back": self.back,
-            "settings.change": self._choose,
+            "settings.change": lambda: (self.fields if self.fields.has_focus else self.sections).action_choose(),
             "settings.default": self._restore_default,
         }
 
-    def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+    def compose_body(self) -> ComposeResult:
         with Container(id="body"):
             sections = PickList(id="sections", classes="panel")
             sections.border_title = "SETTINGS"
@@ -90,7 +88,6 @@ class SettingsScreen(CockpitScreen[None]):
                     yield TextBlock(id="about")
                     yield Input(id="value", compact=True)
                     yield TextBlock(id="said")
-        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -183,23 +180,12 @@ class SettingsScreen(CockpitScreen[None]):
         if shown == "none" and '"none"' in field.kind:
             shown = "none: no limit"
         role = "quiet" if field.locked or not field.text else "strong"
-        choice = PickItem(
-            (
-                (fit_text(field.title, self._title_width()), ""),
-                (" ", ""),
-                (shown, role),
-            ),
-            field.key,
-            ((f"  {one_line(field.origin_text)}", "tool" if is_own else "quiet"),),
-        )
+        width = max(TITLE_WIDTH, min(_WIDEST_TITLE, self.fields.width // 2))
+        origin = (f"  {one_line(field.origin_text)}", "tool" if is_own else "quiet")
+        choice = PickItem(((fit_text(field.title, width), ""), (" ", ""), (shown, role)), field.key, (origin,))
         if self.note[0] == field.key and self.note[1].startswith("!"):
             return [choice, PickItem(((f"  {self.note[1][1:]}", "errored"),))]
         return [choice]
-
-    def _title_width(self) -> int:
-        """Return the width of the titles, up to half of the list."""
-        room = self.fields.scrollable_content_region.width
-        return max(TITLE_WIDTH, min(_WIDEST_TITLE, room // 2))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._draw)
@@ -268,9 +254,6 @@ class SettingsScreen(CockpitScreen[None]):
         else:
             self._enter_field()
 
-    def _choose(self) -> None:
-        (self.fields if self.fields.has_focus else self.sections).action_choose()
-
     def action_deeper(self) -> None:
         if self.sections.has_focus and self.fields.ids:
             self.fields.focus()
@@ -296,12 +279,12 @@ class SettingsScreen(CockpitScreen[None]):
     def _connect(self) -> None:
         from zoea.tui.dialogs.connect import ConnectDialog
 
-        self.cockpit.push_screen(ConnectDialog(), lambda name: self._connected(name))
+        def connected(name: str | None) -> None:
+            if name:
+                reload_settings(self.cockpit)
+                self.run_worker(DeferredWork(self._load), exclusive=True, group="load")
 
-    def _connected(self, name: str | None) -> None:
-        if name:
-            reload_settings(self.cockpit)
-            self.run_worker(DeferredWork(self._load), exclusive=True, group="load")
+        self.cockpit.push_screen(ConnectDialog(), connected)
 
     # Changing.
 
@@ -395,7 +378,8 @@ class SettingsScreen(CockpitScreen[None]):
             self.note = (field.key, ("taken out" if value is None else "written") + counts)
         if self.value.has_focus:
             self.fields.focus()
-        self._apply(loaded)
+        self.cockpit.use_settings(loaded.settings)
+        self.redraw_bars()
         self._take(loaded)
 
     async def _counts(self, field: SettingField) -> str:
@@ -411,11 +395,6 @@ class SettingsScreen(CockpitScreen[None]):
     def _say(self, field: SettingField, text: str) -> None:
         self.note = (field.key, text)
         self._draw()
-
-    def _apply(self, loaded: LoadedSettings) -> None:
-        """Apply the settings of the cockpit."""
-        self.cockpit.use_settings(loaded.settings)
-        self.redraw_bars()
 
     # Themes.
 

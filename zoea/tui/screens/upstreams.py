@@ -28,7 +28,6 @@ from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingItem, FoldingList
 from zoea.tui.widgets.line_list import LineList
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 NAME_WIDTH = 14
 STATE_WIDTH = 9
@@ -79,16 +78,20 @@ class UpstreamsScreen(TabbedScreen):
             "upstreams.remove": self._remove,
         }
 
-    def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+    def compose_body(self) -> ComposeResult:
         yield self.strip()
         with Container(id="body"):
-            yield LineList(self._line, is_title=self._is_title, id="list", classes="panel", empty="Asking…")
+            yield LineList(
+                self._line,
+                is_title=lambda at: isinstance(self._rows[at], str),
+                id="list",
+                classes="panel",
+                empty="Asking…",
+            )
             with Vertical(id="right"):
                 yield TextBlock(id="about", classes="panel")
                 yield FoldingList(self.symbols, id="offers", classes="panel")
                 yield LineList(lambda at, _: [(self._stderr[at], "")], has_cursor=False, id="stderr", classes="panel")
-        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -201,9 +204,6 @@ class UpstreamsScreen(TabbedScreen):
         self.query_one("#list", LineList).show(len(rows), place=place)
         self._show_chosen()
 
-    def _is_title(self, place: int) -> bool:
-        return isinstance(self._rows[place], str)
-
     def _line(self, place: int, width: int) -> list[Piece]:
         row = self._rows[place]
         if isinstance(row, str):
@@ -278,11 +278,12 @@ class UpstreamsScreen(TabbedScreen):
             if row.in_flight and not self.cockpit.arming.press(f"reconnect {row.name}", note):
                 self.notify(note, markup=False)
                 return
-            self.cockpit.ask_swarm(self.cockpit.api.reconnect(row.name), done=lambda _: self._reconnecting(row.name))
 
-    def _reconnecting(self, name: str) -> None:
-        self.notify(f"{one_line(name)} is opened again", markup=False)
-        self._read_upstreams()
+            def opened(_: object) -> None:
+                self.notify(f"{one_line(row.name)} is opened again", markup=False)
+                self._read_upstreams()
+
+            self.cockpit.ask_swarm(self.cockpit.api.reconnect(row.name), done=opened)
 
     def _add(self) -> None:
         from zoea.tui.dialogs.upstream_forms import AddUpstreamDialog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,10 +22,10 @@ from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
+from zoea.tui.widgets.status_bars import key_name
 
 if TYPE_CHECKING:
-    from zoea.llm.discovery import ProbeResult, VendorKey
+    from zoea.llm.discovery import ProbeResult
     from zoea.runtime.model_discovery import ModelSources
 
 SANDBOX_MYSES = 5
@@ -58,18 +58,16 @@ class WelcomeScreen(CockpitScreen[None]):
 
     def bind_actions(self) -> Handlers:
         return {
-            "welcome.sandbox": self._start_sandbox,
-            "welcome.connect": lambda: self._connect(None),
+            "welcome.sandbox": lambda: self._begin(self._open_sandbox) if not self._doing else None,
+            "welcome.connect": lambda: self._open_form(None),
             "welcome.new": lambda: self._create_mysis(self.cockpit.new_myses),
         }
 
-    def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+    def compose_body(self) -> ComposeResult:
         with Vertical(id="middle"):
             yield TextBlock(id="title")
             yield PickList(id="ways", classes="panel")
             yield TextBlock(id="doing")
-        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -226,40 +224,33 @@ class WelcomeScreen(CockpitScreen[None]):
         if event.id in BY_ID:
             self.cockpit.action_do(event.id)
         elif event.id.startswith("key:"):
-            self._connect_key(event.id.removeprefix("key:"))
+            variable = event.id.removeprefix("key:")
+            for key in self._around.keys if self._around is not None else ():
+                if key.variable == variable:
+                    self._connect(key.title, key.type, key.base_url, "", f"env:{variable}")
         elif event.id.startswith("local:"):
             self._create_mysis(StartOptions(provider="embedded", model=event.id.removeprefix("local:")))
         elif event.id.startswith("server:"):
-            self._connect_server(self._servers[int(event.id.removeprefix("server:"))])
+            server = self._servers[int(event.id.removeprefix("server:"))]
+            self._connect(server.name, server.type, server.address, next((one.name for one in server.models or ()), ""))
 
     def _create_mysis(self, given: StartOptions) -> None:
         from zoea.tui.dialogs.new_mysis import NewMysisDialog
 
         self.cockpit.push_screen(NewMysisDialog(given))
 
-    def _connect_key(self, variable: str) -> None:
+    def _connect(self, title: str, type: str, address: str, model: str, key: str = "") -> None:
+        """Open the form with a found server or key."""
         from zoea.runtime.model_discovery import ModelConnection
 
-        key = next(key for key in self._keys() if key.variable == variable)
-        self._connect(ModelConnection(_slug(key.title), key.type, key.base_url, "", f"env:{variable}"))
+        self._open_form(ModelConnection(_slug(title), type, address, model, key))
 
-    def _keys(self) -> Sequence[VendorKey]:
-        return self._around.keys if self._around is not None else ()
-
-    def _connect_server(self, server: ProbeResult) -> None:
-        from zoea.runtime.model_discovery import ModelConnection
-
-        model = next((model.name for model in server.models or ()), "")
-        self._connect(ModelConnection(_slug(server.name), server.type, server.address, model))
-
-    def _connect(self, given: Any) -> None:
+    def _open_form(self, given: Any) -> None:
         from zoea.tui.dialogs.connect import ConnectDialog
 
-        self.cockpit.push_screen(ConnectDialog(given), self._connected)
-
-    def _connected(self, name: str | None) -> None:
-        if name:
-            self.run_worker(DeferredWork(lambda: self._use(name)), exclusive=True, group="begin")
+        self.cockpit.push_screen(
+            ConnectDialog(given), lambda name: self._begin(lambda: self._use(name)) if name else None
+        )
 
     async def _use(self, name: str) -> None:
         """Reopen an empty own swarm with the new settings, and let any other one read them."""
@@ -277,21 +268,17 @@ class WelcomeScreen(CockpitScreen[None]):
                 self.notify(f"{name} is in your settings; it applies when the swarm is opened again", markup=False)
             else:
                 self._use_for_new_myses(name)
-        self.run_worker(DeferredWork(self._discover_again), exclusive=True, group="look")
+        self._servers.clear()
+        self._is_discovering = True
+        self.run_worker(DeferredWork(self._discover), exclusive=True, group="look")
 
     def _use_for_new_myses(self, name: str) -> None:
         """Let new myses use the connected model instead of that of the command line."""
         self._connected_to = name
         self.cockpit.new_myses = replace(self.cockpit.new_myses, provider="", model="")
 
-    async def _discover_again(self) -> None:
-        self._servers.clear()
-        self._is_discovering = True
-        await self._discover()
-
-    def _start_sandbox(self) -> None:
-        if not self._doing:
-            self.run_worker(DeferredWork(self._open_sandbox), exclusive=True, group="begin")
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.run_worker(DeferredWork(work), exclusive=True, group="begin")
 
     async def _open_sandbox(self) -> None:
         """Open the swarm with the sandbox world, create the miners and start them."""

@@ -272,6 +272,11 @@ class Cockpit(App[str]):
         return self.connection.opened
 
     @property
+    def database(self) -> Path | None:
+        """The file of the open swarm; None where there is none."""
+        return self.opened.database if self.opened is not None else None
+
+    @property
     def is_opening(self) -> bool:
         """Whether the swarm opens and was not read yet."""
         return (self.opened is None or self.feed.view is None) and self.open_error is None

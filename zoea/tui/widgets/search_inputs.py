@@ -151,6 +151,14 @@ class FilterLine(Horizontal):
         self.display = False
 
     @property
+    def placeholder(self) -> str:
+        return self._input.placeholder
+
+    @placeholder.setter
+    def placeholder(self, text: str) -> None:
+        self._input.placeholder = text
+
+    @property
     def text(self) -> str:
         return self._input.value.strip()
 
