@@ -11,6 +11,7 @@ from zoea.context.window.summary_parts import (
     LEAST_NOTE,
     LEAST_ROOM,
     MOST_PROSE,
+    MOST_UNJOINED,
     SummaryPart,
     SummaryProse,
     find_next_part,
@@ -60,6 +61,15 @@ def test_what_does_not_fit_is_written_in_parts_whose_notes_are_joined() -> None:
     assert all(f"prompt {number} " in seen for number in range(30))
 
 
+def test_few_notes_are_the_summary_together_without_a_further_request() -> None:
+    parts, prose = written(conversation(20, 1_000), "", 3_000, "a note")
+    assert 1 < len(parts) <= MOST_UNJOINED
+    assert prose == "\n".join(["a note"] * len(parts))
+    assert sum(part.prose_tokens for part in parts) <= 200
+    seen = "".join(part.messages[1].content for part in parts)
+    assert all(f"prompt {number} " in seen for number in range(10))
+
+
 def test_a_long_conversation_asks_for_no_more_prose_than_a_model_writes_in_time() -> None:
     *notes, last = written(conversation(100, 1_000), "", 6_000, "a note", prose_tokens=6_000)[0]
     assert len(notes) > 4
@@ -82,7 +92,7 @@ def test_every_request_fits_and_the_parts_come_to_an_end(texts: list[str], earli
         recorder.slice("look", text)
     parts, prose = written(recorder, earlier, room, reply)
     assert parts
-    assert prose == reply
+    assert prose == ("\n".join([reply] * len(parts)) if not parts[-1].is_last else reply)
     for part in parts:
         assert MARGIN * sum(estimate_text(message.content) for message in part.messages) <= room * 1.1
     assert written(recorder, earlier, room, reply)[0] == parts

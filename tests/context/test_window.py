@@ -508,6 +508,20 @@ def test_a_plan_keeps_its_budget_its_order_and_its_bytes_and_loses_no_message(
     assert select(packs(frozen, answers), turn=CurrentTurn(frozen, answers)) == plan
 
 
+def test_where_not_even_the_fewest_messages_fit_the_last_exchange_is_shown() -> None:
+    recorder = Recorder()
+    for number in range(6):
+        recorder.open(f"prompt {number} " + "word " * 60)
+        recorder.answer(f"answer {number} " + "word " * 60)
+    before = recorder.memories[-1].id
+    recorder.open("And now?")
+    frozen = FrozenTurn(1, recorder.memories[-1].turn_id, 7, strategy="window", system="s", before=before)
+    frozen = replace(frozen, max_tokens=300)
+    answers = _answers(frozen, recorder, (), tuple(recorder.memories[8:12]), frozenset(), "A summary.")
+    texts = [message.content for message in plan_turn(frozen, answers).messages]
+    assert [one.split(" word")[0] for one in texts if "word" in one] == ["prompt 5", "answer 5"]
+
+
 def _answers(
     frozen: FrozenTurn,
     recorder: Recorder,

@@ -311,7 +311,7 @@ async def test_an_answer_that_is_no_summary_is_refused_and_the_plan_says_so(
         plan = inspect_request(s.path, newest).plan
         assert plan is not None
         [note] = [one for one in plan.notes if one.startswith("The summary stands for")]
-        assert "without a model" in note
+        assert f"without a model ({why})" in note
 
 
 async def test_the_first_refusal_by_the_background_budget_says_what_would_do(tmp_path: Path) -> None:

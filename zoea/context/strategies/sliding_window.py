@@ -69,12 +69,14 @@ def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack,
     """Return the packs before the turn, in order."""
     answer = _read_view(frozen, answers)
     shown = {memory.id for memory in (*answer.primers, *answer.recents)}
+    # In a very small window not even the fewest may fit beside the turn; the last exchange is shown then.
+    few = FEWEST_RECENTS if len(answer.recents) > FEWEST_RECENTS or not answer.summary else FEWEST_RECENTS // 2
     made = [
         Pack("system", "system", Priority.REQUIRED, frozen.system, preserve=True),
         inherited_pack(frozen, answers),
         _messages("primers", answer.primers, answer.elided, frozen, 1, from_end=False),
         _summary(answer),
-        _messages("recents", answer.recents, answer.elided, frozen, FEWEST_RECENTS, from_end=True),
+        _messages("recents", answer.recents, answer.elided, frozen, few, from_end=True),
         _order(frozen, answers, shown),
         turns.situation_pack(frozen),
         recall_pack(frozen, answers),

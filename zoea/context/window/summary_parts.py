@@ -28,6 +28,8 @@ ANSWER_FACTOR, LEAST_ANSWER = 2, 512
 """Tokens of an answer beside its prose: models think, and count otherwise than the estimate."""
 LEAST_ROOM = 800
 """Tokens of a request below which no model is asked."""
+MOST_UNJOINED = 4
+"""Notes that are short enough to be the summary together, without a request that joins them."""
 MOST_ROUNDS = 8
 """How often notes are joined to notes; each round has at most half as many."""
 _FRAME_TOKENS = 40
@@ -95,13 +97,17 @@ def find_next_part(
         if len(groups) <= 1:
             return _finish(blocks, title, texts, prose_tokens, known)
         notes = []
+        each = prose_tokens // len(groups)
+        stands_alone = not blocks and title == _MESSAGES and len(groups) <= MOST_UNJOINED and each >= LEAST_PROSE
         note_tokens = max(LEAST_NOTE, 2 * prose_tokens // len(groups))
-        share = max(LEAST_PROSE, min(prose_tokens, left // 4, note_tokens))
+        share = each if stands_alone else max(LEAST_PROSE, min(prose_tokens, left // 4, note_tokens))
         for group in groups:
             part = _part((data_block(title, "\n\n".join(group)),), share, is_last=False)
             if part.key not in known:
                 return part
             notes.append(_cut(known[part.key], left // 2))
+        if stands_alone:
+            return SummaryProse("\n".join(notes))
         texts, title = notes, _NOTES
     return _finish(blocks, title, [_cut(text, left // len(texts)) for text in texts], prose_tokens, known)
 

@@ -104,6 +104,7 @@ class SummaryStage:
         self._known: dict[str, str] | None = None
         self._model: SummaryModel | None = None
         self._until: int | None = None
+        self._refusal = ""
         self.wanted: SummaryPart | None = None
         self.failure = ""
 
@@ -113,7 +114,7 @@ class SummaryStage:
 
     def give_up(self) -> None:
         """Let the lines that were chosen serve alone, for the rest of the turn."""
-        self.failure = self.failure or "no answer"
+        self.failure = self.failure or self._refusal or "no answer"
 
     async def find_prose(self, shape: ConversationShape) -> str | None:
         """Return what the model wrote; None where `wanted` has to be asked for first.
@@ -237,6 +238,7 @@ class SummaryStage:
 
     def _failed(self, why: str, *, can_retry: bool = False) -> t.SummaryFailed:
         _log.warning("a summary for mysis #%d was not written: %s", self._profile.mysis_id, why)
+        self._refusal = why
         if not can_retry:
             self.failure = why
         return t.SummaryFailed(self._services.clock.uptime(), can_retry)
