@@ -155,6 +155,9 @@ class TestFiles:
         assert ast.get_docstring(tree), "every module has a docstring"
         assert not list(prints(tree)), "no module calls print"
 
+    def test_directories_are_made_with_those_above_by_the_function_that_makes_all_private(self) -> None:
+        assert [file for file in SOURCES if re.search(r"parents=True|makedirs\(", file.read_text())] == []
+
     def test_no_module_has_a_vague_name(self) -> None:
         vague = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
         assert not [file for file in SOURCES if file.stem in vague or file.parent.name in vague]

@@ -136,6 +136,22 @@ def test_a_directory_that_others_may_enter_is_said_and_mended(where: Places) -> 
     assert {path.stat().st_mode & 0o077 for path in (where.data, *where.data.iterdir())} == {0}
 
 
+def test_directories_above_that_name_the_workspaces_are_said_and_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOEA_DATA_DIR", str(tmp_path / "root"))
+    monkeypatch.setenv("ZOEA_WORKSPACE", "lab")
+    run = ("run", "--headless", "--provider", "scripted", "--for", "100ms")
+    assert "Other users" not in zoea(*run).stderr
+    names = tmp_path / "root" / "workspaces"
+    names.chmod(0o755)
+    assert f"Other users may enter {names} (mode 0755)" in zoea(*run).stderr
+    said = zoea("doctor")
+    assert (said.returncode, f"{names} (0755)" in said.stdout) == (4, True)
+    assert zoea("doctor", "--fix").returncode == 0
+    assert names.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_linked_directory_that_others_may_enter_is_said_and_mended(where: Places) -> None:
     target = where.data.with_name("elsewhere")
     where.data.rename(target)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.errors import OwnerError, SettingsError, UsageError
-from zoea.settings.paths import SOCKET_PATH_LIMIT, Places, places
+from zoea.settings.paths import SOCKET_PATH_LIMIT, Places, list_data_folders, places
 from zoea.settings.trust import Trust
 
 
@@ -91,6 +91,18 @@ def test_directories_are_created_for_their_owner_only(tmp_path: Path) -> None:
     where = Places(tmp_path / "d" / "e", tmp_path / "c", tmp_path / "r")
     for folder in (where.make_data(), where.make_config(), where.make_runtime()):
         assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_directories_above_that_are_made_too_are_private(tmp_path: Path) -> None:
+    env = {"ZOEA_DATA_DIR": str(tmp_path / "a" / "root"), "ZOEA_CONFIG_DIR": str(tmp_path / "b" / "c")}
+    where = places("lab", env)
+    where.make_data()
+    where.make_config()
+    made = [path for name in ("a", "b") for path in ((tmp_path / name), *(tmp_path / name).rglob("*"))]
+    assert len(made) == 6
+    assert {path.stat().st_mode & 0o777 for path in made} == {0o700}
+    assert [folder.name for folder in list_data_folders(where.data, env)] == ["lab", "workspaces", "root"]
+    assert list_data_folders(tmp_path, env) == (tmp_path,)
 
 
 def test_a_runtime_directory_that_others_may_enter_is_refused(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from zoea.model.errors import OwnerError, UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import COMMANDER, Sender, SwarmView, check_client_name
 from zoea.process.connection_limit import BoundedListener, ConnectionLimit, DescriptorReserve
+from zoea.settings.paths import make_private_folder
 from zoea.text.control_characters import one_line
 
 log = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class SocketServer:
                 f"the socket's path is too long: {self.path}", hint="Set XDG_RUNTIME_DIR to a shorter directory."
             )
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(self.path.parent)
             self.path.unlink(missing_ok=True)
             listener = BoundedListener(_bind(self.path), self._limit, self._reserve)
             self._reserve.fill()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from zoea.model.errors import StoreError
 from zoea.process.clock import read_uptime_s
+from zoea.settings.paths import make_private_folder
 from zoea.settings.private_file import READ_ONLY, describe_failure, open_private
 from zoea.text import redact
 
@@ -148,7 +149,7 @@ class PrivateLogHandler(RotatingFileHandler):
 def _open_handler(path: Path) -> logging.Handler:
     repeats = RepeatFilter()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(path.parent)
         return PrivateLogHandler(path, repeats)
     except OSError as problem:
         if problem.errno not in READ_ONLY:

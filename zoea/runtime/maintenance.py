@@ -20,7 +20,7 @@ from zoea.model.errors import StoreError, WorkspaceHeld
 from zoea.model.ports import Clock
 from zoea.process.clock import SystemClock
 from zoea.process.lock import OwnerLock
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, list_data_folders
 from zoea.store import Store, WriterConnection
 from zoea.store.database_file import open_reader
 from zoea.store.integrity import IntegrityFinding, compact, find_open_files, inspect_database, unused_files
@@ -127,7 +127,7 @@ def check_database(places: Places, say: Say) -> Iterator[IntegrityFinding]:
         StoreError: It cannot be read.
     """
     say("the modes of the files")
-    yield find_open_files(places.data)
+    yield find_open_files(*list_data_folders(places.data))
     try:
         if not os.access(places.data, os.W_OK):
             raise WorkspaceHeld(f"{places.data} is read-only")

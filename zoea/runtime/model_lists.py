@@ -16,7 +16,7 @@ from zoea.process.clock import SystemClock
 from zoea.settings.endpoints import ProviderSettings, ProviderType
 from zoea.settings.key_paths import find_nearest
 from zoea.settings.layers import load
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, make_private_folder
 from zoea.settings.private_file import write_private
 from zoea.settings.small_file import read_small_text
 from zoea.text.control_characters import one_line
@@ -82,7 +82,7 @@ class ModelLists:
         lists = self._read()
         lists[_key(given)] = change(lists.get(_key(given), ModelList()))
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(self._file.parent)
             write_private(self._file, json.dumps({key: asdict(one) for key, one in lists.items()}))
         except (OSError, SettingsError):
             return  # a list is a convenience; without it a name is taken as typed

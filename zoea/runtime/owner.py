@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import stat
 import threading
 import time
@@ -22,7 +23,7 @@ from zoea.process.clock import SystemClock
 from zoea.process.forced_end import force_end
 from zoea.process.lock import OwnerLock
 from zoea.process.signal_watchdog import ANSWER_S, SignalWatchdog
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, list_data_folders
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +63,12 @@ class SwarmOwner:
     @property
     def warning(self) -> str:
         """What the person should know about the data directory. Empty if other users cannot enter it."""
-        mode = stat.S_IMODE(self.places.data.stat().st_mode)
-        if not mode & 0o077:
-            return ""
-        return f"Other users may enter {self.places.data} (mode {mode:04o}): `zoea doctor --fix` makes it yours alone."
+        for folder in list_data_folders(self.places.data):
+            status = folder.stat()
+            mode = stat.S_IMODE(status.st_mode)
+            if mode & 0o077 and (folder == self.places.data or status.st_uid == os.getuid()):
+                return f"Other users may enter {folder} (mode {mode:04o}): `zoea doctor --fix` makes it yours alone."
+        return ""
 
     def end(self) -> None:
         """Request the end, which comes when the block of `own_workspace` is left."""

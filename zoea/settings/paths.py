@@ -92,10 +92,10 @@ class Places(NamedTuple):
 
     def make_data(self) -> Path:
         """Create the data directory (mode 0700) and return it."""
-        return _make_private_folder(self.data)
+        return _make_own_folder(self.data)
 
     def make_config(self) -> Path:
-        return _make_private_folder(self.config)
+        return _make_own_folder(self.config)
 
     def make_runtime(self) -> Path:
         """Create the socket's directory and return it.
@@ -103,7 +103,7 @@ class Places(NamedTuple):
         Raises:
             OwnerError: It belongs to another user or is open to others.
         """
-        made = _make_private_folder(self.runtime)
+        made = _make_own_folder(self.runtime)
         found = made.lstat()
         if stat.S_ISLNK(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
             from zoea.model.errors import OwnerError
@@ -193,13 +193,25 @@ def _parse_workspace(file: Path) -> tuple[str, bytes]:
     return (name if isinstance(name, str) else ""), raw
 
 
+def list_data_folders(data: Path, env: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """Return a data directory and Zoea's directories above it, whose entries are the names of workspaces."""
+    root = _data_root(env)
+    return (data, *(folder for folder in data.parents if folder.is_relative_to(root)))
+
+
 def _data_folder(workspace: str, env: Mapping[str, str]) -> Path:
-    if given := env.get("ZOEA_DATA_DIR"):
-        root = _absolute(given)
-        return root if workspace in ("", DEFAULT_WORKSPACE) else root / "workspaces" / workspace
+    root = _data_root(env)
+    if env.get("ZOEA_DATA_DIR") and workspace in ("", DEFAULT_WORKSPACE):
+        return root
+    return root / "workspaces" / (workspace or DEFAULT_WORKSPACE)
+
+
+def _data_root(env: Mapping[str, str]) -> Path:
+    if folder := env.get("ZOEA_DATA_DIR"):
+        return _absolute(folder)
     from platformdirs import user_data_path
 
-    return user_data_path("zoea", appauthor=False) / "workspaces" / (workspace or DEFAULT_WORKSPACE)
+    return user_data_path("zoea", appauthor=False)
 
 
 def _config_folder(env: Mapping[str, str]) -> Path:
@@ -224,9 +236,19 @@ def _absolute(given: str) -> Path:
     return Path(given).expanduser().absolute()
 
 
-def _make_private_folder(folder: Path) -> Path:
+def make_private_folder(folder: Path) -> None:
+    """Create a directory and those above it that are missing, each with mode 0700.
+
+    `Path.mkdir` gives its mode to the last one alone. Raises OSError.
+    """
+    if not folder.is_dir():
+        make_private_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _make_own_folder(folder: Path) -> Path:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(folder)
     except OSError as error:
         from zoea.model.errors import OwnerError
 

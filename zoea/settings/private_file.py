@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from zoea.model.errors import SettingsError
+from zoea.settings.paths import make_private_folder
 
 PRIVATE = 0o600
 READ_ONLY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -27,7 +28,7 @@ def write_private(file: Path, text: str) -> None:
     """
     draft = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(file.parent)
         handle = open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
@@ -75,7 +76,7 @@ def lock_file(file: Path) -> Iterator[None]:
     """
     lock = file.with_name(f".{file.name}.lock")
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(file.parent)
         handle = open_private(lock, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         _raise_unwritable(file, error)

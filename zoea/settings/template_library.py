@@ -27,6 +27,7 @@ from zoea.settings.key_paths import (
     format_key,
     merge_trees,
 )
+from zoea.settings.paths import make_private_folder
 from zoea.settings.problems import find_problems
 from zoea.settings.project_files import explain_distrust
 from zoea.settings.template import PARENT, Template
@@ -291,7 +292,7 @@ def import_template(file: Path, folder: Path) -> tuple[ImportedTemplate, ...]:
         if problems := find_problems(Template, {"name": one.name, **use_snake_case(one.tree, {})[0]}, {}):
             origin = Origin(Layer.USER, str(file))
             raise TemplateInvalid([replace(each, key=f"{one.name}: {each.key}", origin=origin) for each in problems])
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     for name, text in texts.items():
         (folder / name).write_bytes(text)
     notes = [one.notes for one in agents] or [() if made.subscribes else (NEVER_WOKEN,)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -119,27 +119,32 @@ def _shorten_list(names: list[str]) -> str:
 OTHERS = 0o077
 
 
-def find_open_files(data: Path) -> IntegrityFinding:
-    """Return a finding that names the data directory and its files if others may enter it."""
+def find_open_files(data: Path, *above: Path) -> IntegrityFinding:
+    """Return a finding that names the data directory and its files if others may enter it.
+
+    Args:
+        above: Directories above it that others may not enter either.
+    """
+    found = [f"{path} ({mode:04o})" for path, mode in _open_folders(above)]
     data = data.resolve()  # because a link has no mode of its own
-    if not data.is_dir() or not data.stat().st_mode & OTHERS:
+    if data.is_dir() and data.stat().st_mode & OTHERS:
+        found += [f"{path.relative_to(data.parent)} ({mode:04o})" for path, mode in _open_files(data)]
+    if not found:
         return IntegrityFinding("modes")
-    found = [f"{path.relative_to(data.parent)} ({mode:04o})" for path, mode in _open_files(data)]
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return IntegrityFinding(
-        "modes",
-        f"other users may enter or read {', '.join(found[:_SHOWN])}{more}" if found else "",
-        "Run `zoea doctor --fix`.",
+        "modes", f"other users may enter or read {_shorten_list(found)}", "Run `zoea doctor --fix`."
     )
 
 
-def close_files(data: Path) -> int:
-    """Make the data directory and its files accessible to their owner alone. Return how many were not.
+def close_files(data: Path, *above: Path) -> int:
+    """Make the data directory, its files and the directories `above` accessible to their owner alone.
+
+    Returns how many were not.
 
     Raises:
         StoreError: One belongs to another user.
     """
-    found = list(_open_files(data.resolve()))
+    found = [*_open_folders(above), *_open_files(data.resolve())]
     for path, mode in found:
         try:
             path.chmod(mode & ~OTHERS)
@@ -148,6 +153,13 @@ def close_files(data: Path) -> int:
                 f"the mode of {path} cannot be changed: {error.strerror}", hint="The data directory must belong to you."
             ) from error
     return len(found)
+
+
+def _open_folders(folders: Iterable[Path]) -> Iterator[tuple[Path, int]]:
+    """Yield the directories of this user that others may enter, each with its mode."""
+    for folder in folders:
+        if folder.is_dir() and (status := folder.stat()).st_mode & OTHERS and status.st_uid == os.getuid():
+            yield folder, stat.S_IMODE(status.st_mode)
 
 
 def _open_files(data: Path) -> Iterator[tuple[Path, int]]:

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 from zoea.model.errors import StoreClosed, StoreError, StoreMoved
 from zoea.model.values import Event
 from zoea.process.open_files import OpenFiles
+from zoea.settings.paths import make_private_folder
 from zoea.store import blobs
 from zoea.store.database_file import (
     BUSY_SECONDS,
@@ -233,7 +234,7 @@ def _create_file(path: Path) -> None:
             )
     try:
         if not path.parent.exists():
-            path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+            make_private_folder(path.parent)
         # Not opened again, because closing a descriptor would drop this process's locks on the file.
         path.touch(mode=0o600)
     except OSError as error:

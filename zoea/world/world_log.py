@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from zoea.model.errors import StoreMoved, WorldError
 from zoea.process.open_files import OpenFiles
+from zoea.settings.paths import make_private_folder
 from zoea.settings.private_file import describe_failure, open_private
 from zoea.world.reef import Reef
 from zoea.world.refusal import ReefRefusal
@@ -57,7 +58,7 @@ class WorldLog:
 
     def __init__(self, path: Path, *, seed: int | None = None, systems: int | None = None) -> None:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(path.parent)
             self._lock = _lock_file(path.with_suffix(".lock"))
         except OSError as error:
             raise WorldError(

@@ -36,7 +36,7 @@ from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import argument, arguments, flag, option
 from zoea.queries.commit_details import read_model
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, make_private_folder
 from zoea.settings.private_file import open_private
 from zoea.settings.small_file import open_regular, read_small_file
 from zoea.text.sentences import count_of
@@ -86,7 +86,7 @@ def _export_session(revision: str, folder: str, where: Places) -> Output:
     owner = TranscriptOwner(file.stem, place, model or "unknown")
     data = readdress_transcript(native, owner) if native else write_transcript(context.entries, owner)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(file.parent)
         with open(file, "xb", opener=open_private) as stream:
             stream.write(data)
     except OSError as error:

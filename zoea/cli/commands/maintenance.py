@@ -10,7 +10,7 @@ from zoea.cli.swarm_access import ask
 from zoea.model.errors import StoreError
 from zoea.process.command_line import flag
 from zoea.runtime.maintenance import check_database, rebuild_indexes, vacuum
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, list_data_folders
 from zoea.store.integrity import IntegrityFinding, close_files
 from zoea.text.sentences import count_of
 
@@ -34,7 +34,7 @@ def doctor(
     With a running swarm it also lists the tools that were left out, cut or renamed because an upstream offers more than
     its limits allow, and the last time that Zoea stood still for more than 250 ms.
     """
-    if should_fix and (closed := close_files(where.data)):
+    if should_fix and (closed := close_files(*list_data_folders(where.data))):
         output.say_progress(f"{count_of(closed, 'entry')} of the data directory: only you have access now")
     if should_rebuild:
         rebuild_indexes(where, output.say_progress)

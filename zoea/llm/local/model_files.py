@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from zoea.model.errors import UsageError
+from zoea.settings.paths import make_private_folder
 
 MAGIC = b"GGUF"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -98,7 +99,7 @@ class LocalModels:
         return self.folder / f"{name}.gguf"
 
     def _make_folder(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(self.folder)
 
     def _model(self, path: Path) -> LocalModel:
         is_link = path.is_symlink()

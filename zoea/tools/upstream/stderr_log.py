@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+from zoea.settings.paths import make_private_folder
 from zoea.settings.private_file import open_private
 
 logger = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class StderrLog:
         Raises:
             OSError: The folder cannot be created, or no more files can be opened.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(self.path.parent)
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         asyncio.get_running_loop().add_reader(reader, self._copy, reader)
