@@ -1,7 +1,8 @@
 """Make the database of a release: `python -m tests.released.make_database FOLDER`.
 
 Runs a headless swarm and the world Reef, commands it as users do, kills it with SIGKILL in
-the middle of turns, and leaves `zoea.db.gz`, `reef.db.gz` and `credentials.toml` in FOLDER.
+the middle of turns, and leaves `zoea.db.gz`, `reef.db.gz` and `credentials.toml` in FOLDER,
+with what reading commands show of them in `expected.json`.
 Its processes read a clock that is set back, so that all deadlines in the database have passed
 on every day that the tests run.
 """
@@ -24,6 +25,7 @@ from typing import Any
 
 from tests.e2e.zoea_process import environment
 from tests.released.swarm_settings import write_swarm_settings
+from tests.released.views import EXPECTED, write_expected
 from tests.waiting import until_true
 
 STARTED_S = 1_748_779_200
@@ -218,6 +220,7 @@ def main(target: Path) -> None:
                 connection.execute("VACUUM")
             (target / f"{name}.gz").write_bytes(gzip.compress((folder / "data" / name).read_bytes(), mtime=0))
         shutil.copy(folder / "data" / "credentials.toml", target / "credentials.toml")
+        write_expected(database, target / EXPECTED.name)
 
 
 if __name__ == "__main__":

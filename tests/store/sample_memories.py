@@ -13,13 +13,10 @@ from zoea.store.search.fts_index import INDEXES, catch_up
 from zoea.text import clean
 
 
-def database(path: Path | None = None, *, myses: int = 2, folder: Path | None = None) -> sqlite3.Connection:
-    """Create a database of the newest schema, or of `folder`'s, with myses m1, m2 … and one turn each."""
+def database(path: Path | None = None, *, myses: int = 2) -> sqlite3.Connection:
+    """Create a database of the newest schema with myses m1, m2 … and one turn each."""
     connection = sqlite3.connect(path or ":memory:", isolation_level=None)
-    if folder is None:
-        migrate(connection, path or Path("none"))
-    else:
-        migrate(connection, path or Path("none"), folder=folder)
+    migrate(connection, path or Path("none"))
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("INSERT INTO template VALUES (zeroblob(32), 'default', '', 1)")
@@ -83,7 +80,7 @@ def remember(
             " VALUES (?, ?, ?, ?, x'00', 'done')",
             (memory_id, position, clean(name), clean(arguments)),
         )
-    _commit(connection)
+    catch_up(connection)
     return memory_id
 
 
@@ -101,18 +98,12 @@ def broadcast(
             "INSERT INTO delivery(message_id, mysis_id, mode, state, created_at) VALUES (?, ?, 'queue', 'pending', ?)",
             (cursor.lastrowid, mysis, at),
         )
-    _commit(connection)
+    catch_up(connection)
     return cursor.lastrowid or 0
-
-
-def _commit(connection: sqlite3.Connection) -> None:
-    """Index and commit as the writer does; the first schema has no index."""
-    if connection.execute("PRAGMA user_version").fetchone()[0] > 1:
-        catch_up(connection)
 
 
 def check_indexes(connection: sqlite3.Connection) -> None:
     """Raise sqlite3.DatabaseError if an index does not match its rows."""
-    _commit(connection)
+    catch_up(connection)
     for index in INDEXES:
         connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import resource
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -12,14 +14,21 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.store.conftest import SettableClock
-from zoea.model.errors import StoreConflict, StoreError, StoreForeign, StoreFull, StoreMissing
+from zoea.model.errors import StoreConflict, StoreError, StoreForeign, StoreFull, StoreMissing, StoreOutdated
 from zoea.store import Store, WriterConnection, open_reader
-from zoea.store.database_file import APPLICATION_ID, newest_version, require_sqlite
+from zoea.store.database_file import (
+    APPLICATION_ID,
+    BEFORE_RELEASES_ID,
+    MIGRATIONS,
+    newest_version,
+    require_sqlite,
+)
 from zoea.store.migrate import migrate, split_statements
 from zoea.store.sqlite_errors import translate_error, translate_errors
 
@@ -59,7 +68,7 @@ async def test_a_new_store_has_the_newest_schema_and_application_id(store: Store
     async def pragma(name: str) -> object:
         return (await store.read(f"PRAGMA {name}"))[0][0]
 
-    assert await pragma("application_id") == APPLICATION_ID == int.from_bytes(b"Zoea")
+    assert await pragma("application_id") == APPLICATION_ID == int.from_bytes(b"ZOEA")
     assert await pragma("user_version") == newest_version() >= 1
     assert await pragma("journal_mode") == "wal"
     assert await store.read("SELECT * FROM mysis") == []
@@ -130,12 +139,51 @@ async def test_a_file_that_is_not_a_database_is_refused_unchanged(path: Path, cl
     assert file_state(path) == before
 
 
-async def test_a_newer_database_is_refused(path: Path, clock: SettableClock) -> None:
-    foreign(path, f"application_id = {APPLICATION_ID}", "user_version = 9999")
-    with pytest.raises(StoreForeign, match=r"newer Zoea.*9999"):
+UNKNOWN = {
+    "newer": (APPLICATION_ID, 9999, r"newer Zoea \(schema 9999; this one knows \d+\)", "Update Zoea"),
+    "without a number": (APPLICATION_ID, 0, "has schema 0, which no Zoea writes", "Restore a backup"),
+    "below all numbers": (APPLICATION_ID, -3, "has schema -3, which no Zoea writes", "Restore a backup"),
+    "before the releases": (BEFORE_RELEASES_ID, 21, "a Zoea before release 0.1.0", "zoea export --all"),
+    "before the releases, with the number of a release": (
+        BEFORE_RELEASES_ID,
+        1,
+        "before release 0.1.0",
+        "import that file here",
+    ),
+}
+
+
+@pytest.mark.parametrize(("application", "version", "words", "remedy"), UNKNOWN.values(), ids=UNKNOWN)
+@pytest.mark.parametrize("is_killed", [False, True], ids=["closed", "killed"])
+async def test_a_database_of_an_unknown_schema_is_refused_byte_for_byte_as_it_is(
+    path: Path, clock: SettableClock, application: int, version: int, words: str, remedy: str, is_killed: bool
+) -> None:
+    made = path.parent.with_name("made") / path.name
+    made.parent.mkdir()
+    with closing(sqlite3.connect(made, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA application_id = {application}")
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.execute("CREATE TABLE theirs (x)")
+        if is_killed:  # the files as they are while it is open, with a write-ahead log
+            shutil.copytree(made.parent, path.parent)
+    if not is_killed:
+        shutil.copytree(made.parent, path.parent)
+    (path.parent / "zoea.db-shm").unlink(missing_ok=True)
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    assert (len(before["zoea.db-wal"]) > 0) if is_killed else list(before) == ["zoea.db"]
+
+    with pytest.raises(StoreForeign, match=words) as refused:
         await Store.open(path, clock_now=clock.now)
-    with pytest.raises(StoreForeign, match="newer Zoea"):
+    after = {file.name: file.read_bytes() for file in path.parent.iterdir() if not file.name.endswith("-shm")}
+    assert after == before
+    assert str(path) in refused.value.what
+    assert re.search(remedy, refused.value.hint)
+
+    with pytest.raises(StoreForeign, match=words):
         open_reader(path)
+    assert {name: (path.parent / name).read_bytes() for name in before} == before
 
 
 async def test_a_directory_that_cannot_be_created_is_a_store_error(tmp_path: Path, clock: SettableClock) -> None:
@@ -197,10 +245,23 @@ async def test_a_direct_reader_works_after_the_owner_was_closed(store: Store, pa
         assert reader.execute("SELECT count(*) FROM event").fetchone()[0] == 1
 
 
-async def test_a_direct_reader_refuses_an_older_database(path: Path) -> None:
-    foreign(path, f"application_id = {APPLICATION_ID}")
-    with pytest.raises(StoreError, match="older Zoea"):
+async def test_a_direct_reader_refuses_an_older_database_until_it_is_migrated(
+    store: Store, path: Path, clock: SettableClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.write(lambda connection: connection.emit("state", None))
+    await store.close()
+    folder, oldest = tmp_path / "m", newest_version()
+    shutil.copytree(MIGRATIONS, folder)
+    (folder / f"{oldest + 1:04}.sql").write_text("ALTER TABLE event ADD COLUMN word TEXT NOT NULL DEFAULT 'new';")
+    monkeypatch.setattr("zoea.store.database_file.newest_version", lambda: oldest + 1)
+    monkeypatch.setattr("zoea.store.store.newest_version", lambda: oldest + 1)
+    monkeypatch.setattr("zoea.store.store.migrate", partial(migrate, folder=folder))
+    with pytest.raises(StoreOutdated, match=rf"older Zoea \(schema {oldest}; this one reads {oldest + 1}\)"):
         open_reader(path)
+    await (await Store.open(path, clock_now=clock.now)).close()
+    with closing(open_reader(path)) as reader:
+        assert reader.execute("SELECT word FROM event").fetchone()[0] == "new"
+    assert (path.parent / f"zoea.db.schema-{oldest}.backup").is_file()
 
 
 def test_the_direct_reader_loads_nothing_heavy() -> None:

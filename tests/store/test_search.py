@@ -29,7 +29,7 @@ from zoea.store.search import (
     search_broadcasts,
     search_memories,
 )
-from zoea.store.search.fts_index import catch_up
+from zoea.store.search.fts_index import catch_up, rebuild
 from zoea.store.search.fts_terms import encode_owner
 from zoea.store.search.unspaced_words import list_forms
 from zoea.store.store import Store
@@ -472,22 +472,16 @@ def test_an_invalid_query_names_the_problem(arguments: dict[str, int | str], mes
             make(**arguments)  # type: ignore[arg-type]  # wrong on purpose
 
 
-def test_a_migration_indexes_existing_memories(tmp_path: Path) -> None:
-    from zoea.store.database_file import MIGRATIONS
-    from zoea.store.migrate import migrate
-
-    old, path, said = tmp_path / "old", tmp_path / "zoea.db", list[str]()
-    old.mkdir()
-    (old / "0001.sql").write_text((MIGRATIONS / "0001.sql").read_text(encoding="utf-8"), encoding="utf-8")
-    with closing(database(path, folder=old)) as connection:
+def test_a_rebuild_indexes_stored_memories() -> None:
+    done: list[tuple[int, int]] = []
+    with closing(database()) as connection:
         remember(connection, "iron ore", reasoning="why", calls=[("mine", '{"what": "gold"}'), ("look", "{}")])
         remember(connection, "3 iron", mysis=2, role="tool", source="tool")
         broadcast(connection, "all to the iron")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("zoea.store.migrate.REPORT_EVERY", 1)
             patch.setattr("zoea.store.search.fts_index.BATCH", 1)
-            migrate(connection, path, report=said.append)
-        assert said == ["Making memories searchable: 1 of 2", "Making memories searchable: 2 of 2"]
+            rebuild(connection, lambda *progress: done.append(progress))
+        assert done == [(1, 2), (2, 2)]
         check_indexes(connection)
         assert found(connection, MemoryQuery("iron")) == [2, 1]
         assert found(connection, MemoryQuery("gold")) == [1]

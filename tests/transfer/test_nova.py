@@ -20,6 +20,7 @@ from zoea.process.lock import OwnerLock
 from zoea.settings import Settings
 from zoea.settings.paths import places
 from zoea.store import WriterConnection
+from zoea.store.database_file import APPLICATION_ID
 from zoea.transfer.conflicts import insert_with_id
 from zoea.transfer.nova_database import open_nova, parse_time
 from zoea.transfer.report import ImportReport
@@ -186,7 +187,9 @@ async def test_a_file_that_is_no_nova_database_is_refused(tmp_path: Path) -> Non
     (tmp_path / "text.db").write_text("hello")
     sqlite3.connect(tmp_path / "other.db").executescript("CREATE TABLE a (b); CREATE TABLE myses (id, name);")
     sqlite3.connect(tmp_path / "half.db").executescript("CREATE TABLE myses (id, name); CREATE TABLE memories (role);")
-    sqlite3.connect(tmp_path / "zoea.db").executescript("PRAGMA application_id = 1517249889; CREATE TABLE a (b);")
+    sqlite3.connect(tmp_path / "zoea.db").executescript(
+        f"PRAGMA application_id = {APPLICATION_ID}; CREATE TABLE a (b);"
+    )
     nova_database(tmp_path / "old.db", version=9)
     damaged = nova_database(tmp_path / "damaged.db")
     damaged.write_bytes(damaged.read_bytes()[:5000])

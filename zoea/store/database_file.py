@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +18,9 @@ from zoea.model.errors import StoreError, StoreForeign, StoreMissing, StoreMoved
 from zoea.process.lock import read_holder
 from zoea.store.sqlite_errors import translate_errors
 
-APPLICATION_ID = 1517249889
+APPLICATION_ID = int.from_bytes(b"ZOEA")
+BEFORE_RELEASES_ID = int.from_bytes(b"Zoea")
+"""That of databases from before release 0.1.0, whose numbers of schemas mean others."""
 OLDEST_SQLITE = (3, 37)
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_SECONDS = 5.0
@@ -74,7 +77,7 @@ def read_version(connection: sqlite3.Connection, path: Path, *, newest: int) -> 
     """Return the schema version of an open database, 0 for an empty file; change nothing.
 
     Raises:
-        StoreForeign: The file belongs to another program or a newer Zoea, or is not a database.
+        StoreForeign: The file belongs to another program, has no schema that this Zoea knows, or is not a database.
     """
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -86,14 +89,39 @@ def read_version(connection: sqlite3.Connection, path: Path, *, newest: int) -> 
         raise StoreForeign(f"{path} is not a database.", hint="Set ZOEA_DATA_DIR to another directory.") from error
     if application == 0 and version == 0 and tables == 0:
         return 0
+    if application == BEFORE_RELEASES_ID:
+        raise StoreForeign(
+            f"{path} was written by a Zoea before release 0.1.0, which this one does not read; it was left as it is.",
+            hint="Set ZOEA_DATA_DIR to another directory. To keep the conversations, write them with the Zoea that made"
+            " the database (`zoea export --all --archived --format jsonl -o FILE`), and import that file here.",
+        )
     if application != APPLICATION_ID:
         raise StoreForeign(f"{path} belongs to another program.", hint="Set ZOEA_DATA_DIR to another directory.")
+    if version < 1:
+        raise StoreForeign(
+            f"{path} has schema {version}, which no Zoea writes; it was left as it is.",
+            hint="Restore a backup, or set ZOEA_DATA_DIR to another directory.",
+        )
     if version > newest:
         raise StoreForeign(
-            f"{path} was written by a newer Zoea (schema {version}; this one knows {newest}).",
+            f"{path} was written by a newer Zoea (schema {version}; this one knows {newest}); it was left as it is.",
             hint="Update Zoea, or set ZOEA_DATA_DIR to another directory.",
         )
     return version
+
+
+def check_schema(path: Path, newest: int) -> None:
+    """Check that a file is empty or has a schema of this Zoea, without a change to it or to its write-ahead log.
+
+    Raises:
+        sqlite3.Error: The file cannot be read.
+        StoreForeign: See `read_version`.
+    """
+    log, index = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+    is_still = not index.exists() and not (log.exists() and log.stat().st_size)  # needs no companion files
+    uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
+    with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as connection:
+        read_version(connection, path, newest=newest)
 
 
 def open_reader(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:

@@ -6,28 +6,19 @@ new version. A new database is made in one transaction. An existing one is backe
 
 from __future__ import annotations
 
-import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 from zoea.model.errors import StoreError
 from zoea.settings.private_file import open_private
 from zoea.store.database_file import APPLICATION_ID, MIGRATIONS, newest_version, read_version
-from zoea.store.search import fts_index
 from zoea.store.writer_connection import transaction
 
-Report = Callable[[str], None]
-"""Called with the progress of a slow migration, in words."""
-REPORT_EVERY = 20_000
-_log = logging.getLogger(__name__)
 
-
-def migrate(
-    connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRATIONS, report: Report = _log.info
-) -> None:
+def migrate(connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRATIONS) -> None:
     """Run every migration newer than the database, in order.
 
     Raises:
@@ -51,7 +42,7 @@ def migrate(
         with transaction(connection):
             for number in several:
                 if read_version(connection, path, newest=newest) < number:  # else another process ran it
-                    _run_migration(connection, number, folder / f"{number:04}.sql", report)
+                    _run_migration(connection, number, folder / f"{number:04}.sql")
     connection.execute("PRAGMA foreign_keys = ON")
 
 
@@ -82,25 +73,9 @@ def split_statements(sql: str) -> Iterator[str]:
         yield sql[start:]
 
 
-def _index_memories(connection: sqlite3.Connection, report: Report) -> None:
-    """Index everything stored before the search indexes existed."""
-
-    def progress(done: int, total: int) -> None:
-        if total > REPORT_EVERY and (done % REPORT_EVERY == 0 or done == total):
-            report(f"Making memories searchable: {done:,} of {total:,}")
-
-    fts_index.fill(connection, progress)
-
-
-_AFTER = {MIGRATIONS / "0002.sql": _index_memories}
-"""Steps that a migration runs after its statements."""
-
-
-def _run_migration(connection: sqlite3.Connection, number: int, file: Path, report: Report) -> None:
+def _run_migration(connection: sqlite3.Connection, number: int, file: Path) -> None:
     for statement in split_statements(file.read_text(encoding="utf-8")):
         connection.execute(statement)
-    if file in _AFTER:
-        _AFTER[file](connection, report)
     broken = connection.execute("PRAGMA foreign_key_check").fetchone()
     if broken is not None:
         raise StoreError(f"migration {number} leaves a row of {broken[0]!r} without the row it refers to")

@@ -18,9 +18,9 @@ from zoea.settings.paths import make_private_folder
 from zoea.store import blobs
 from zoea.store.database_file import (
     BUSY_SECONDS,
+    check_schema,
     newest_version,
     open_reader,
-    read_version,
     require_sqlite,
 )
 from zoea.store.memory_reader import MemoryReader
@@ -182,11 +182,11 @@ def _connect(path: Path, clock_now: Callable[[], int]) -> WriterConnection:
     with translate_errors():
         _create_file(path)
         newest = newest_version()
+        check_schema(path, newest)
         connection = sqlite3.connect(
             path, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256, factory=WriterConnection
         )
         try:
-            read_version(connection, path, newest=newest)  # before any change to the file
             _restrict_mode(path)
             _enable_wal(connection, path)
             connection.execute("PRAGMA synchronous = FULL")

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from zoea.model.errors import StoreForeign, UsageError
 from zoea.settings.small_file import open_regular
-from zoea.store.database_file import APPLICATION_ID
+from zoea.store.database_file import APPLICATION_ID, BEFORE_RELEASES_ID
 
 SCHEMA = 12
 _NEEDED = {"myses": ("id", "name"), "memories": ("mysis_id", "role", "content")}
@@ -146,7 +146,7 @@ class NovaDatabase:
     def _check(self) -> None:
         """Refuse a database of another format or schema. Raises StoreForeign."""
         path, conn = self.path, self._conn
-        if conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+        if conn.execute("PRAGMA application_id").fetchone()[0] in (APPLICATION_ID, BEFORE_RELEASES_ID):
             raise StoreForeign(
                 f"{path} is a database of this Zoea, not of Zoea Nova.",
                 hint="Write it as a file with `zoea export --all --format jsonl -o FILE`, and import that.",
