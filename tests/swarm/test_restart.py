@@ -6,6 +6,7 @@ import asyncio
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,14 +15,14 @@ from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.enums import Activity, DeliveryMode, ErrorClass, MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall
-from zoea.model.values import COMMANDER, Delivery, Mysis
+from zoea.model.values import COMMANDER, Delivery
 from zoea.settings import Settings
 from zoea.swarm import life as lf
 from zoea.swarm.life import BREAKER_OPEN
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.persistence import message_ops
 from zoea.swarm.runner import MysisRunner
-from zoea.swarm.turn.turn_types import TurnEnd
+from zoea.swarm.turn.turn_runner import TurnClosing
 
 WAIT = Answer(calls=(AnswerCall("zoea_wait", json.dumps({"seconds": 60, "reason": "the ore is far"})),))
 FAR = Answer(calls=(AnswerCall("zoea_wait", json.dumps({"seconds": 420, "reason": "the ore is far"})),))
@@ -250,20 +251,23 @@ async def test_a_message_that_comes_while_the_breaker_opens_is_answered(
         await nudged_in_vain(s, 2)
         runner = s.commander.swarm.runner("alpha")
         saying = message_ops.OutgoingMessage("are you there?", COMMANDER, DeliveryMode.QUEUE)
-        take_stored_end = runner.take_stored_end
+        store_end = runner._store_end
         waiting: list[Delivery] = []
 
-        def late(mysis: Mysis | None) -> None:
-            take_stored_end(mysis)
+        async def late(turn: Any, closing: TurnClosing) -> Any:
+            stored = await store_end(turn, closing)
+            assert stored is not None
+            _, mysis, _ = stored
             assert mysis is not None
             assert mysis.state is MysisState.IDLE
             runner.arrived(waiting.pop())
+            return stored
 
         block = s.provider.block(after=0)
         s.clock.by(30)
         await block.reached.wait()
         waiting.extend((await s.store.write(lambda c: message_ops.send(c, 1, saying, 3, 0))).deliveries)
-        monkeypatch.setattr(runner, "take_stored_end", late)
+        monkeypatch.setattr(runner, "_store_end", late)
         block.release()
         await s.until(lambda: not waiting)
         monkeypatch.undo()
@@ -280,13 +284,14 @@ async def test_a_message_from_afar_that_comes_while_a_nudge_fails_sets_the_count
     async with swarm(tmp_path, script(SILENT)) as s:
         await s.commander.create("alpha")
         runner = s.commander.swarm.runner("alpha")
-        take_stored_end = runner.take_stored_end
+        store_end = runner._store_end
 
-        def late(mysis: Mysis | None) -> None:
-            take_stored_end(mysis)
-            runner.tell(lf.Arrived(s.clock.now(), lf.Pending(99, DeliveryMode.QUEUE, 9, False)))
+        async def late(turn: Any, closing: TurnClosing) -> Any:
+            stored = await store_end(turn, closing)
+            runner.tell(lf.Arrived(s.clock.uptime(), lf.Pending(99, DeliveryMode.QUEUE, 9, False)))
+            return stored
 
-        monkeypatch.setattr(runner, "take_stored_end", late)
+        monkeypatch.setattr(runner, "_store_end", late)
         await nudged_in_vain(s, 1)
         assert await alike(s) == lf.StoredLife(0)
 
@@ -297,15 +302,14 @@ async def test_a_stop_that_comes_while_a_turn_ends_follows_the_stored_end(
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         await s.commander.create("alpha")
         runner = s.commander.swarm.runner("alpha")
-        end_turn = runner.end_turn
+        store_end = runner._store_end
         stops: list[asyncio.Future[None]] = []
 
-        async def end_and_stop(end: TurnEnd) -> object:
-            stored = await end_turn(end)
-            stops.append(runner.tell(lf.Stop(s.clock.now())))
-            return stored
+        async def end_and_stop(turn: Any, closing: TurnClosing) -> Any:
+            stops.append(runner.tell(lf.Stop(s.clock.uptime())))
+            return await store_end(turn, closing)
 
-        monkeypatch.setattr(runner, "end_turn", end_and_stop)
+        monkeypatch.setattr(runner, "_store_end", end_and_stop)
         await s.commander.send("alpha", "hello")
         await s.until(lambda: stops)
         await stops[0]
@@ -322,14 +326,14 @@ async def test_a_runner_that_is_closed_while_its_turn_ends_stores_the_answer(
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         await s.commander.create("alpha")
         runner = s.commander.swarm.runner("alpha")
-        end_turn = runner.end_turn
+        store_end = runner._store_end
         closes: list[asyncio.Task[None]] = []
 
-        async def close_and_end(end: TurnEnd) -> object:
+        async def close_and_end(turn: Any, closing: TurnClosing) -> Any:
             closes.append(asyncio.create_task(runner.close()))
-            return await end_turn(end)
+            return await store_end(turn, closing)
 
-        monkeypatch.setattr(runner, "end_turn", close_and_end)
+        monkeypatch.setattr(runner, "_store_end", close_and_end)
         await s.commander.send("alpha", "hello")
         await s.until(lambda: closes)
         async with asyncio.timeout(2):

@@ -20,7 +20,8 @@ from zoea.swarm.life import SetState
 from zoea.swarm.persistence import memory_ops, message_ops, mysis_ops
 from zoea.swarm.resolved_template import output_limit
 from zoea.swarm.runner import MysisRunner
-from zoea.swarm.turn.turn_types import TurnEnd
+from zoea.swarm.turn.model_turns import ModelTurns
+from zoea.swarm.turn.turn_runner import TurnClosing
 from zoea.tools.toolbox import ToolboxSession
 
 
@@ -142,15 +143,15 @@ async def test_a_steer_that_comes_in_the_moment_a_turn_opens_joins_its_first_req
         await s.until(lambda: provider.asked)
         saying = message_ops.OutgoingMessage("hurry", COMMANDER, DeliveryMode.STEER)
         [delivery] = (await s.store.write(lambda c: message_ops.send(c, 1, saying, 3, 0))).deliveries
-        runner, drive = s.commander.swarm.runner("alpha"), MysisRunner._drive
+        runner, drive = s.commander.swarm.runner("alpha"), ModelTurns._drive
 
-        async def late(runner: MysisRunner, *opened: Any) -> TurnEnd:
+        async def late(turns: ModelTurns, *opened: Any) -> TurnClosing:
             # The turn is stored, its driver not there yet, and nothing hears of the message before that is.
             runner.arrived(delivery)
             runner.steer(delivery)
-            return await drive(runner, *opened)
+            return await drive(turns, *opened)
 
-        monkeypatch.setattr(MysisRunner, "_drive", late)
+        monkeypatch.setattr(ModelTurns, "_drive", late)
         provider.gate.set()
         await s.settled()
         assert s.sent() == [[("user", "go"), ("user", "hurry")]]

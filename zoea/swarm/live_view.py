@@ -92,6 +92,12 @@ class LiveMysis(Struct):
         """Drop the streamed text; nothing is being written."""
         self.streaming = self.thinking = ""
 
+    def show_activity(self, activity: Activity) -> None:
+        """Show what the mysis does; only a model call streams."""
+        self.activity, self.is_summarising = activity, False
+        if activity is not Activity.LLM:
+            self.clear_stream()
+
     def show_context(self, used: int, limit: int, messages: int = 0) -> None:
         """Show the tokens of the newest request, their limit, and its messages.
 

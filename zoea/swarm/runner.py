@@ -8,39 +8,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import assert_never
+from contextlib import suppress
+from functools import partial
+from typing import Any, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from zoea.context import FrozenTurn
-from zoea.model.enums import DeliveryMode, ErrorClass, MessageKind, MysisState, Outcome
+from zoea.model.enums import Activity, DeliveryMode, ErrorClass, MessageKind, MysisState, Outcome
 from zoea.model.errors import StateRefused, ZoeaError
-from zoea.model.ports import Timer, ToolSession
-from zoea.model.request import Catalogue
+from zoea.model.ports import Timer
 from zoea.model.values import Delivery, Failure, Mysis
 from zoea.store import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.live_view import LiveMysis
-from zoea.swarm.persistence import model_facts, mysis_ops, spend_ops, turn_ops, turn_records
-from zoea.swarm.persistence.restore import restore
+from zoea.swarm.persistence import mysis_ops, turn_records
 from zoea.swarm.resolved_template import (
-    MISSING_WINDOW,
-    MysisProfile,
     ResolvedTemplate,
-    build_profile,
-    freezer,
 )
 from zoea.swarm.rules import LifeRules
 from zoea.swarm.services import Services
-from zoea.swarm.situation import situation_text
 from zoea.swarm.turn import turn_types as t
-from zoea.swarm.turn.driven_turn import DrivenTurn
-from zoea.swarm.turn.driver import TurnDriver, first_rank
-from zoea.swarm.turn.machine import step as turn_step
-from zoea.swarm.turn.tool_budget import fit_tools, offer_tools, withhold_tools
-from zoea.swarm.turn.turn_failures import broke_off, end_from, end_of_nothing, failure_from
+from zoea.swarm.turn.driver import TurnDriver
+from zoea.swarm.turn.model_turns import ModelTurns
+from zoea.swarm.turn.turn_failures import broke_off, end_from, failure_from
+from zoea.swarm.turn.turn_runner import TurnClosing, TurnOpening, TurnRunner
 from zoea.text.new_words import count_new_words
 
 _log = logging.getLogger(__name__)
@@ -49,19 +42,18 @@ NEW_WORDS = 8
 """Words that the last answers lack, from which on an answer says something new."""
 
 
-class _LifeLoan:
-    """Queued by a turn that ends: other inputs wait from here until the turn's task is done."""
+class _ClosedTurn(Struct):
+    """A turn that came to its end: what stores it, and the prompts of one that was never stored."""
+
+    closing: TurnClosing
+    effect: lf.OpenTurn
+    returned: tuple[lf.Pending, ...] = ()
+    is_taken: bool = False  # the loop is storing it
 
 
 class _QueuedInput(Struct, frozen=True):
-    given: lf.LifeInput | _LifeLoan
+    given: lf.LifeInput | _ClosedTurn
     done: asyncio.Future[None] | None
-
-
-class _StoredEnd(Struct, frozen=True):
-    step: lf.EndOfTurn
-    mysis: Mysis | None
-    """The row, where its state changed."""
 
 
 class MysisRunner:
@@ -72,29 +64,20 @@ class MysisRunner:
         self.life = life
         self._services = services
         self._live: LiveMysis = services.view.row(mysis.id)
-        self._body = body
-        self._known = known
+        self.known = known
         self.capture = CommitCapture(mysis, known.settings.chain, services.store, services.clock)
         self._inputs: asyncio.Queue[_QueuedInput] = asyncio.Queue()
         self._unheard: dict[int, lf.Pending] = {}  # stored and in `_inputs`, not yet processed by the life machine
         self._timer: Timer | None = None
-        self._session: ToolSession | None = None
         self._session_id: int | None = None
-        self.driver: TurnDriver | None = None
+        self._turns: TurnRunner = ModelTurns(services, self, body)
         self._turn: asyncio.Task[None] | None = None
-        self._tick_length = 0
+        self._is_over = asyncio.Event()  # no turn is open: the last one is stored
+        self._is_over.set()
+        self._ending: asyncio.Task[tuple[lf.LifeEffect, ...]] | None = None
         self._busy = False
         self._closed = False
-        self._window_reported = False
         self._current: _QueuedInput | None = None
-        # While the op that opens a turn runs, it is unknown whether the turn exists, so a cancel waits for the op.
-        self._is_opening = False
-        self._is_resuming = False
-        self._late_cancel: Outcome | None = None
-        self._opened_by = lf.OpenTurn()
-        self._loan: asyncio.Future[None] | None = None
-        self._planned_end: lf.EndOfTurn | None = None
-        self._stored_end: _StoredEnd | None = None
         self._written_life: lf.StoredLife | None = None  # by the end of a turn, where nothing was stored since
         self._live.is_at_rest = self._is_at_rest
         self._task = asyncio.create_task(self._main(), name=f"mysis {mysis.name}")
@@ -111,7 +94,7 @@ class MysisRunner:
             self._queue(given, done)
         return done
 
-    def _queue(self, given: lf.LifeInput | _LifeLoan, done: asyncio.Future[None] | None = None) -> None:
+    def _queue(self, given: lf.LifeInput | _ClosedTurn, done: asyncio.Future[None] | None = None) -> None:
         self._live.is_at_rest = False
         self._inputs.put_nowait(_QueuedInput(given, done))
 
@@ -129,18 +112,24 @@ class MysisRunner:
 
     def adopt(self, known: ResolvedTemplate) -> None:
         """Take changed settings: rules of nudges at once, all others from the next turn on."""
-        self._known = known
+        self.known = known
         self.capture.adopt(known.settings.chain)
         self.tell(lf.NewRules(self._uptime(), LifeRules.of(known.settings, run_once=known.runs_once(self.mysis))))
 
     async def stopped(self) -> None:
-        """Wait until no turn is running."""
-        if self._turn is not None:
-            await asyncio.wait({self._turn}, timeout=STOP_WITHIN_S)
+        """Wait until no turn is running, and the last one is stored."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_WITHIN_S):
+                await self._is_over.wait()
 
     @property
     def has_turn(self) -> bool:
-        return self._turn is not None and not self._turn.done()
+        return not self._is_over.is_set()
+
+    @property
+    def driver(self) -> TurnDriver | None:
+        """Of the turn that runs, where a model plays the mysis."""
+        return self._turns.driver if isinstance(self._turns, ModelTurns) else None
 
     @property
     def is_settled(self) -> bool:
@@ -162,24 +151,23 @@ class MysisRunner:
         # The task ends first, because it could open another turn.
         self._task.cancel()
         await asyncio.wait({self._task}, timeout=1)
-        if self._loan is not None and not self._loan.done():
-            self._loan.set_result(None)
-        if self.driver is not None:
-            self.driver.cancel(Outcome.CRASHED)
-        elif self._is_opening:
-            self._late_cancel = Outcome.CRASHED
-        elif self._turn is not None:
+        if not self._turns.cancel(Outcome.CRASHED) and self._turn is not None:
             self._turn.cancel()
-        if self._turn is not None:
-            _, late = await asyncio.wait({self._turn}, timeout=STOP_WITHIN_S)
-            for task in late:
-                task.cancel()
-                await asyncio.wait({task}, timeout=1)
-        self._refuse_queued()
-        await self._close_session()
+        for task in (self._turn, self._ending):
+            if task is not None:
+                _, late = await asyncio.wait({task}, timeout=STOP_WITHIN_S)
+                if late:
+                    task.cancel()
+                    await asyncio.wait({task}, timeout=1)
+        await self._leave_queued()
+        self._is_over.set()
+        await self._turns.end()
 
-    def _refuse_queued(self) -> None:
-        """Refuse the inputs that will not be carried out."""
+    async def _leave_queued(self) -> None:
+        """Refuse the inputs that will not be carried out, and store a turn that ended.
+
+        Nothing follows from its end: the next start finds it broken off, and resumes it.
+        """
         waiting = [] if self._current is None else [self._current]
         while not self._inputs.empty():
             waiting.append(self._inputs.get_nowait())
@@ -187,6 +175,18 @@ class MysisRunner:
             if told.done is not None and not told.done.done():
                 told.done.set_exception(StateRefused(f"mysis {self.mysis.name} is being closed"))
                 told.done.exception()
+            if isinstance(told.given, _ClosedTurn) and not told.given.is_taken:
+                await self._store_last(told.given.closing)
+
+    async def _store_last(self, closing: TurnClosing) -> None:
+        """Store the end of a turn alone, because the runner is closed."""
+        if closing.prepare is None:
+            return
+        try:
+            write = await closing.prepare()
+            write.settle(await self._services.write(write.write))
+        except ZoeaError as error:
+            _log.warning("the end of a turn of mysis #%d was not stored: %s", self.mysis.id, error.what)
 
     # The loop.
 
@@ -207,17 +207,20 @@ class MysisRunner:
             self._live.is_at_rest = self._is_at_rest
             self._live.pending = len(self.life.pending) + len(self._unheard)
             self._services.view.touch(self.mysis.id)
+            del told  # it may hold a turn
 
     async def _process(self, told: _QueuedInput) -> None:
         given = told.given
-        if isinstance(given, _LifeLoan):
-            effects = await self._lend_life()
+        if isinstance(given, _ClosedTurn):
+            given.is_taken = True
+            self._ending = asyncio.create_task(self._end_turn(given))
+            effects = await asyncio.shield(self._ending)
         else:
             self.life, effects = lf.step(self.life, given)
         if isinstance(given, lf.Arrived):
             self._unheard.pop(given.pending.delivery_id, None)
-        if isinstance(given, lf.TurnEnded | _LifeLoan) and self.life.state in (MysisState.STOPPED, MysisState.ERRORED):
-            await self._close_session()
+        if isinstance(given, _ClosedTurn) and self.life.state in (MysisState.STOPPED, MysisState.ERRORED):
+            await self._turns.end()
         for effect in effects:
             await self._carry_out(effect)
         if isinstance(given, lf.Arrived):
@@ -249,10 +252,8 @@ class MysisRunner:
             case lf.SetState():
                 await self._set_state(effect)
             case lf.OpenTurn():
-                self._late_cancel = None
-                self._is_resuming = effect.resume
-                self._opened_by = effect
-                self._loan = self._planned_end = self._stored_end = self._written_life = None
+                self._written_life = None
+                self._is_over.clear()
                 self._turn = asyncio.create_task(self._run(effect), name=f"turn of {self.mysis.name}")
                 self._show_turn(is_open=True)
                 # A task that is cancelled before its first step never runs, and would not report its end.
@@ -265,11 +266,7 @@ class MysisRunner:
                 if effect.at is not None:
                     self._timer = self._services.clock.call_after(effect.at - self._uptime(), self._wake)
             case lf.Cancel():
-                if self.driver is not None:
-                    self.driver.cancel(effect.outcome)
-                elif self._is_opening or (self._is_resuming and effect.outcome is Outcome.INTERRUPTED):
-                    self._late_cancel = effect.outcome
-                elif self._turn is not None:
+                if not self._turns.cancel(effect.outcome) and self._turn is not None:
                     self._turn.cancel()
             case _:
                 assert_never(effect)
@@ -312,8 +309,8 @@ class MysisRunner:
         self._live.set_failure(effect.failure, self._services.clock.now())
         if effect.state is MysisState.STOPPED:
             self._services.approvals.session_ended(self.mysis.id)
-        if effect.state in (MysisState.STOPPED, MysisState.ERRORED) and self.driver is None:
-            await self._close_session()
+        if effect.state in (MysisState.STOPPED, MysisState.ERRORED) and not self.has_turn:
+            await self._turns.end()
 
     def refresh(self, mysis: Mysis) -> None:
         """Replace the row by its stored values."""
@@ -321,81 +318,93 @@ class MysisRunner:
         self._live.mysis = mysis
         self._services.view.touch(mysis.id)
 
-    # The end of a turn: the state that follows is stored in the same op, so that no crash comes between. The life
-    # machine is stepped once, after the inputs queued before; later inputs wait until the turn's task is done.
-
-    async def end_turn(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis | None] | None:
-        is_fruitless = await self._is_fruitless(end)
-        if self._loan is None and not self._closed:
-            self._loan = asyncio.get_running_loop().create_future()
-            self._queue(_LifeLoan())
-        if self._loan is not None:
-            await self._loan
-        if self._closed:
-            return None  # the next start finds the turn broken off and resumes it
-        ended = self._turn_ended(end, self._opened_by, is_fruitless=is_fruitless)
-        planned = self._planned_end = lf.step_end_of_turn(self.life, ended)
-        self.capture.ends_session = planned.life.state is not MysisState.RUNNING  # stopped before, or by this end
-        ahead = self._services.clock.ahead
-        state = None if planned.state is None else planned.state.in_wall_time(ahead)
-        stored_life = planned.stored_life.in_wall_time(ahead)
-        return lambda conn: mysis_ops.store_turn_end(conn, self.mysis.id, state, stored_life)
-
-    def take_stored_end(self, mysis: Mysis | None) -> None:
-        assert self._planned_end is not None
-        self._stored_end = _StoredEnd(self._planned_end, mysis)
-
-    async def _lend_life(self) -> tuple[lf.LifeEffect, ...]:
-        """Leave the life machine to the turn that ends; apply its stored end and return the effects."""
-        if self._loan is None or self._turn is None or self._loan.cancelled():
-            return ()
-        self._loan.set_result(None)
-        await asyncio.wait({self._turn})
-        if self._stored_end is None:
-            return ()  # the op failed: `TurnEnded` is in the inbox
-        step, mysis = self._stored_end.step, self._stored_end.mysis
-        self.life, self._written_life = step.life, step.stored_life
-        if step.state is not None and mysis is not None:
-            self.refresh(mysis)
-            await self._have_state(step.state)
-        return step.effects
-
     # Turns.
 
     async def _run(self, effect: lf.OpenTurn) -> None:
-        end: t.TurnEnd
+        """Run a turn, and queue its end behind the inputs that came before it."""
+        closing: TurnClosing
         returned: tuple[lf.Pending, ...] = ()
         try:
-            end = await self._run_turn(effect)
+            closing = await (self._turns.resume() if effect.resume else self._turns.open(self._opening(effect)))
         except asyncio.CancelledError:
             # Stopped before the turn was stored: prompts stay pending, a broken-off turn stays open.
             outcome = Outcome.CRASHED if effect.resume else Outcome.CANCELLED
-            end = broke_off(Failure("Cancelled", "stopped"), ErrorClass.CANCELLED, outcome)
-            returned = self._untaken(effect)
+            closing = TurnClosing(broke_off(Failure("Cancelled", "stopped"), ErrorClass.CANCELLED, outcome))
+            returned = () if self._turns.is_open else effect.prompts
         except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
             if not isinstance(error, ZoeaError):
                 _log.exception("a turn of mysis #%d could not be opened", self.mysis.id)
-            end, returned = end_from(error), self._untaken(effect)
-        self.driver = self._late_cancel = None
-        self._is_opening = False
+            closing, returned = TurnClosing(end_from(error)), () if self._turns.is_open else effect.prompts
+        self._queue(_ClosedTurn(closing, effect, returned))
+
+    def _opening(self, effect: lf.OpenTurn) -> TurnOpening:
+        known = self.known
+        # Under the planning rules 1 only a task that a person gave is a goal to reach.
+        is_told = self.mysis.goal != known.template.goal or known.settings.context.labels == "named"
+        return TurnOpening(
+            effect.prompts,
+            effect.nudge_level,
+            replace(lf.stored_life(self.life), encouragement=effect.nudge_level),
+            self._session_id,
+            self.mysis.goal if is_told and not self.life.done else "",
+        )
+
+    async def _end_turn(self, turn: _ClosedTurn) -> tuple[lf.LifeEffect, ...]:
+        """Store the end of a turn, and the state that follows in the same op, so that no crash comes between.
+
+        Return the effects that follow.
+        """
+        closing, stored = turn.closing, None
+        try:
+            stored = await self._store_end(turn, closing)
+        except Exception as error:  # noqa: BLE001  the catch-all of I10: the turn is left open
+            _log.exception("the end of a turn of mysis #%d was not stored", self.mysis.id)
+            closing = TurnClosing(end_from(error)) if closing.leave_open is None else await closing.leave_open(error)
+            try:
+                stored = await self._store_end(turn, closing)
+            except Exception:  # noqa: BLE001  the first error is reported; the next start breaks the turn off
+                _log.exception("the turn of mysis #%d could not be left in order", self.mysis.id)
+        if stored is None:
+            self.life, effects = lf.step(self.life, self._turn_ended(closing.end, turn))
+        else:
+            step, mysis, settle = stored
+            self.life, self._written_life, effects = step.life, step.stored_life, step.effects
+            settle()
+            if step.state is not None and mysis is not None:
+                self.refresh(mysis)
+                await self._have_state(step.state)
+        self._turns.close()
+        self._live.show_activity(Activity.IDLE)
         self._show_turn(is_open=False)
-        self._tick_length = end.tick_length or self._tick_length
-        self._services.ticks.update(end.ticks)
-        if self._stored_end is None:
-            self._queue(self._turn_ended(end, effect, returned))
+        self._is_over.set()
+        return effects
 
-    def _untaken(self, effect: lf.OpenTurn) -> tuple[lf.Pending, ...]:
-        """Return the prompts of a turn that was not created."""
-        return () if self.driver is not None else effect.prompts
+    async def _store_end(
+        self, turn: _ClosedTurn, closing: TurnClosing
+    ) -> tuple[lf.EndOfTurn, Mysis | None, Callable[[], Any]] | None:
+        """Commit the end of a turn and the next step of the life; None where there is nothing to commit."""
+        if closing.prepare is None:
+            return None
+        is_fruitless = await self._is_fruitless(closing.end)
+        step = lf.step_end_of_turn(self.life, self._turn_ended(closing.end, turn, is_fruitless=is_fruitless))
+        self.capture.ends_session = step.life.state is not MysisState.RUNNING  # stopped before, or by this end
+        write = await closing.prepare()
+        ahead = self._services.clock.ahead
+        state = None if step.state is None else step.state.in_wall_time(ahead)
+        stored_life = step.stored_life.in_wall_time(ahead)
 
-    def _turn_ended(
-        self, end: t.TurnEnd, effect: lf.OpenTurn, returned: tuple[lf.Pending, ...] = (), *, is_fruitless: bool = False
-    ) -> lf.TurnEnded:
+        def op(conn: WriterConnection) -> tuple[Any, Mysis | None]:
+            return write.write(conn), mysis_ops.store_turn_end(conn, self.mysis.id, state, stored_life)
+
+        written, mysis = await self._services.write(op)
+        return step, mysis, partial(write.settle, written)
+
+    def _turn_ended(self, end: t.TurnEnd, turn: _ClosedTurn, *, is_fruitless: bool = False) -> lf.TurnEnded:
         return lf.TurnEnded(
             at=self._uptime(),
             outcome=end.outcome,
             responded=end.responded,
-            nudged=end.nudged or effect.nudge_level > 0,
+            nudged=end.nudged or turn.effect.nudge_level > 0,
             failure=end.failure,
             error_class=end.error_class,
             final=end.final,
@@ -403,7 +412,7 @@ class MysisRunner:
             wait_until=end.wait_until,
             wait_reason=end.wait_reason,
             jitter=self._services.ids.jitter(),
-            returned=returned,
+            returned=turn.returned,
             done=end.done,
             fruitless=is_fruitless,
         )
@@ -415,166 +424,19 @@ class MysisRunner:
         earlier = await self._services.store.read(turn_records.LAST_ANSWERS, (self.mysis.id,))
         return count_new_words(end.said, (row["content"] for row in earlier)) < NEW_WORDS
 
-    async def _run_turn(self, effect: lf.OpenTurn) -> t.TurnEnd:
-        services = self._services
-        if self._known.damage is not None:
-            raise self._known.damage
-        with services.view.show_preparing(self.mysis.id):
-            profile = await build_profile(self.mysis, self._known, services.providers)
-        self._live.answered_by = "" if self.mysis.model else profile.model
-        self._live.window_assumed = 0 if profile.window_known else profile.window
-        if not profile.window_known and not self._window_reported:
-            self._window_reported = True
-            _log.info(MISSING_WINDOW.format(model=profile.model, window=profile.window))
-        if self._session is None:
-            self._session = services.tools.session(self.mysis.id, self.mysis.name, self._body, uid=self.mysis.uid)
-        catalogue = await self._session.catalogue()
-        await self.capture.load()
-        if effect.resume:
-            return await self._resume(profile, self._session, catalogue)
-        has_goal = bool(self.mysis.goal) or profile.settings.nudge.without_goal
-        catalogue = fit_tools(catalogue, has_goal=has_goal, is_alone=services.view.is_single)
-        return await self._open(profile, self._session, catalogue, effect)
-
-    async def _open(
-        self, profile: MysisProfile, session: ToolSession, catalogue: Catalogue, effect: lf.OpenTurn
-    ) -> t.TurnEnd:
-        services = self._services
-        opening = tuple(prompt.delivery_id for prompt in effect.prompts)
-        situation = await situation_text(services, profile, opening)
-        freeze = freezer(
-            profile,
-            catalogue,
-            nudge_level=effect.nudge_level,
-            nudged=not effect.prompts,
-            situation=situation,
-            task=self._goal_to_reach(),
-            now=services.clock.now(),
-            inherited=self.capture.inherited,
-        )
-        stored_life = replace(lf.stored_life(self.life), encouragement=effect.nudge_level)
-        stored_life = stored_life.in_wall_time(services.clock.ahead)
-
-        def op(conn: WriterConnection) -> tuple[turn_ops.OpenedTurn | None, int]:
-            opened = turn_ops.open_turn(
-                conn,
-                mysis_id=self.mysis.id,
-                session_id=self._session_id,
-                delivery_ids=opening,
-                nudge_level=effect.nudge_level,
-                stored_life=stored_life,
-                freeze=lambda turn_id, number, before: replace(
-                    freeze(turn_id, number, before, spend_ops.calibration(conn, profile.provider.name, profile.model)),
-                    tool_mode=model_facts.tool_mode(conn, profile.provider.name, profile.model) or "",
-                ),
-                catalogue=catalogue,
-            )
-            return opened, services.clock.ahead
-
-        self._is_opening = True
-        by_person = any(prompt.from_person for prompt in effect.prompts)
-        async with services.gate.place(first_rank(by_person, is_new=True)):
-            opened, ahead = await services.write(op, urgent=by_person)
-        profile = await model_facts.with_traits(self._services.store, profile)
-        if opened is None:
-            return end_of_nothing(Failure("Withdrawn", "withdrawn"))
-        if opened.left:
-            left = tuple(prompt for prompt in effect.prompts if prompt.delivery_id in opened.left)
-            self._queue(lf.PromptsLeft(left))
-        self.capture.begin_turn(
-            opened.number, opened.memories, opened.notes, opened.frozen.nudge_text, opened.opened_at
-        )
-        about = DrivenTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before)
-        offered = offer_tools(catalogue, opened.frozen)
-        turn = self._new_turn(profile, offered, opened, effect, ahead)
-        return await self._drive(profile, session, offered, about, turn, (t.Fetch(),))
-
-    def _goal_to_reach(self) -> str:
-        """Return the goal that is not reached yet; under the planning rules 1 only a task that a person gave."""
-        known = self._known
-        is_told = self.mysis.goal != known.template.goal or known.settings.context.labels == "named"
-        return self.mysis.goal if is_told and not self.life.done else ""
-
-    def _new_turn(
-        self, profile: MysisProfile, catalogue: Catalogue, opened: turn_ops.OpenedTurn, effect: lf.OpenTurn, ahead: int
-    ) -> t.TurnState:
-        return t.TurnState(
-            turn_id=opened.turn_id,
-            rules=profile.turn_rules,
-            rules_wait=profile.wait_rules,
-            nudged=not effect.prompts,
-            at=opened.opened_at - ahead,
-            memories=t.with_uptimes(opened.memories, ahead),
-            notes=opened.notes,
-            read_only=turn_records.read_only_names(catalogue),
-            tick_length=self._tick_length,
-            known_ticks=dict(self._services.ticks),
-        )
-
-    async def _resume(self, profile: MysisProfile, session: ToolSession, catalogue: Catalogue) -> t.TurnEnd:
-        stored = await turn_records.open_turn(self._services.store, self.mysis.id)
-        if stored is None:
-            return end_of_nothing(Failure("Resume", "nothing to resume"))
-        turn, effects = restore(
-            turn_id=stored.turn_id,
-            memories=t.with_uptimes(stored.memories, self._services.clock.ahead),
-            notes=stored.notes,
-            rules=profile.turn_rules,
-            rules_wait=profile.wait_rules,
-            read_only=turn_records.read_only_names(catalogue),
-            nudged=stored.nudged,
-            at=self._uptime(),
-            tick_length=self._tick_length,
-            limits=stored.limits,
-            requests=stored.requests,
-        )
-        turn = replace(turn, known_ticks=dict(self._services.ticks))
-        frozen = FrozenTurn.from_json(stored.frozen, system=profile.template.prompt)
-        self.capture.go_on(stored.number, stored.memories, frozen.nudge_text, self._services.clock.now())
-        catalogue = offer_tools(withhold_tools(catalogue, frozen.withheld_tools), frozen)
-        profile = replace(profile, max_output_tokens=frozen.max_output_tokens)  # as its first request had it
-        profile = await model_facts.with_traits(self._services.store, profile)
-        about = DrivenTurn(
-            stored.turn_id, stored.number, stored.hop, frozen, stored.used_tokens, by_person=not stored.nudged
-        )
-        return await self._drive(profile, session, catalogue, about, turn, effects)
-
-    async def _drive(
-        self,
-        profile: MysisProfile,
-        session: ToolSession,
-        catalogue: Catalogue,
-        about: DrivenTurn,
-        turn: t.TurnState,
-        effects: tuple[t.TurnEffect, ...],
-    ) -> t.TurnEnd:
-        self._live.turn_number = about.number
-        if steers := self._waiting_steers():
-            # Passed before the first effect, so that they join the next request.
-            turn, _ = turn_step(turn, t.Steered(self._uptime(), steers))
-        self.driver = TurnDriver(self._services, profile, session, catalogue, about, self)
-        if self._late_cancel is not None:
-            self.driver.cancel(self._late_cancel)
-            self._late_cancel = None
-        return await self.driver.run(turn, effects)
-
-    def _waiting_steers(self) -> tuple[int, ...]:
-        """Return deliveries that are to join the turn before its next request."""
+    def waiting_steers(self) -> tuple[int, ...]:
         waiting = (*self.life.pending, *self._unheard.values())
         return tuple(p.delivery_id for p in waiting if p.mode is DeliveryMode.STEER and lf.can_wake(self.life, p))
 
     def steer(self, delivery: Delivery) -> None:
         """Let a message join the open turn before its next request, if there is one."""
-        if self.driver is not None:
-            self.driver.post(t.Steered(self._uptime(), (delivery.id,)))
+        self._turns.steer(delivery.id)
 
     def taken(self, delivery_ids: tuple[int, ...]) -> None:
         self._queue(lf.DeliveriesGone(frozenset(delivery_ids), joined=True))
 
-    async def _close_session(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+    def left(self, prompts: tuple[lf.Pending, ...]) -> None:
+        self._queue(lf.PromptsLeft(prompts))
 
     def _uptime(self) -> int:
         return self._services.clock.uptime()

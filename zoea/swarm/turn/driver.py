@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any, assert_never
+from functools import partial
+from typing import Any, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
@@ -19,11 +21,12 @@ from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome,
 from zoea.model.errors import PlanError, ProviderError
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult
-from zoea.model.values import Mysis
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
+from zoea.swarm.commit_capture import CaptureStep
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.persistence import mysis_ops, turn_ops
+from zoea.swarm.persistence.memory_ops import TurnInfo
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import SECOND, to_micros
 from zoea.swarm.services import Services
@@ -32,7 +35,6 @@ from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.budget_stage import BudgetStage, leave_budget_queue, spent_by
 from zoea.swarm.turn.call_bounds import bound_calls, prepare_call, room_for_answer
 from zoea.swarm.turn.call_slice import find_call, slice_calls
-from zoea.swarm.turn.driven_turn import DrivenTurn, TurnOwner
 from zoea.swarm.turn.machine import step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
 from zoea.swarm.turn.need_rounds import answer_needs
@@ -42,6 +44,7 @@ from zoea.swarm.turn.summary_stage import SummaryStage
 from zoea.swarm.turn.tool_calls import ToolCalls
 from zoea.swarm.turn.turn_failures import cause_of, end_from, failure_from
 from zoea.swarm.turn.turn_gate import Rank
+from zoea.swarm.turn.turn_runner import DrivenTurn, TurnClosing, TurnOwner, TurnWrite
 from zoea.text.call_text import format_call
 from zoea.tools.tool_search import unwrap_calls
 
@@ -90,9 +93,9 @@ class TurnDriver:
         self._live.turn_limit = lowest_limit(profile.settings.budget.token_budget_per_task, opened.frozen.task_tokens)
         self._model: ModelCall | None = None
         self._progress_at = self._uptime()
-        self._awaits_lift = self._is_end_stored = False
+        self._awaits_lift = False
         self._failed_by = ""
-        self._end: t.TurnEnd | None = None
+        self._closing: TurnClosing | None = None
         self._turn: t.TurnState
         self._watchdog: Timer
         self._requests = prepare_requests(services, profile, catalogue, opened.number, opened.frozen, opened.before)
@@ -122,53 +125,47 @@ class TurnDriver:
 
     # Called by the runner.
 
-    async def run(self, turn: t.TurnState, effects: tuple[t.TurnEffect, ...]) -> t.TurnEnd:
-        """Carry the turn to its end. Cancelling this task leaves the turn open in the store."""
+    async def run(self, turn: t.TurnState, effects: tuple[t.TurnEffect, ...]) -> TurnClosing:
+        """Carry the turn to its end, and return the op that stores it. Cancelling this leaves the turn open."""
         self._turn = turn
         self._watchdog = self._watch_later()
         try:
-            await self._begin(effects)
-            while self._end is None:
+            is_new = self._opened.before is not None
+            async with self._services.gate.place(first_rank(self._opened.by_person, is_new=is_new)):
+                await self._carry_out_all(deque(effects))
+            while self._closing is None:
                 given = await self._next()
                 async with self._services.gate.place(self._rank):
                     if isinstance(given, t.TimePassed):
                         given = replace(given, progress_at=self._progress_at)  # it may be newer than at the post
                     await self._carry_out_all(deque(self._step(given)))
-            return self._end
+            return self._closing
         except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
             _log.exception("the turn of mysis #%d failed", self._profile.mysis_id)
-            return await self._leave_open(end_from(error))
+            return await self._leave_open(error)
         finally:
             self._watchdog.cancel()
             await self._stop_tasks()
             leave_budget_queue(self._services, self._live)
             self._live.show_attempt()
             self._services.approvals.forget(self._opened.turn_id, self._turn.asked)
-            self._show(Activity.IDLE)
             # Breaks reference cycles, so that the turn is freed without the garbage collector.
-            self._model = None
+            self._model = self._closing = None
             del self._watchdog, self._calls
 
-    async def _begin(self, effects: tuple[t.TurnEffect, ...]) -> None:
-        """Carry out the first effects of a turn."""
-        is_new = self._opened.before is not None
-        async with self._services.gate.place(first_rank(self._opened.by_person, is_new=is_new)):
-            await self._carry_out_all(deque(effects))
-
-    async def _leave_open(self, end: t.TurnEnd) -> t.TurnEnd:
-        """Store the turn as after a crash, with nothing reserved, because of a bug."""
+    async def _leave_open(self, error: Exception) -> TurnClosing:
+        """Return what leaves the turn as after a crash, with nothing reserved, because of a bug."""
+        end = end_from(error)
         await self._stop_tasks()
-        if self._is_end_stored:
-            return end
         try:
-            partial = await self._partial(self._model) if self._turn.phase is t.TurnPhase.CALLING else None
-            _, effects = step(self._turn, t.TurnCancelled(self._uptime(), Outcome.CRASHED, partial))
+            answer = await self._partial(self._model) if self._turn.phase is t.TurnPhase.CALLING else None
+            _, effects = step(self._turn, t.TurnCancelled(self._uptime(), Outcome.CRASHED, answer))
             for effect in effects:
                 if isinstance(effect, t.StoreOp) and isinstance(effect.op, t.BreakOffTurn):
-                    await self._store(replace(effect.op, end=end))
+                    return self._close(replace(effect.op, end=end), end)
         except Exception:  # noqa: BLE001  the first error is reported; the next start breaks the turn off
             _log.exception("the turn of mysis #%d could not be left in order", self._profile.mysis_id)
-        return end
+        return TurnClosing(end)
 
     def post(self, given: t.TurnInput) -> None:
         if isinstance(given, t.Steered):
@@ -202,12 +199,12 @@ class TurnDriver:
         while not self._inputs.empty():
             waiting.append(self._inputs.get_nowait())
         finished = tuple(item for item in waiting if isinstance(item, t.CallFinished))
-        partial = next((item.answer for item in waiting if isinstance(item, t.Answered)), None)
-        if partial is None and self._turn.phase is t.TurnPhase.CALLING:
-            partial = await self._partial(self._model)
+        answer = next((item.answer for item in waiting if isinstance(item, t.Answered)), None)
+        if answer is None and self._turn.phase is t.TurnPhase.CALLING:
+            answer = await self._partial(self._model)
         # Without a model call the request was reserved and never left.
         unsent = self._model is None or self._model.is_unsent
-        return t.TurnCancelled(self._uptime(), outcome, partial, finished, unsent=unsent, on_wire=sent)
+        return t.TurnCancelled(self._uptime(), outcome, answer, finished, unsent=unsent, on_wire=sent)
 
     def _step(self, given: t.TurnInput) -> tuple[t.TurnEffect, ...]:
         """Feed an input to the machine, after a changed hold."""
@@ -250,7 +247,10 @@ class TurnDriver:
             case t.Ask():
                 await self._ask(effect.call_id)
             case t.StoreOp():
-                return await self._store(effect.op)
+                end = effect.op.end if isinstance(effect.op, t.StoreAnswer | t.LeaveTurn) else None
+                if end is None:
+                    return await self._store(effect.op)
+                self._closing = self._close(effect.op, end)
             case t.Sleep():
                 self._show(Activity.WAITING)
                 turn = self._turn
@@ -263,7 +263,7 @@ class TurnDriver:
             case t.Abort():
                 self.cancel(effect.outcome)
             case t.TurnEnd():
-                self._end = effect
+                pass  # follows the op that is returned, and is in it
             case _:
                 assert_never(effect)
         return None
@@ -410,8 +410,8 @@ class TurnDriver:
 
     async def _partial(self, call: ModelCall | None) -> Answer | None:
         """Return the part of an answer that came, without the values of secrets."""
-        partial = None if call is None else call.partial()
-        return None if partial is None else await self._session.conceal_partial(partial)
+        answer = None if call is None else call.partial()
+        return None if answer is None else await self._session.conceal_partial(answer)
 
     def _prepared(self, call: AnswerCall, skipped: str) -> t.PreparedCall:
         spec = self._specs.get(call.name)
@@ -459,43 +459,50 @@ class TurnDriver:
     # Storing and showing.
 
     async def _store(self, op: t.TurnOp) -> t.TurnInput:
-        before, limit = self._used, self._live.turn_limit
-        used = before + spent_by(op, self._estimated)
-        is_warning_of = budgets.crossed_warning(before, used, limit)
-        end = op.end if isinstance(op, t.StoreAnswer | t.CloseTurn | t.BreakOffTurn) else None
-        follows = await self._owner.end_turn(end) if end is not None else None
-        capture = await self._owner.capture.prepare(op)
-        info = replace(
+        write = await self._prepare_write(op, self._describe_request())
+        stored: t.OpStored = write.settle(await self._services.write(write.write))
+        return stored
+
+    def _close(self, op: t.TurnOp, end: t.TurnEnd) -> TurnClosing:
+        return TurnClosing(end, partial(self._prepare_write, op, self._describe_request()), self._leave_open)
+
+    def _describe_request(self) -> TurnInfo:
+        """Return the rows' values of the turn, with the times of the newest request."""
+        return replace(
             self._requests.info,
             first_token_us=None if self._model is None else self._model.first_token_us,
             duration_us=self._services.clock.uptime() - self._reserved_at,
         )
 
-        clock = self._services.clock
+    async def _prepare_write(self, op: t.TurnOp, info: TurnInfo) -> TurnWrite:
+        capture = await self._owner.capture.prepare(op)
+        return TurnWrite(
+            partial(self._write, op=op, info=info, capture=capture), partial(self._settle, op=op, capture=capture)
+        )
 
-        def write(conn: WriterConnection) -> tuple[t.OpStored, Any, Mysis | None, int]:
-            ahead = clock.ahead
-            stored = turn_ops.carry_out(conn, info, op)
-            capture.write(conn, stored.memories)
-            self._outputs.conclude(conn, op)
-            if is_warning_of:
-                conn.emit("budget.warning", self._profile.mysis_id, scope="turn", used=used, limit=limit)
-            tally = mysis_ops.tally(conn, self._profile.mysis_id)
-            return stored, tally, follows(conn) if follows is not None else None, ahead
+    def _write(self, conn: WriterConnection, op: t.TurnOp, info: TurnInfo, capture: CaptureStep) -> _StoredOp:
+        """Store an op with its commit, its output and its warning."""
+        ahead, limit = self._services.clock.ahead, self._live.turn_limit
+        stored = turn_ops.carry_out(conn, info, op)
+        capture.write(conn, stored.memories)
+        self._outputs.conclude(conn, op)
+        used = self._used + spent_by(op, self._estimated)
+        if budgets.crossed_warning(self._used, used, limit):
+            conn.emit("budget.warning", self._profile.mysis_id, scope="turn", used=used, limit=limit)
+        return _StoredOp(stored, mysis_ops.tally(conn, self._profile.mysis_id), used, ahead)
 
-        stored, tally, mysis, ahead = await self._services.write(write)
+    def _settle(self, done: _StoredOp, op: t.TurnOp, capture: CaptureStep) -> t.OpStored:
+        """Apply a stored op in memory, and return it with uptimes."""
+        stored, live, before = done.stored, self._live, self._used
         capture.settle(stored.memories, stored.notes, stored.at)
-        self._is_end_stored = end is not None
         self._outputs.hand_over()
         if isinstance(op, t.StoreAnswer | t.SettleRequest | t.FailRequest | t.LeaveTurn):
             self._services.budget_queue.wake_some()
-        if follows is not None:
-            self._owner.take_stored_end(mysis)
-        live, self._used = self._live, used
+        self._used = live.turn_tokens = done.used
         if isinstance(op, t.StoreAnswer | t.SettleRequest) and self._plan is not None:
-            self._events.tell_used(op.request_id, used - before, self._plan.budget.max_tokens, used, live.turn_limit)
-        live.turn_tokens = used
-        live.count(tally)
+            limit = self._plan.budget.max_tokens
+            self._events.tell_used(op.request_id, done.used - before, limit, done.used, live.turn_limit)
+        live.count(done.tally)
         self._note_progress()
         match op:
             case t.StoreAnswer():
@@ -511,7 +518,7 @@ class TurnDriver:
             case _:
                 live.clear_stream()
         self._services.view.touch(self._profile.mysis_id)
-        return replace(stored, at=stored.at - ahead, memories=t.with_uptimes(stored.memories, ahead))
+        return replace(stored, at=stored.at - done.ahead, memories=t.with_uptimes(stored.memories, done.ahead))
 
     def _note_progress(self) -> None:
         self._progress_at = self._uptime()
@@ -522,9 +529,7 @@ class TurnDriver:
         self._services.view.touch(self._profile.mysis_id)
 
     def _show(self, activity: Activity) -> None:
-        self._live.activity, self._live.is_summarising = activity, False
-        if activity is not Activity.LLM:
-            self._live.clear_stream()
+        self._live.show_activity(activity)
         self._services.view.touch(self._profile.mysis_id)
 
     def _uptime(self) -> int:
@@ -575,3 +580,12 @@ class TurnDriver:
                 _log.warning(
                     "%d calls of mysis #%d do not let themselves be cancelled", len(late), self._profile.mysis_id
                 )
+
+
+class _StoredOp(NamedTuple):
+    """An op as it was stored, with the counters of its mysis, the turn's tokens, and `Clock.ahead` at the time."""
+
+    stored: t.OpStored
+    tally: sqlite3.Row
+    used: int
+    ahead: int
