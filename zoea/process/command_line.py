@@ -52,7 +52,7 @@ class Parameter(Struct, frozen=True):
         is_many: True if it may be repeated; the value is a tuple then.
         bare: The value of an option that is given without one; None where it needs one.
         off: The name that sets a flag to False.
-        completes: What shells offer for a word: `names` of myses or `revisions`; empty for files.
+        is_name: True for a word that names a mysis, which shells complete.
     """
 
     names: tuple[str, ...]
@@ -63,7 +63,7 @@ class Parameter(Struct, frozen=True):
     is_many: bool = False
     bare: str | None = None
     off: str = ""
-    completes: str = ""
+    is_name: bool = False
 
     @property
     def title(self) -> str:
@@ -125,17 +125,17 @@ def flag(usage: str, text: str, default: bool | None = False, *, off: str = "") 
 
 
 def argument(
-    metavar: str, text: str, default: Any = REQUIRED, read: Callable[[str], Any] = str, *, completes: str = ""
+    metavar: str, text: str, default: Any = REQUIRED, read: Callable[[str], Any] = str, *, is_name: bool = False
 ) -> Any:
     """Describe a word that is no option."""
-    return Parameter((), metavar, text, default, read, completes=completes)
+    return Parameter((), metavar, text, default, read, is_name=is_name)
 
 
 def arguments(
-    metavar: str, text: str, default: Any = REQUIRED, read: Callable[[str], Any] = str, *, completes: str = ""
+    metavar: str, text: str, default: Any = REQUIRED, read: Callable[[str], Any] = str, *, is_name: bool = False
 ) -> Any:
     """Describe all further words as a tuple: the last word of a command."""
-    return Parameter((), metavar, text, default, read, is_many=True, completes=completes)
+    return Parameter((), metavar, text, default, read, is_many=True, is_name=is_name)
 
 
 def declare(parameter: Any) -> Any:

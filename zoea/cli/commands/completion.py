@@ -16,18 +16,7 @@ REVISIONS = "revisions"
 _NEWEST = 50
 """Commits whose ids are offered."""
 _ABOUT = 60
-TAKES_NAME = (
-    "show", "send", "start", "stop", "configure", "delete", "dismiss", "log", "export", "explain", "hold",
-    "answer", "approve", "deny",
-)  # fmt: skip
-"""Commands whose arguments are names of myses."""
-
-TAKES_REVISION = ("fork",)
-"""Commands other than `ctx` whose arguments are revisions."""
 CONTEXTS = "ctx"
-TAKES_NONE = ("import", "gc", "fsck", "refs")
-"""Commands of `ctx` whose arguments are no revisions."""
-
 # Names are never expanded by a shell: `compgen -W` would run `$(…)` in one.
 _BASH = """\
 _zoea() {{
@@ -118,15 +107,24 @@ def _make_script(shell: str) -> str:
     Raises:
         UsageError: There is none for this shell.
     """
-    from zoea.cli.dispatch import COMMANDS  # it imports this module by name
+    from zoea.cli.dispatch import COMMANDS, load  # it imports this module by name
 
     summaries = {name: command.summary.replace("'", "’") for name, command in COMMANDS.items()}
+    below = sorted(COMMANDS[CONTEXTS].below)
+
+    def takes(kind: str, *names: str) -> bool:
+        line = load(names)[0].line
+        words = [one for one in line.parameters.values() if not one.names]
+        return any(one.is_name if kind == NAMES else one.metavar.startswith("COMMIT") for one in words)
+
     words = {
-        "takes_name": " ".join(TAKES_NAME),
-        "takes_revision": " ".join(TAKES_REVISION),
-        "takes_none": " ".join(TAKES_NONE),
+        "takes_name": " ".join(name for name in summaries if takes(NAMES, name)),
+        "takes_revision": " ".join(name for name in summaries if takes(REVISIONS, name)),
+        "takes_none": " ".join(
+            name for name in below if not takes(REVISIONS, CONTEXTS, name) and not takes(NAMES, CONTEXTS, name)
+        ),
         "contexts": CONTEXTS,
-        "subcommands": " ".join(sorted(COMMANDS[CONTEXTS].below)),
+        "subcommands": " ".join(below),
     }
     match shell:
         case "bash":

@@ -154,9 +154,7 @@ def path(where: Places) -> Output:
     )
 
 
-def schema(
-    template: bool = flag("--template", "Write the schema of templates instead."),
-) -> str:
+def schema(template: bool = flag("--template", "Write the schema of templates instead.")) -> str:
     """Write the JSON Schema of the settings to stdout, for editors."""
     model = Template if template else Settings
     made = model.model_json_schema()

@@ -43,10 +43,7 @@ _NATIVE = {"openai": "openai-chat-v1", "claude": "claude-code-v1"}
 _TIERS = {Tier.NARRATIVE: "narrative: texts only", Tier.RAW: "raw: some bytes are not understood"}
 
 
-def show(
-    where: Places,
-    revision: str = COMMIT,
-) -> Output:
+def show(where: Places, revision: str = COMMIT) -> Output:
     """Show where a commit comes from, its summary and size."""
     with open_contexts(where) as conn:
         commit = find_commit(conn, revision)
@@ -148,11 +145,7 @@ def resolve(
         return Output(value, shortest_id(conn, commit))
 
 
-def diff(
-    where: Places,
-    one: str = COMMIT,
-    other: str = COMMIT,
-) -> Output:
+def diff(where: Places, one: str = COMMIT, other: str = COMMIT) -> Output:
     """Show the newest commit that two commits have in common, then what each adds to it."""
     with open_contexts(where) as conn:
         first, second = find_commit(conn, one), find_commit(conn, other)

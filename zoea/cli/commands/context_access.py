@@ -29,7 +29,6 @@ COMMIT = argument(
     "COMMIT",
     "An id such as ctx-1a2b3c4d, or a name: alpha, import/talk, tkt-7. alpha~3 is 3 commits earlier, "
     "alpha@{10:30} the newest at 10:30.",
-    completes="revisions",
 )
 
 
@@ -125,12 +124,7 @@ def tell_left_out(entries: Iterable[ContextEntry]) -> None:
 
 
 def estimate_first_request(
-    where: Places,
-    revision: str,
-    message: str,
-    overrides: MysisOverrides = SAME_MYSIS,
-    *,
-    thread: str = "",
+    where: Places, revision: str, message: str, overrides: MysisOverrides = SAME_MYSIS, *, thread: str = ""
 ) -> FirstRequestEstimate:
     """Estimate the first request of a mysis made from a commit that gets this message.
 

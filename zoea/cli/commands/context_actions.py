@@ -31,9 +31,7 @@ _TEXT = 100
 
 def commit(
     where: Places,
-    revision: str = argument(
-        "COMMIT", "A mysis, as @alpha; for --snapshot and --compact any commit.", completes="revisions"
-    ),
+    revision: str = argument("COMMIT", "A mysis, as @alpha; for --snapshot and --compact any commit."),
     message: str = option("-m, --message TEXT", "The summary of the commit; if not given, Zoea makes one."),
     snapshot: bool = flag("--snapshot", "Store the conversation up to COMMIT as one commit, which is fast to read."),
     compact: bool = flag("--compact", "Store a summary of the conversation up to COMMIT, which a model writes."),
@@ -92,9 +90,7 @@ def _compact(where: Places, revision: str, *, extract: bool, payer: str, timeout
 
 
 def pick(
-    where: Places,
-    revision: str = COMMIT,
-    to: str = option("--to NAME", "The mysis that gets them.", REQUIRED),
+    where: Places, revision: str = COMMIT, to: str = option("--to NAME", "The mysis that gets them.", REQUIRED)
 ) -> Output:
     """Add the messages of one commit to what a mysis knows. Its next turn begins with its whole conversation.
 

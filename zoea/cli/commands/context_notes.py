@@ -21,9 +21,7 @@ _LONGEST_TAG = 80
 
 def note(
     where: Places,
-    revision: str = argument(
-        "COMMIT", "An id or a name, as `zoea ctx log` and `zoea ctx refs` show them.", "", completes="revisions"
-    ),
+    revision: str = argument("COMMIT", "An id or a name, as `zoea ctx log` and `zoea ctx refs` show them.", ""),
     summary: str | None = option("--summary TEXT", "The new summary.", None),
     tag: tuple[str, ...] = options("--tag TAG", "Add a tag; may be repeated."),
     untag: tuple[str, ...] = options("--untag TAG", "Remove a tag; may be repeated."),

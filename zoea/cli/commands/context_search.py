@@ -56,10 +56,7 @@ def grep(
         yield Output(UNSET, exit_code=1)
 
 
-def blame(
-    where: Places,
-    text: str = TEXT,
-) -> Output:
+def blame(where: Places, text: str = TEXT) -> Output:
     """Find the oldest message with a text, over all names, and who inherited it.
 
     Example: zoea ctx blame "port 8443"
@@ -88,8 +85,7 @@ def blame(
 
 
 def at(
-    where: Places,
-    time: str = argument("TIME", "10:30 today, 2h (two hours ago), 2026-01-31, or a time in ISO 8601."),
+    where: Places, time: str = argument("TIME", "10:30 today, 2h (two hours ago), 2026-01-31, or a time in ISO 8601.")
 ) -> Output:
     """Show which commit of each mysis was the newest at a time.
 

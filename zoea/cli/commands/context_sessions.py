@@ -25,7 +25,7 @@ from zoea.settings.paths import Places
 
 def resume(
     where: Places,
-    name: str = argument("NAME", "A mysis, as @alpha, also a deleted one; or deleted/alpha-3."),
+    name: str = argument("NAME", "A mysis, as @alpha, also a deleted one; or deleted/alpha-3.", is_name=True),
     message: str = option("-m, --message TEXT", "Its first message."),
     new_name: str = option("--name NAME", "The name of the new mysis, if the old one was deleted."),
     allow_fresh: bool = ALLOW_FRESH,

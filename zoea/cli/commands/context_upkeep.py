@@ -64,10 +64,7 @@ def gc(
     return Output(value, lines)
 
 
-def fetch(
-    where: Places,
-    revision: str = argument("COMMIT", "Only this commit and all before it.", ""),
-) -> Output:
+def fetch(where: Places, revision: str = argument("COMMIT", "Only this commit and all before it.", "")) -> Output:
     """Bring back missing texts of commits from the mirror.
 
     The mirror is the folder that the setting `chain.mirror` names; texts that it lacks are then copied to it.

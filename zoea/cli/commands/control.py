@@ -19,7 +19,9 @@ from zoea.settings.paths import Places
 from zoea.text.call_text import reveal_call
 from zoea.text.control_characters import one_line
 
-ASKED = argument("ID|NAME", "The id that `zoea approvals` shows, or the name of a mysis that waits for one answer.")
+ASKED = argument(
+    "ID|NAME", "The id that `zoea approvals` shows, or the name of a mysis that waits for one answer.", is_name=True
+)
 SESSION = flag("--session", "Allow the same tool also until this mysis stops.")
 TEMPLATE = flag("--template", "Allow the same tool also for every mysis of its template.")
 SENTENCE = option("--say TEXT", "A sentence that the mysis reads with your answer.")
@@ -27,7 +29,7 @@ SENTENCE = option("--say TEXT", "A sentence that the mysis reads with your answe
 
 def hold(
     where: Places,
-    name: str = argument("NAME", "One mysis; the whole swarm if not given.", ""),
+    name: str = argument("NAME", "One mysis; the whole swarm if not given.", "", is_name=True),
     lift: bool = flag("--lift", "Resume: everything continues where it was."),
     reason: str = option("--reason TEXT", "Why, shown beside the hold."),
 ) -> Output:
@@ -108,11 +110,7 @@ def answer(
 
 
 def approve(
-    where: Places,
-    asked: str = ASKED,
-    session: bool = SESSION,
-    template: bool = TEMPLATE,
-    sentence: str = SENTENCE,
+    where: Places, asked: str = ASKED, session: bool = SESSION, template: bool = TEMPLATE, sentence: str = SENTENCE
 ) -> Output:
     """Allow a tool call, or a request over a budget.
 

@@ -20,11 +20,7 @@ NAME = argument("NAME", "The name that settings refer to, as in file:NAME.")
 IN_KEYRING = flag("--keyring", "Use the system's keyring instead of the credentials file.")
 
 
-def set_(
-    where: Places,
-    name: str = NAME,
-    keyring: bool = IN_KEYRING,
-) -> Iterator[str]:
+def set_(where: Places, name: str = NAME, keyring: bool = IN_KEYRING) -> Iterator[str]:
     """Store a value, typed without echo or read from stdin.
 
     Example: zoea credentials set anthropic
@@ -51,11 +47,7 @@ def list_(where: Places) -> Output:
     return Output(list(names), names)
 
 
-def delete(
-    where: Places,
-    name: str = NAME,
-    keyring: bool = IN_KEYRING,
-) -> str:
+def delete(where: Places, name: str = NAME, keyring: bool = IN_KEYRING) -> str:
     """Delete a stored value."""
     credentials = _credentials(where)
     gone = credentials.delete_from_keyring(name) if keyring else credentials.delete(name)

@@ -28,7 +28,7 @@ from zoea.transfer.export import (
 
 def export(
     where: Places,
-    name: str = argument("NAME", "Name of a mysis, or #ID; or --all.", ""),
+    name: str = argument("NAME", "Name of a mysis, or #ID; or --all.", "", is_name=True),
     form: Format = option("-f, --format", "Format of the output.", Format.MARKDOWN, choice(Format)),
     given: str = option("-o, --output FILE", "File to write; stdout if not given, or for -."),
     everyone: bool = flag(
@@ -81,13 +81,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _export_all(
-    database: Path,
-    form: Format,
-    file: Path | None,
-    *,
-    archived: bool,
-    redact: bool | None,
-    replace: bool,
+    database: Path, form: Format, file: Path | None, *, archived: bool, redact: bool | None, replace: bool
 ) -> Output | None:
     """Export all myses to stdout, to one file, or to one file each in a folder."""
     myses = read_exportable(database, archived=archived)

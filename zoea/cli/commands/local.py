@@ -40,10 +40,7 @@ def list_(where: Places) -> Output:
     return Output([_as_dict(model) for model in models], lines or nothing)
 
 
-def remove(
-    where: Places,
-    name: str = MODEL_NAME,
-) -> Output:
+def remove(where: Places, name: str = MODEL_NAME) -> Output:
     """Remove a local model. A linked file stays; one in the folder of models is deleted."""
     model = local_models_of(where).remove(name)
     text = f"{model.name} is deleted ({readable_size(model.size)} freed)"

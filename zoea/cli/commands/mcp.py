@@ -53,11 +53,7 @@ def serve(
     run_on_boot_time(serve_http(where, host=host, port=port, say=_say))
 
 
-def new(
-    where: Places,
-    name: str = TOKEN_NAME,
-    scope: TokenScope = MAY,
-) -> Output:
+def new(where: Places, name: str = TOKEN_NAME, scope: TokenScope = MAY) -> Output:
     """Create a token for a client. It is shown only once.
 
     Example: zoea mcp token new editor --scope command
@@ -76,10 +72,7 @@ def list_(where: Places) -> Output:
     return Output(rows, lines or "There are no tokens. Make one: zoea mcp token new NAME")
 
 
-def revoke(
-    where: Places,
-    name: str = TOKEN_NAME,
-) -> Output:
+def revoke(where: Places, name: str = TOKEN_NAME) -> Output:
     """Revoke a token; the client's next request is refused."""
     _tokens(where).revoke(name)
     return Output({"revoked": name}, f"The token of {name} is revoked")

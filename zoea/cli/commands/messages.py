@@ -51,7 +51,7 @@ KEY = option("--key KEY", "Idempotency key: a repeated command with the same key
 
 def send(
     where: Places,
-    name: str = argument(MYSIS.metavar, MYSIS.text, "", completes=MYSIS.completes),
+    name: str = argument(MYSIS.metavar, MYSIS.text, "", is_name=True),
     text: tuple[str, ...] = WORDS,
     mode: DeliveryMode = MODE,
     task: bool = flag("--task", "Make it the new task: the mysis is nudged until it reports that it is done."),

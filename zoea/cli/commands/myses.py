@@ -77,10 +77,7 @@ def new(
     return Output(views[0], lines)
 
 
-def show(
-    where: Places,
-    name: str = MYSIS,
-) -> Output:
+def show(where: Places, name: str = MYSIS) -> Output:
     """Show all fields of one mysis."""
     view = ask(where, lambda swarm: swarm.mysis(name), lambda where: read_mysis_view(where.database, name))
     return Output(view, details(view))
@@ -88,7 +85,7 @@ def show(
 
 def start(
     where: Places,
-    names: tuple[str, ...] = arguments("NAME", "Names of myses, or #ID.", ()),
+    names: tuple[str, ...] = arguments("NAME", "Names of myses, or #ID.", (), is_name=True),
     every_mysis: bool = flag("--all", "Every idle mysis; stopped and errored ones have to be named."),
     again: bool = flag("--again", "Those that were running when Zoea ended; they continue where they were."),
 ) -> Output:
@@ -109,7 +106,7 @@ def start(
 
 def stop(
     where: Places,
-    names: tuple[str, ...] = arguments("NAME", "Names of myses, or #ID.", ()),
+    names: tuple[str, ...] = arguments("NAME", "Names of myses, or #ID.", (), is_name=True),
     every_mysis: bool = flag(
         "--all", "Every mysis, also idle and errored ones, so that no message or retry starts them."
     ),
@@ -161,11 +158,7 @@ def configure(
     return Output(changed, details(changed))
 
 
-def delete(
-    where: Places,
-    names: tuple[str, ...] = MYSES,
-    yes: bool = YES,
-) -> Output:
+def delete(where: Places, names: tuple[str, ...] = MYSES, yes: bool = YES) -> Output:
     """Stop and delete myses. Their names become free, their memories stay."""
     if not yes and output.is_json:
         raise UsageError("deleting asks for confirmation, which --json cannot do", hint="Add --yes.")
@@ -196,10 +189,7 @@ def undelete(
     return _list_states(command(where, work))
 
 
-def dismiss(
-    where: Places,
-    names: tuple[str, ...] = MYSES,
-) -> Output:
+def dismiss(where: Places, names: tuple[str, ...] = MYSES) -> Output:
     """Clear the error of myses, or mark what they report as reviewed; their state stays."""
 
     async def work(swarm: SwarmApi) -> tuple[tuple[MysisView, MysisView], ...]:
@@ -235,13 +225,7 @@ def find_deleted(ref: str, found: tuple[DeletedMysis, ...]) -> int:
 
 
 def settle_model(
-    model: str | None,
-    where: Places,
-    *,
-    mysis: str | None = None,
-    provider: str,
-    template: str,
-    keeps: bool,
+    model: str | None, where: Places, *, mysis: str | None = None, provider: str, template: str, keeps: bool
 ) -> None:
     """Refuse an empty name of a model, and one that its server does not list unless the person keeps it.
 

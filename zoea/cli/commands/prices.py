@@ -24,8 +24,7 @@ MODEL = argument("MODEL", "Name of a model, or a pattern such as 'gpt-5*'.")
 
 
 def prices(
-    where: Places,
-    model: str = option("--model NAME", "Show the price in effect for this model only."),
+    where: Places, model: str = option("--model NAME", "Show the price in effect for this model only.")
 ) -> Output:
     """List the prices of models: dollars per million tokens, with source and date.
 
@@ -77,10 +76,7 @@ def set_(
     return f"{model} costs ${per_input:g} and ${per_output:g} per million tokens, in {where.prices}."
 
 
-def remove(
-    where: Places,
-    model: str = MODEL,
-) -> str:
+def remove(where: Places, model: str = MODEL) -> str:
     """Remove your own price of a model."""
     file = where.prices
     if not remove_price(file, model):

@@ -64,28 +64,19 @@ def add(
     return _report(outcome, "added")
 
 
-def remove(
-    where: Places,
-    name: str = UPSTREAM_NAME,
-) -> Output:
+def remove(where: Places, name: str = UPSTREAM_NAME) -> Output:
     """Remove an upstream from your settings. Its stored credentials stay."""
     remove_upstream(name, where)
     return _tell(name, "removed")
 
 
-def enable(
-    where: Places,
-    name: str = UPSTREAM_NAME,
-) -> Output:
+def enable(where: Places, name: str = UPSTREAM_NAME) -> Output:
     """Switch an upstream on."""
     enable_upstream(name, True, where)
     return _tell(name, "enabled")
 
 
-def disable(
-    where: Places,
-    name: str = UPSTREAM_NAME,
-) -> Output:
+def disable(where: Places, name: str = UPSTREAM_NAME) -> Output:
     """Switch an upstream off; its settings stay."""
     enable_upstream(name, False, where)
     return _tell(name, "disabled")
@@ -136,9 +127,7 @@ def list_(where: Places) -> Output:
 
 
 def try_out(
-    where: Places,
-    name: str = UPSTREAM_NAME,
-    schemas: bool = flag("--schemas", "Show each tool's input schema too."),
+    where: Places, name: str = UPSTREAM_NAME, schemas: bool = flag("--schemas", "Show each tool's input schema too.")
 ) -> Output:
     """Open an upstream, list its tools, and measure opening time and latency."""
 

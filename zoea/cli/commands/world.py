@@ -46,10 +46,7 @@ def serve(
         return
 
 
-def score(
-    where: Places,
-    data: str = DATA_DIR,
-) -> Output:
+def score(where: Places, data: str = DATA_DIR) -> Output:
     """Show credits, ore, distance, tokens and credits per 1,000 tokens of each player."""
     from pathlib import Path
 
