@@ -112,7 +112,7 @@ async def play(folder: Path, keep: int | str, *, cache_minimum: int = 1_024, rec
 
     settings = Settings.model_validate(
         {
-            "context": {"keep_turns": keep, "recall_items": recall, "labels": "named"},
+            "context": {"keep_turns": keep, "recall_items": recall},
             "budget": {"swarm_per_day": "none"},
             "nudge": {"without_goal": False},
         }

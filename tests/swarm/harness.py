@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -178,11 +179,19 @@ class Swarm:
         return rows[0][0] if rows else None
 
     def sent(self) -> list[list[tuple[str, str]]]:
-        """Each request as (role, content) pairs, without the system message."""
+        """Each request as (role, content) pairs, without the system message and the commander's lines above prompts."""
         return [
-            [(str(m.role), m.content) for m in request.messages if m.role is not Role.SYSTEM]
+            [(str(m.role), plain(m.content)) for m in request.messages if m.role is not Role.SYSTEM]
             for request in self.provider.requests
         ]
+
+
+_COMMANDER_LINE = re.compile(r"\[(broadcast )?to [\w-]+, from the commander\]\n")
+
+
+def plain(content: str) -> str:
+    """Return a prompt without the line that says that it is the commander's."""
+    return content[match.end() :] if (match := _COMMANDER_LINE.match(content)) else content
 
 
 def call(name: str, text: str = "x", **more: Any) -> AnswerCall:
@@ -211,7 +220,7 @@ def nudged_without_goal(settings: Settings) -> Settings:
 
 def keeps_the_seeds_form(settings: Settings) -> Settings:
     """Let requests show what those of Zoea Nova showed, unless the settings say otherwise."""
-    form = {"keep_turns": 0, "recall_items": 0, "labels": "plain"}
+    form = {"keep_turns": 0, "recall_items": 0}
     changed = {name: value for name, value in form.items() if name not in settings.context.model_fields_set}
     return settings.model_copy(update={"context": settings.context.model_copy(update=changed)})
 

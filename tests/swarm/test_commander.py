@@ -321,7 +321,7 @@ class TestReceipts:
             await s.commander.create("alpha", start=False)
             await s.commander.send("alpha", "hello", sender=Sender(SenderKind.CLIENT, None, "ci"))
             await s.settled()
-            assert s.sent()[0] == [("user", "[message from client ci]\nhello")]
+            assert s.sent()[0] == [("user", "[to alpha, from client ci]\nhello")]
 
 
 async def waited_for(s: Swarm) -> asyncio.Task[MysisView]:

@@ -203,7 +203,7 @@ async def test_two_myses_that_answer_each_other_stop_waking_each_other(tmp_path:
         await s.settled("beta")
         hops = await s.rows("SELECT hop FROM message ORDER BY id")
         assert [row["hop"] for row in hops] == [0, 1, 2, 3]
-        assert s.sent()[2] == [("user", "[message from mysis alpha]\nhi")]
+        assert s.sent()[2] == [("user", "[to beta, from mysis alpha]\nhi")]
 
 
 async def test_hold_starts_nothing_new_and_goes_on_where_it_was(tmp_path: Path) -> None:

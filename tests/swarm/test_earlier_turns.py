@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.prefix import CachingProvider
-from tests.swarm.harness import Swarm, call, script, swarm
+from tests.swarm.harness import Swarm, call, plain, script, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
@@ -33,7 +33,7 @@ async def ask(s: Swarm, *texts: str) -> None:
 def last(s: Swarm) -> list[str]:
     """The newest request without its system message, calls as their names."""
     return [
-        " ".join([message.content, *(f"{one.name}()" for one in message.calls)]).strip()
+        " ".join([plain(message.content), *(f"{one.name}()" for one in message.calls)]).strip()
         for message in s.provider.requests[-1].messages[1:]
     ]
 
@@ -125,7 +125,7 @@ async def test_auto_shows_a_chat_from_its_beginning_and_then_its_newer_half(tmp_
     assert cuts
     assert all(max(shown) // 3 <= one <= max(shown) * 2 // 3 + 1 for one in cuts)
     assert len(cuts) <= 3
-    sent = [[message.content for message in request.messages] for request in s.provider.requests]
+    sent = [[plain(message.content) for message in request.messages] for request in s.provider.requests]
     reused = [_common(before, after) / sum(map(len, after)) for before, after in itertools.pairwise(sent)]
     assert sum(reused) / len(reused) > 0.9
 
@@ -173,8 +173,8 @@ async def test_a_conversation_of_thirty_turns_is_answered_from_each_request_alon
     ships = [f"Ship {name} carries {number} crates." for number, name in enumerate(("Ada", "Bo", "Cy", "Di", "Ed"), 40)]
 
     def answer(request: ModelRequest) -> Answer:
-        asked = request.messages[-1].content
-        texts = [message.content for message in request.messages[1:-1]]
+        asked = plain(request.messages[-1].content)
+        texts = [plain(message.content) for message in request.messages[1:-1]]
         if asked.startswith("Paint it"):
             return Answer(text=f"It is {asked.split()[-1]}")
         if asked == "Which colour is it now?":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.swarm.harness import Swarm, call, script, swarm
+from tests.swarm.harness import Swarm, call, plain, script, swarm
 from tests.swarm.test_context_capture import read_chain, read_messages
 from zoea.chain.blob_policies import release_expired
 from zoea.chain.commit_rows import read_refs
@@ -49,7 +49,7 @@ async def fork(s: Swarm, revision: str, text: str, **more: str) -> ModelRequest:
 
 
 def told(request: ModelRequest) -> list[tuple[str, str]]:
-    return [(str(one.role), one.content) for one in request.messages if one.role is not Role.SYSTEM]
+    return [(str(one.role), plain(one.content)) for one in request.messages if one.role is not Role.SYSTEM]
 
 
 def check_calls(messages: tuple[RequestMessage, ...]) -> None:

@@ -56,7 +56,7 @@ async def test_a_task_is_the_first_message_and_nudges_follow_it_until_it_is_repo
         await s.until(lambda: s.state() is MysisState.IDLE)
         view = await s.commander.mysis("alpha")
         assert (view.state_reason, view.goal, view.goal_reached_at) == ("done", TASK, s.clock.now())
-        assert "report it with zoea_done" in s.sent()[1][-1][1]
+        assert "If your standing order is carried out, call zoea_done." in s.sent()[1][-1][1]
         assert view.text == "The ore is sold for 40 credits."
         arguments = await s.value("SELECT arguments FROM tool_call WHERE name = 'zoea_done'")
         assert json.loads(arguments)["summary"] == "The ore is sold for 40 credits."
@@ -286,7 +286,7 @@ def test_a_goal_that_the_standing_order_says_is_not_told_twice(order: str, told:
 
 
 async def test_a_task_stands_once_in_a_nudged_request(tmp_path: Path) -> None:
-    named = Settings.model_validate({"nudge": {"without_goal": False}, "context": {"labels": "named"}})
+    named = Settings.model_validate({"nudge": {"without_goal": False}})
     async with swarm(tmp_path, script(Answer("I wait.")), settings=named) as s:
         await s.commander.create("alpha", task="Watch the port.")
         await s.settled()
@@ -298,7 +298,7 @@ async def test_a_task_stands_once_in_a_nudged_request(tmp_path: Path) -> None:
 
 
 async def test_the_goal_of_a_template_is_told_with_the_nudge(tmp_path: Path) -> None:
-    named = Settings.model_validate({"nudge": {"without_goal": False}, "context": {"labels": "named"}})
+    named = Settings.model_validate({"nudge": {"without_goal": False}})
     async with swarm(tmp_path, script(Answer("I wait.")), settings=named) as s:
         await s.commander.create("alpha", template="watcher")
         await s.commander.send("alpha", "Watch the port.")

@@ -14,9 +14,7 @@ from zoea.model.values import Memory, Sender, label
 from zoea.queries.request_inspection import inspect_request
 from zoea.settings import Settings
 
-NAMED = Settings.model_validate(
-    {"context": {"labels": "named", "keep_turns": 2, "recall_items": 0}, "nudge": {"without_goal": False}}
-)
+NAMED = Settings.model_validate({"context": {"keep_turns": 2, "recall_items": 0}, "nudge": {"without_goal": False}})
 
 
 def prompt(kind: MessageKind, sender: Sender) -> Memory:

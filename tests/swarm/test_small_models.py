@@ -25,7 +25,7 @@ from zoea.swarm.rules import SECOND
 from zoea.swarm.turn import machine
 from zoea.tools import OwnTools, ToolPolicy
 
-NAMED = Settings.model_validate({"context": {"labels": "named"}})
+NAMED = Settings.model_validate({})
 AUTO = ToolPolicy(show=ToolShow.AUTO, own=OwnTools.SLIM)
 CALL = '{"name": "look", "arguments": {"text": "north"}}'
 
@@ -163,7 +163,7 @@ async def _first_request(
 ) -> dict[str, Any]:
     near = {"type": "openai", "base_url": server.base_url, "tool_mode": mode}
     chosen = {"swarm": {"default_provider": "near"}, "provider": {"near": near}}
-    settings = Settings.model_validate({"context": {"labels": "named"}, **chosen})
+    settings = Settings.model_validate(chosen)
     async with swarm(tmp_path, providers=OneProvider(made), policy=policy, settings=settings) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "look north")

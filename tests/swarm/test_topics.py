@@ -80,7 +80,7 @@ async def test_a_subscriber_gets_each_message_as_the_prompt_of_a_turn_of_its_own
         await s.settled("wanda")
         data = 'First, then second.\nData: {\n  "steps": [\n    "one"\n  ]\n}'
         assert await prompts(s, "wanda") == [[data], ["Changed plan."], ["Hurry."], ["Rejected."]]
-        assert s.sent()[0][-1] == ("user", f"[topic PLAN_READY, from the commander]\n{data}")
+        assert s.sent()[0][-1] == ("user", f"[topic PLAN_READY to wanda, from the commander]\n{data}")
         assert await prompts(s, "paul") == []
         sources = await s.rows("SELECT DISTINCT source FROM memory WHERE role = 'user' ORDER BY 1")
         assert [row["source"] for row in sources] == ["direct", "topic"]
@@ -110,7 +110,7 @@ async def test_a_mysis_publishes_for_the_others_but_not_for_itself(tmp_path: Pat
         await s.settled("vera")
         [[prompt]] = await prompts(s, "vera")
         assert prompt.startswith("It works.\nData: {")
-        assert any("[topic IMPLEMENTATION_READY, from mysis wanda]" in sent[-1][1] for sent in s.sent())
+        assert any("[topic IMPLEMENTATION_READY to vera, from mysis wanda]" in sent[-1][1] for sent in s.sent())
         row = (await s.rows("SELECT * FROM topic_message WHERE topic = 'IMPLEMENTATION_READY'"))[0]
         assert (row["sender"], row["hop"], row["turn_id"] is not None) == ("wanda", 1, True)
         own = await s.commander.publish(
@@ -360,7 +360,7 @@ async def test_subscribers_of_the_state_get_each_snapshot(tmp_path: Path) -> Non
         await s.commander.publish("ISSUE_OPENED", "The login fails.")
         await s.settled("walt")
         assert s.sent()[0][-1][1].startswith(
-            "[topic STATE_SNAPSHOT, from client state-snapshotter]\nTask: The login fails.\nData: {"
+            "[topic STATE_SNAPSHOT to walt, from client state-snapshotter]\nTask: The login fails.\nData: {"
         )
 
 

@@ -78,7 +78,7 @@ async def test_a_turn_shows_its_sources_in_order_and_the_message_that_opened_it_
         assert "Task: Login\nPlan: Fix the cookie.\nProgress: 50%" in snapshot
         assert progress.index("Looked at it.") < progress.index("Half of it.")
         assert trigger == (
-            '[topic PLAN_READY, from the commander]\nFix the cookie.\nData: {\n  "steps": [\n    "one"\n  ]\n}'
+            '[topic PLAN_READY to wanda, from the commander]\nFix the cookie.\nData: {\n  "steps": [\n    "one"\n  ]\n}'
         )
 
 
@@ -244,7 +244,7 @@ async def test_an_output_that_matches_its_schema_is_published_with_the_end_of_th
         assert "your last answer is one JSON object that this JSON Schema accepts" in system
         assert "It is published on PLAN_READY." in system
         trigger = s.provider.requests[1].messages[-1].content
-        assert trigger.startswith("[topic PLAN_READY, from mysis petra]\nFix the cookie.\nData: {")
+        assert trigger.startswith("[topic PLAN_READY to wanda, from mysis petra]\nFix the cookie.\nData: {")
 
 
 @pytest.mark.parametrize(("escaped", "kept"), [(r"\ud800", "\ufffd"), (r"\u0000", "\u2400")])

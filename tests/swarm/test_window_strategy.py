@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.swarm.harness import Swarm, script, swarm
+from tests.swarm.harness import Swarm, plain, script, swarm
 from zoea.context.window.conversation_summary import TITLE
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.errors import UsageError
@@ -34,7 +34,7 @@ async def talk(s: Swarm, first: int, last: int, text: str = "number") -> None:
 
 
 def contents(messages: tuple[RequestMessage, ...]) -> list[str]:
-    return [message.content for message in messages]
+    return [plain(message.content) for message in messages]
 
 
 async def test_a_short_conversation_is_shown_whole(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ async def test_a_prompt_may_override_the_window_and_the_budgets_of_its_turn(tmp_
         shown = contents(s.provider.requests[-1].messages)[1:]
         assert [text for text in shown if text.startswith("number")] == [f"number {n}" for n in range(1, 8)]
         frozen = (await s.rows("SELECT frozen FROM turn ORDER BY id DESC LIMIT 1"))[0]["frozen"]
-        assert '"max_tokens": 30000' in frozen
-        assert '"task_tokens": 90000' in frozen
+        assert '"max_tokens":30000' in frozen
+        assert '"task_tokens":90000' in frozen
 
         await s.commander.send("alpha", "number 8")
         await s.settled()

@@ -249,11 +249,6 @@ class ContextSettings(Section):
         "How many earlier turns that a message opened are shown whole, where they fit; 0 shows none. auto shows all "
         "that fit half of what is free, then drops the older half; where requests cost money at most 4,000 tokens.",
     )
-    labels: Literal["named", "plain"] = setting(
-        "named",
-        "Lines above prompts",
-        "named tells a mysis its name and the sender of each prompt; plain names senders other than the commander.",
-    )
     recall_items: Whole = setting(
         3,
         "Memories recalled",

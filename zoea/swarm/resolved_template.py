@@ -31,7 +31,6 @@ NUDGES = (
 WINDOW_RECALL = 5
 """Memories that the strategy `window` recalls by default."""
 _RECALL = "Context is limited: what is older is found with {tools}."
-_TASK = "Your task: {task}\nWhen it is done, report it with zoea_done."
 _GOAL = "Your goal: {task}"
 _REACHED = "If it is reached, call zoea_done."
 _ORDER_REACHED = "If your standing order is carried out, call zoea_done."
@@ -178,9 +177,7 @@ def freezer(
         template_hash=profile.template.hash.hex(),
         opened_by=OpenedBy.NUDGE if nudged else OpenedBy.PROMPT,
         nudge_level=nudge_level,
-        nudge_text=nudge_text(nudge_level, catalogue, task, is_plain=settings.context.labels != "named")
-        if nudged
-        else "",
+        nudge_text=nudge_text(nudge_level, catalogue, task) if nudged else "",
         keep_answer=settings.context.keep_answer,
         situation=situation,
         max_tokens=max_tokens,
@@ -193,7 +190,7 @@ def freezer(
         window=window_rules(settings, now) if settings.context.strategy == "window" else None,
         topics=topics,
         recall_items=recalled_items(settings) if not nudged else 0,
-        label_to=profile.name if settings.context.labels == "named" else "",
+        label_to=profile.name,
         tool_form=tool_form(profile).value,
     )
 
@@ -213,7 +210,7 @@ def freezer(
 
 def tool_form(profile: MysisProfile) -> ToolForm:
     """Return how the prompts of a turn may describe tools: only answers that keep to a schema need no whole schemas."""
-    if profile.tool_mode is ToolMode.NATIVE or profile.settings.context.labels != "named":
+    if profile.tool_mode is ToolMode.NATIVE:
         return ToolForm.WHOLE
     if profile.tool_mode is ToolMode.AUTO and not profile.model_info.takes_schema:
         return ToolForm.BY_MODE
@@ -292,20 +289,17 @@ def kept_turns(profile: MysisProfile) -> tuple[int, int, str]:
     return KEEP_WHILE_ROOM, most, f"{how} and {most:,} tokens, because {why} (context.keep_turns = auto)."
 
 
-def nudge_text(level: int, catalogue: Catalogue, task: str = "", *, is_plain: bool = False) -> str:
-    """Return the nudge of this level, with the search tools and the open goal.
-
-    `is_plain` is the form of the planning rules 1.
-    """
+def nudge_text(level: int, catalogue: Catalogue, task: str = "") -> str:
+    """Return the nudge of this level, with the search tools and the open goal."""
     lines = [NUDGES[min(max(level, 1), len(NUDGES)) - 1]]
     tools = [tool.name for tool in catalogue.tools if tool.name.startswith(("zoea_search_", "zoea_recall"))]
     if tools:
         lines.append(_RECALL.format(tools=", ".join(tools)))
     can_report = any(tool.name == DONE_TOOL for tool in catalogue.tools)
-    if task and (can_report or not is_plain):
+    if task:
         said = head(" ".join(task.split()), _TASK_CHARS)
-        lines.append((_TASK if is_plain else _GOAL).format(task=said))
-        lines += [_REACHED] if can_report and not is_plain else []
+        lines.append(_GOAL.format(task=said))
+        lines += [_REACHED] if can_report else []
     return "\n".join(lines)
 
 

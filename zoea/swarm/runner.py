@@ -338,15 +338,12 @@ class MysisRunner:
         self._queue(_ClosedTurn(closing, effect, returned))
 
     def _opening(self, effect: lf.OpenTurn) -> TurnOpening:
-        known = self.known
-        # Under the planning rules 1 only a task that a person gave is a goal to reach.
-        is_told = self.mysis.goal != known.template.goal or known.settings.context.labels == "named"
         return TurnOpening(
             effect.prompts,
             effect.nudge_level,
             replace(lf.stored_life(self.life), encouragement=effect.nudge_level),
             self._session_id,
-            self.mysis.goal if is_told and not self.life.done else "",
+            "" if self.life.done else self.mysis.goal,
         )
 
     async def _end_turn(self, turn: _ClosedTurn) -> tuple[lf.LifeEffect, ...]:
