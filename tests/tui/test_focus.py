@@ -27,6 +27,7 @@ from zoea.settings import Settings
 from zoea.text.amounts import short_count
 from zoea.tui.conversation.blocks import BlockKind
 from zoea.tui.dialogs.export import ExportDialog
+from zoea.tui.screens.find import FindController
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.conversation_view import ConversationView
@@ -325,7 +326,15 @@ class TestFinding:
             return Mock(spec=Timer)
 
         monkeypatch.setattr(FindBar, "set_timer", set_timer)
-        monkeypatch.setattr(FocusScreen, "on_find_bar_wanted", lambda _, event: wanted.append(event.words))
+        find = FindController.search
+
+        def search(finder: FindController, words: str, go: bool) -> None:
+            if go:
+                find(finder, words, go)
+            else:
+                wanted.append(words)
+
+        monkeypatch.setattr(FindController, "search", search)
         async with focus(tmp_path, Answer(text="", calls=(call("look", "ore"),)), Answer(text="ok")) as stage:
             await stage.press("slash", "o", "r")
             late[-1]()

@@ -160,8 +160,7 @@ def strip_emphasis(line: str) -> str:
     """Remove the marks of headings, bold and italic text from one line."""
     heading = _HEADING.match(line)
     parts = _CODE.split(line[heading.end() :] if heading else line)
-    return "".join(part if part.startswith("`") and len(part) > 1 else _strip_marks(part) for part in parts)
-
-
-def _strip_marks(text: str) -> str:
-    return _ITALIC.sub(r"\1", _STRONG.sub(r"\2", text))
+    return "".join(
+        part if part.startswith("`") and len(part) > 1 else _ITALIC.sub(r"\1", _STRONG.sub(r"\2", part))
+        for part in parts
+    )

@@ -6,9 +6,9 @@ An action that is not possible says why.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider, SearchIcon
@@ -123,13 +123,15 @@ class SentMessageProvider(_CockpitProvider):
     _texts: tuple[str, ...] = ()
 
     async def startup(self) -> None:
-        opened = self.cockpit.opened
-        if opened is not None:
-            self._texts = await asyncio.to_thread(_read_messages, opened.database)
+        from zoea.queries.broadcasts import read_commander_messages
+
+        if (database := self.cockpit.database) is not None:
+            with suppress(StoreError):  # the other sources still serve
+                self._texts = await asyncio.to_thread(read_commander_messages, database)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
-        for text in _newest_first(self._texts):
+        for text in list(dict.fromkeys(reversed(list(self._texts)))):
             score = matcher.match(text[: _MESSAGE * 4])
             if score > 0 and _has_words(text, query):
                 yield self.hit(score / 2, text[:_MESSAGE], "you said it; shows where", partial(self._open, text))
@@ -146,22 +148,6 @@ def _has_words(text: str, query: str) -> bool:
     return all(word in folded for word in query.casefold().split())
 
 
-def _newest_first(texts: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(reversed(list(texts))))
-
-
-def _read_messages(database: Path) -> tuple[str, ...]:
-    from zoea.queries.broadcasts import read_commander_messages
-
-    try:
-        return read_commander_messages(database)
-    except StoreError:
-        return ()  # the other sources still serve
-
-
-SOURCES: tuple[type[Provider], ...] = (MysisProvider, ThemeProvider, SettingProvider, SentMessageProvider)
-"""The sources beside the actions."""
-
 TITLE_WEIGHT = 1.5
 """Factor on scores of titles, because descriptions have letters of everything."""
 
@@ -175,7 +161,7 @@ class ActionPalette(CommandPalette):
 
     def __init__(self, sign: str) -> None:
         super().__init__(
-            providers=[ActionProvider, *SOURCES],
+            providers=[ActionProvider, MysisProvider, ThemeProvider, SettingProvider, SentMessageProvider],
             placeholder="Type to find a command, a mysis, a setting, a message",
             id="palette",
         )
@@ -194,17 +180,13 @@ class ActionPalette(CommandPalette):
         self.query_one(SearchIcon).icon = self._sign
 
 
-class ActionProvider(Provider):
+class ActionProvider(_CockpitProvider):
     """Finds the actions of the screen below, in that screen's context."""
-
-    @property
-    def _cockpit(self) -> Cockpit:
-        return cast("Cockpit", self.app)
 
     async def discover(self) -> Hits:
         context = self._action_context()
         for action in self._actions():
-            yield DiscoveryHit(self._line(action, context), partial(self._cockpit.action_do, action.id), action.title)
+            yield DiscoveryHit(self._line(action, context), partial(self.cockpit.action_do, action.id), action.title)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
@@ -213,7 +195,7 @@ class ActionProvider(Provider):
             words = f"{action.title} {action.command} {action.id} {action.description}"
             score = max(matcher.match(action.title) * TITLE_WEIGHT, matcher.match(words))
             if score > 0:
-                does = partial(self._cockpit.action_do, action.id)
+                does = partial(self.cockpit.action_do, action.id)
                 yield Hit(score, self._line(action, context), does, action.title)
 
     def _actions(self) -> list[Action]:
@@ -224,11 +206,11 @@ class ActionProvider(Provider):
 
     def _action_context(self) -> ActionContext:
         screen = self.screen
-        return screen.action_context() if isinstance(screen, BaseScreen) else self._cockpit.build_context()
+        return screen.action_context() if isinstance(screen, BaseScreen) else self.cockpit.build_context()
 
     def _line(self, action: Action, context: ActionContext) -> Content:
         why = action.why_not(context)
-        key = key_name(self._cockpit.keys.get(action.id, action.key))
+        key = key_name(self.cockpit.keys.get(action.id, action.key))
         return Content.assemble(
             (f"{key:>6}  ", "$footer-key-foreground"),
             (f"{action.title:<16} ", "$text-quiet" if why else "bold"),

@@ -283,7 +283,12 @@ def _answer(
             is_kept=entry.is_preserved,
         )
     elif memory.partial:
-        yield _line(f"partial {memory.id}", turn, "cut off before it was an answer", "waiting")
+        yield ConversationBlock(
+            (f"partial {memory.id}"),
+            BlockKind.NOTE,
+            turn.number,
+            head=(("cut off before it was an answer", "waiting"),),
+        )
     for place, call in enumerate(memory.calls):
         result = results.get(call.id)
         tick = ticks.get(result.memory.id) if result else None
@@ -320,7 +325,7 @@ def _call(
         right=(*([(f"tick {tick:.15g}  ", "quiet")] if tick is not None else []), *_state(call, result, now, symbols)),
         body=content,
         role="errored" if is_bad else "",
-        shape=BodyFormat.JSON if _may_be_json(content) else BodyFormat.TEXT,
+        shape=BodyFormat.JSON if (content.lstrip()[:1] in ("{", "[")) else BodyFormat.TEXT,
         folds=bool(content),
         is_open=False,
         brief=shown if is_bad else "",
@@ -348,10 +353,6 @@ def _state(call: ToolCall, result: ConversationEntry | None, now: int, symbols: 
             return ((f"{symbols.bad} result unknown", "waiting"),)
         case _:
             return ((f"{symbols.bad} {call.state}", "errored"), (f"  {took}" if took else "", "quiet"))
-
-
-def _may_be_json(text: str) -> bool:
-    return text.lstrip()[:1] in ("{", "[")
 
 
 def _note(turn: ConversationTurn, after: int, kind: str, content: str) -> ConversationBlock:
@@ -386,10 +387,6 @@ def _outcome(turn: ConversationTurn) -> ConversationBlock | None:
 def _failure_text(failure: Failure) -> str:
     parts = [failure.title, failure.what, failure.hint]
     return "\n".join(strip(part) for part in parts if part)
-
-
-def _line(key: str, turn: ConversationTurn, words: str, role: str) -> ConversationBlock:
-    return ConversationBlock(key, BlockKind.NOTE, turn.number, head=((words, role),))
 
 
 def _pending(delivery: Delivery, now: int) -> ConversationBlock:

@@ -71,7 +71,10 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
     counted = number_format.tokens(usage.input_tokens) if usage.input_tokens is not None else "nothing"
     second: list[Piece] = [
         (f"~{number_format.tokens(request.planned_tokens)} tokens estimated", ""),
-        (f" ({_describe_error(off)})" if off is not None else "", _off_role(off)),
+        (
+            f" ({_describe_error(off)})" if off is not None else "",
+            ("quiet" if off is None or abs(off) < 0.15 else "asking"),
+        ),
         (f"  {counted} by the provider's count", "strong" if usage.input_tokens is not None else "quiet"),
         (f"  {number_format.tokens(usage.cached_tokens)} cached" if usage.cached_tokens is not None else "", "quiet"),
     ]
@@ -279,7 +282,3 @@ def _describe_error(off: float) -> str:
     """Say how far an estimate was off, in whole percents."""
     percents = round(100 * off)
     return f"{abs(percents)} % too {'high' if percents > 0 else 'low'}" if percents else "right"
-
-
-def _off_role(off: float | None) -> str:
-    return "quiet" if off is None or abs(off) < 0.15 else "asking"

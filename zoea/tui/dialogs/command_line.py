@@ -225,8 +225,7 @@ def _pause(cockpit: Cockpit, action: Action, rest: str) -> None:
 
 
 def _delete(cockpit: Cockpit, action: Action, rest: str) -> None:
-    views = _named(cockpit, rest)
-    cockpit.call_later(swarm_commands.confirm_deletion, cockpit, views)
+    cockpit.call_later(swarm_commands.confirm_deletion, cockpit, _named(cockpit, rest))
 
 
 def _send(cockpit: Cockpit, action: Action, rest: str) -> None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import ClassVar
 
@@ -105,6 +104,7 @@ def build_charts(stats: SwarmStats) -> dict[str, Chart]:
     points = stats.points
     newest = points[-1] if points else None
     turns, span = sum(stats.turns.values()), f"last {stats.span}"
+    living = sum(newest.statuses.values()) if newest else 0
     return {
         "tokens": Chart(
             f"TOKENS PER MINUTE · {number_format.tokens(stats.tokens)} in the {span}",
@@ -116,17 +116,13 @@ def build_charts(stats: SwarmStats) -> dict[str, Chart]:
             (ChartSeries("dollars", "working", tuple(point.cost_micros / 1_000_000 for point in points)),),
             _write_dollars,
         ),
-        "myses": Chart(f"MYSES BY STATUS · {_newest_statuses(newest)} · {span}", _status_series(points)),
+        "myses": Chart(f"MYSES BY STATUS · {living:,} now · {span}", _status_series(points)),
         "turns": Chart(f"TURNS BY OUTCOME · {turns:,} in the {span}", _outcome_series(stats), is_sum=True),
         "waiting": Chart(
             f"MESSAGES QUEUED · {newest.waiting if newest else 0:,} now · {span}",
             (ChartSeries("messages", "queued", tuple(float(point.waiting) for point in points)),),
         ),
     }
-
-
-def _newest_statuses(newest: StatPoint | None) -> str:
-    return f"{sum(newest.statuses.values()) if newest else 0:,} now"
 
 
 def _status_series(points: Iterable[StatPoint]) -> tuple[ChartSeries, ...]:
@@ -141,7 +137,7 @@ def _status_series(points: Iterable[StatPoint]) -> tuple[ChartSeries, ...]:
 def _outcome_series(stats: SwarmStats) -> tuple[ChartSeries, ...]:
     """Build a line for each frequent outcome, and one for all others."""
     found = [
-        ChartSeries(_words(name), role, _of_outcome(stats, (name,)))
+        ChartSeries(name.replace("_", " "), role, _of_outcome(stats, (name,)))
         for name, role in _OUTCOME_ROLES.items()
         if stats.turns[name]
     ]
@@ -151,16 +147,7 @@ def _outcome_series(stats: SwarmStats) -> tuple[ChartSeries, ...]:
 
 def _of_outcome(stats: SwarmStats, names: Iterable[str]) -> tuple[float, ...]:
     names = tuple(names)
-    return tuple(float(sum(_counted(point.turns, names))) for point in stats.points)
-
-
-def _counted(turns: Mapping[str, int], names: Iterable[str]) -> Iterable[int]:
-    counts = Counter(turns)
-    return (counts[name] for name in names)
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
+    return tuple(float(sum(point.turns.get(name, 0) for name in names)) for point in stats.points)
 
 
 def build_ticks(stats: SwarmStats, width: int) -> tuple[list[float], list[str]]:

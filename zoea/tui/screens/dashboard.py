@@ -86,7 +86,11 @@ class DashboardScreen(CockpitScreen[None]):
         self._heads = PieceLine(id="heads")
         self._detail_rule = TitledRule(id="detail-rule")
         self._detail = MysisDetail(
-            lambda: self.cockpit.database, lambda: self.cockpit.now(), lambda: self.cockpit.glyphs, id="detail"
+            lambda: self.cockpit.database,
+            lambda: self.cockpit.now(),
+            lambda: self.cockpit.glyphs,
+            self.say,
+            id="detail",
         )
         self._broadcasts_rule = TitledRule(id="feed-rule")
         self._right = Container(id="right")
@@ -402,9 +406,6 @@ class DashboardScreen(CockpitScreen[None]):
         view = self.table.cursor
         self._detail.show(view, self._empty_lines() if view is None else [])
         self._detail_rule.put([(one_line(view.name), "title", "app.do('mysis.focus')")] if view is not None else [])
-
-    def on_mysis_detail_failed(self, event: MysisDetail.Failed) -> None:
-        self.cockpit.show_error(event.error)
 
     def _empty_lines(self) -> list[list[Piece]]:
         cockpit = self.cockpit

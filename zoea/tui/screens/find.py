@@ -66,8 +66,10 @@ class FindController:
         self.bar.open()
         self._screen.call_after_refresh(self._bar_toggled)
 
-    def search(self, words: str, *, go: bool = False) -> None:
-        """Search for words, and go to the first hit with `go`."""
+    def search(self, words: str, go: bool) -> None:
+        """Search for words. With `go`, go to the first hit, and leave the input."""
+        if go:
+            self._transcript.focus()
         self._screen.run_worker(DeferredWork(lambda: self._find(words, go=go)), group="find", exclusive=True)
 
     def step(self, by: int) -> None:

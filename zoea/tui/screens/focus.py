@@ -124,8 +124,8 @@ class FocusScreen(CockpitScreen[None]):
                 yield ConversationView(palette, self.symbols, self._edge_reached, id="transcript")
                 yield LiveAnswer(id="live")
                 yield self._wrong
-                yield FindBar(id="find")
-            yield ContextPanel(self.source, id="side")
+                yield FindBar(self._finder.search, self._finder.step, id="find")
+            yield ContextPanel(self.source, self._failed, id="side")
         yield self._prompt
 
     def on_mount(self) -> None:
@@ -305,9 +305,6 @@ class FocusScreen(CockpitScreen[None]):
         super().theme_changed()
         self.transcript.draw_as(ConversationPalette(self.cockpit.theme_spec), self.symbols)
 
-    def on_context_panel_failed(self, event: ContextPanel.Failed) -> None:
-        self._failed(event.error)
-
     def on_resize(self) -> None:
         self.call_after_refresh(self.share_room)
 
@@ -370,16 +367,6 @@ class FocusScreen(CockpitScreen[None]):
         self._talk.border_subtitle = Content.assemble(*build_status_pieces(edge))
 
     # Finding and copying.
-
-    def on_find_bar_wanted(self, event: FindBar.Wanted) -> None:
-        self._finder.search(event.words)
-
-    def on_find_bar_chosen(self, event: FindBar.Chosen) -> None:
-        self._finder.search(event.words, go=True)
-        self.transcript.focus()
-
-    def on_find_bar_other(self, event: FindBar.Other) -> None:
-        self._finder.step(event.by)
 
     @work
     async def on_conversation_view_whole_wanted(self, event: ConversationView.WholeWanted) -> None:

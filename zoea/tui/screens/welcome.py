@@ -243,7 +243,9 @@ class WelcomeScreen(CockpitScreen[None]):
         """Open the form with a found server or key."""
         from zoea.runtime.model_discovery import ModelConnection
 
-        self._open_form(ModelConnection(_slug(title), type, address, model, key))
+        self._open_form(
+            ModelConnection(re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "model", type, address, model, key)
+        )
 
     def _open_form(self, given: Any) -> None:
         from zoea.tui.dialogs.connect import ConnectDialog
@@ -330,7 +332,3 @@ def _line(mark: str, title: str, text: str, *, role: str = "", id: str = "") -> 
         ),
         id,
     )
-
-
-def _slug(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "model"

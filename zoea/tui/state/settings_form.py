@@ -192,7 +192,11 @@ def _field(info: FieldInfo, path: KeyPath, loaded: LoadedSettings, values: dict[
         loaded.origins.get(format_key(path), DEFAULT),
         _options(info),
         locked,
-        _text("none" if info.default is None and "none" in words_of_kind else _plain(info.default)),
+        _text(
+            "none"
+            if info.default is None and "none" in words_of_kind
+            else (info.default.value if hasattr(info.default, "value") else info.default)
+        ),
     )
 
 
@@ -212,10 +216,6 @@ def _options(info: FieldInfo) -> tuple[str, ...]:
     if isinstance(annotation, type) and issubclass(annotation, str) and hasattr(annotation, "__members__"):
         return tuple(str(one.value) for one in annotation.__members__.values())
     return ()
-
-
-def _plain(value: Any) -> Any:
-    return value.value if hasattr(value, "value") else value
 
 
 def _text(value: Any) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.message import Message
 
 from zoea.model.errors import StoreError
 from zoea.queries.request_summary import MysisContext, read_context
@@ -24,18 +23,15 @@ class ContextPanel(Vertical):
 
     Args:
         source: Returns the database and mysis to read; None while no swarm is open.
+        failed: Called when the store could not be read.
     """
 
-    class Failed(Message):
-        """Sent when the store could not be read."""
-
-        def __init__(self, error: StoreError) -> None:
-            super().__init__()
-            self.error = error
-
-    def __init__(self, source: Callable[[], ConversationSource | None], *, id: str | None = None) -> None:
+    def __init__(
+        self, source: Callable[[], ConversationSource | None], failed: Callable[[StoreError], None], *, id: str
+    ) -> None:
         super().__init__(id=id)
         self._source = source
+        self._failed = failed
         self._sees_block = TextBlock(id="sees", classes="panel")
         self._state_block = TextBlock(id="state", classes="panel")
         self._sight = MysisContext()
@@ -82,7 +78,7 @@ class ContextPanel(Vertical):
         try:
             found = await asyncio.to_thread(read_context, source.database, source.mysis_id)
         except StoreError as error:
-            self.post_message(self.Failed(error))
+            self._failed(error)
             return
         finally:
             self._is_reading = False

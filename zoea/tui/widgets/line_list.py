@@ -37,6 +37,19 @@ _AT_ONCE = 20_000
 """Texts of up to this many characters are wrapped on the event loop, longer ones in a thread."""
 
 
+class ListMessage(Message):
+    """A message of a list about the line under its cursor."""
+
+    def __init__(self, sender: LineList, place: int) -> None:
+        super().__init__()
+        self.lines = sender
+        self.place = place
+
+    @property
+    def control(self) -> LineList:
+        return self.lines
+
+
 class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     """Show lines, with or without a cursor; text can be selected.
 
@@ -61,41 +74,14 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     SELECTS: ClassVar[bool] = True
     """Whether the text can be selected with the mouse."""
 
-    class Moved(Message):
+    class Moved(ListMessage):
         """Sent when the cursor is on another line."""
 
-        def __init__(self, sender: LineList, place: int) -> None:
-            super().__init__()
-            self.lines = sender
-            self.place = place
-
-        @property
-        def control(self) -> LineList:
-            return self.lines
-
-    class Chosen(Message):
+    class Chosen(ListMessage):
         """Sent on enter or on a double click."""
 
-        def __init__(self, sender: LineList, place: int) -> None:
-            super().__init__()
-            self.lines = sender
-            self.place = place
-
-        @property
-        def control(self) -> LineList:
-            return self.lines
-
-    class Resized(Message):
+    class Resized(ListMessage):
         """Sent when the width changed, so that texts can be wrapped again."""
-
-        def __init__(self, sender: LineList, width: int) -> None:
-            super().__init__()
-            self.lines = sender
-            self.width = width
-
-        @property
-        def control(self) -> LineList:
-            return self.lines
 
     def __init__(
         self,
@@ -211,7 +197,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     def on_resize(self, event: events.Resize) -> None:
         if self.width != self._width:
             self._width = self.width
-            self.post_message(self.Resized(self, self._width))
+            self.post_message(self.Resized(self, self.place))
         if self._has_cursor and self.count:
             self.scroll_to_region(self._shown_with(self.place), animate=False, force=True, immediate=True)
         self.refresh()

@@ -15,7 +15,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.message import Message
 from textual.timer import Timer
 
 from zoea.model.enums import Activity, MysisState
@@ -55,20 +54,15 @@ class MysisDetail(Horizontal):
         database: Returns the file to read; None while no swarm is open.
         now: Returns the time in µs.
         glyphs: Returns the theme's glyphs by name.
+        failed: Called when the store could not be read.
     """
-
-    class Failed(Message):
-        """Sent when the store could not be read."""
-
-        def __init__(self, error: StoreError) -> None:
-            super().__init__()
-            self.error = error
 
     def __init__(
         self,
         database: Callable[[], Path | None],
         now: Callable[[], int],
         glyphs: Callable[[], dict[str, str]],
+        failed: Callable[[StoreError], None],
         *,
         id: str | None = None,
     ) -> None:
@@ -76,6 +70,7 @@ class MysisDetail(Horizontal):
         self._database = database
         self._now = now
         self._glyphs = glyphs
+        self._failed = failed
         self._view: MysisView | None = None
         self._placeholder: list[list[Piece]] = []
         self._blocks: tuple[ConversationBlock, ...] = ()
@@ -133,7 +128,7 @@ class MysisDetail(Horizontal):
         try:
             blocks, seen = await asyncio.to_thread(_newest, database, view.id, self._now())
         except StoreError as error:
-            self.post_message(self.Failed(error))
+            self._failed(error)
             return
         finally:
             self._is_reading = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -21,14 +22,18 @@ class _Words(Input):
         Binding("up", "other(-1)", show=False),
     ]
 
+    bar: FindBar
+
     def action_other(self, by: int) -> None:
-        self.post_message(FindBar.Other(by))
+        self.bar.step(by)
 
 
 class FindBar(Horizontal):
     """Show an input and a match count; hidden until `open`.
 
-    Sends `Wanted` 80 ms after the last key.
+    Args:
+        search: Called with the words 80 ms after the last key, and on enter, then with `go` to go to the first match.
+        step: Called to go to the next or previous match while typing.
     """
 
     DEFAULT_CSS = """
@@ -38,36 +43,19 @@ class FindBar(Horizontal):
     FindBar #find-count { width: auto; min-width: 12; text-align: right; padding: 0 1; }
     """
 
-    class Wanted(Message):
-        """Sent when these words are to be found."""
-
-        def __init__(self, words: str) -> None:
-            super().__init__()
-            self.words = words
-
-    class Chosen(Message):
-        """Sent on enter, to go to the match."""
-
-        def __init__(self, words: str) -> None:
-            super().__init__()
-            self.words = words
-
-    class Other(Message):
-        """Sent to go to the next or previous match while typing."""
-
-        def __init__(self, by: int) -> None:
-            super().__init__()
-            self.by = by
-
     ON_ENTER: ClassVar[str] = "go to it"
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, search: Callable[[str, bool], None], step: Callable[[int], None], *, id: str) -> None:
         super().__init__(id=id)
+        self._search = search
+        self.step = step
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield Static("/ ", id="find-sign", markup=False)
-        yield _Words(placeholder="find in this conversation", compact=True, select_on_focus=True)
+        words = _Words(placeholder="find in this conversation", compact=True, select_on_focus=True)
+        words.bar = self
+        yield words
         yield Static("", id="find-count", markup=False)
 
     def on_mount(self) -> None:
@@ -105,12 +93,12 @@ class FindBar(Horizontal):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self._stop()
-        self.post_message(self.Chosen(event.value))
+        self._search(event.value, True)
 
     def _want(self) -> None:
         if self._timer is not None:  # None if enter was pressed before the timer fired
             self._timer = None
-            self.post_message(self.Wanted(self.words))
+            self._search(self.words, False)
 
     def _stop(self) -> None:
         if self._timer is not None:

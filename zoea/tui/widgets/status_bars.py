@@ -236,7 +236,9 @@ class KeyFooter(PieceLine):
                 title, is_kept = f"{title} {situation.approvals}", True
             if action.id == "swarm.hold" and situation.held:
                 title = "resume all"
-            if action.id in ("mysis.message", "focus.message") and not _takes_messages(situation):
+            if action.id in ("mysis.message", "focus.message") and not all(
+                view.state.accepts_messages for view in situation.targets
+            ):
                 title = "relaunch with a message"
             if has_marks and not off and needs_target(action.requires):
                 title, is_kept = f"{title} {len(situation.targets)} marked", True
@@ -273,11 +275,6 @@ class KeyFooter(PieceLine):
         parts = [part for one in shown for part in one.parts]
         self._clicks = list(zip(accumulate(width for width, _ in parts), (click for _, click in parts), strict=True))
         self.put([piece for one in shown for piece in one.pieces], aside)
-
-
-def _takes_messages(situation: ActionContext) -> bool:
-    """Return whether a message needs no relaunch of its recipient."""
-    return all(view.state.accepts_messages for view in situation.targets)
 
 
 class _Key(Struct, frozen=True):
