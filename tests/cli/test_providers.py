@@ -194,7 +194,8 @@ def test_a_configured_embedded_provider_replaces_the_local_models(
 
 LEARNED = """
 INSERT INTO model_fact VALUES ('near', 'qwen', 'tool_mode', 'json_schema', 1795000000000000),
-  ('near', 'qwen', 'reading_rate', '8.4', 1795000000000000)
+  ('near', 'qwen', 'reading_rate', '8.4', 1795000000000000),
+  ('near', 'qwen', 'context_window', '4096', 1795000000000000)
 """
 
 
@@ -221,7 +222,8 @@ def test_a_learnt_fact_of_a_model_is_shown_with_its_date(
     assert "near gets up to 2 requests at once: its slots" in said
     assert "qwen on near calls tools by a JSON schema since 2026-11-18, because it wrote calls as text\n" in said
     assert "qwen on near reads 8.4 tokens a second (2026-11-18): under 200, so it gets one request at a time" in said
-    assert as_json(capsys)["learned"][1] == {
+    assert "qwen on near takes 4,096 tokens at most since 2026-11-18, as its refusal says" in said
+    assert as_json(capsys)["learned"][2] == {
         "provider": "near",
         "model": "qwen",
         "name": "tool_mode",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +47,20 @@ async def test_a_trait_is_learnt_once_kept_over_a_restart_and_forgotten_by_hand(
         }
         assert notes == "reef-1 on reefnet gets its instructions in the first user message"
         assert len(await run_a_turn(tmp_path, server, "Three.")) == 2
+
+
+async def test_the_window_that_a_refusal_names_bounds_the_next_turns_also_after_a_restart(tmp_path: Path) -> None:
+    """Without it each turn whose request is long would begin with a refusal."""
+    too_long = Fail.error(400, "This model's maximum context length is 4000 tokens.")
+    async with OpenAIServer(too_long, otherwise=lambda _: Say("done")) as server:
+        assert len(await run_a_turn(tmp_path, server, "Go on.")) == 2
+        assert len(await run_a_turn(tmp_path, server, "Go on.")) == 1
+        async with swarm(tmp_path) as s:
+            facts = await s.rows("SELECT name, value FROM model_fact")
+            assert facts == [{"name": "context_window", "value": "4000"}]
+            assert await s.store.write(lambda conn: model_facts.forget(conn, "reefnet", "reef-1")) == 1
+        assert len(await run_a_turn(tmp_path, server, "Go on.")) == 1
+        async with swarm(tmp_path) as s:
+            frozen = [json.loads(row["frozen"]) for row in await s.rows("SELECT frozen FROM turn ORDER BY id")]
+        before, bounded, forgotten = (one["context_window"] for one in frozen)
+        assert bounded == 4_000 < before == forgotten

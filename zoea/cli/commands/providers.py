@@ -26,7 +26,7 @@ from zoea.swarm.persistence import model_facts
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
 
-READING_RATE, TOOL_MODE = "reading_rate", "tool_mode"
+CONTEXT_WINDOW, READING_RATE, TOOL_MODE = "context_window", "reading_rate", "tool_mode"
 UNKNOWN = "unknown"
 _MODELS_SHOWN = 3
 
@@ -108,6 +108,8 @@ def fact_lines(facts: Iterable[ModelFact], settings: Settings) -> Iterator[str]:
             )
         elif is_trait(fact.name):
             yield f'{who} {describe_trait(fact.name)} since {since}, because of its refusal: "{fact.value}"'
+        elif fact.name == CONTEXT_WINDOW:
+            yield f"{who} takes {int(fact.value):,} tokens at most since {since}, as its refusal says"
         elif fact.name == READING_RATE:
             is_alone = float(fact.value) < SLOW_READING and (given is None or given.is_concurrency_automatic)
             yield f"{who} reads {fact.value} tokens a second ({since})" + (

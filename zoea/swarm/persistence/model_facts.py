@@ -1,4 +1,4 @@
-"""Facts about a model, learnt from answers and refusals: how it calls tools, how fast it reads, its traits."""
+"""Facts about a model, learnt from answers and refusals: how it calls tools, its speed, window and traits."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from zoea.swarm.resolved_template import MysisProfile
 
 TOOL_MODE = "tool_mode"
 READING_RATE = "reading_rate"
+CONTEXT_WINDOW = "context_window"
 _LEARN = (
     "INSERT INTO model_fact(provider, model, name, value, learned_at) VALUES (?,?,?,?,?)"
     " ON CONFLICT(provider, model, name) DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at"
@@ -44,12 +45,27 @@ def tool_mode(conn: sqlite3.Connection, provider: str, model: str) -> ToolMode |
     return None if row is None else ToolMode(row[0])
 
 
-async def with_traits(store: Store, profile: MysisProfile) -> MysisProfile:
-    """Return the profile with the stored traits of its model, each with the sentence of the refusal that taught it."""
+def learn_window(conn: WriterConnection, provider: str, model: str, window: int) -> None:
+    """Store the context window that a refusal names, in tokens; the newest counts."""
+    conn.execute(_LEARN, (provider, model, CONTEXT_WINDOW, str(window), conn.now()))
+
+
+async def with_facts(store: Store, profile: MysisProfile) -> MysisProfile:
+    """Return the profile with the stored facts of its model.
+
+    These are its traits, each with the sentence of the refusal that taught it, and the window that a refusal named,
+    where that is smaller than the one known so far.
+    """
     rows = await store.read(
         "SELECT name, value FROM model_fact WHERE provider = ? AND model = ?", (profile.provider.name, profile.model)
     )
-    return replace(profile, traits=tuple((row[0], row[1]) for row in rows if is_trait(row[0])))
+    facts = {row[0]: row[1] for row in rows}
+    traits = tuple((name, value) for name, value in facts.items() if is_trait(name))
+    window = int(facts.get(CONTEXT_WINDOW, profile.window))
+    if window >= profile.window:
+        return replace(profile, traits=traits)
+    most_output = min(profile.max_output_tokens, max(64, window // 4))
+    return replace(profile, traits=traits, window=window, window_known=True, max_output_tokens=most_output)
 
 
 def forget(conn: WriterConnection, provider: str, model: str = "") -> int:

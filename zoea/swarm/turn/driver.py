@@ -25,7 +25,7 @@ from zoea.store import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.commit_capture import CaptureStep
 from zoea.swarm.live_view import LiveMysis
-from zoea.swarm.persistence import mysis_ops, turn_ops
+from zoea.swarm.persistence import model_facts, mysis_ops, turn_ops
 from zoea.swarm.persistence.memory_ops import TurnInfo
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import SECOND, to_micros
@@ -388,6 +388,11 @@ class TurnDriver:
                 self._turn.attempt,
                 error.what,
             )
+            if (window := error.window) is not None:
+                about = self._profile
+                await self._services.write(
+                    lambda conn: model_facts.learn_window(conn, about.provider.name, about.model, window)
+                )
             self.post(
                 t.CallFailed(
                     self._uptime(),

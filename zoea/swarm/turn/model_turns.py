@@ -110,6 +110,7 @@ class ModelTurns:
             raise known.damage
         with services.view.show_preparing(mysis.id):
             profile = await build_profile(mysis, known, services.providers)
+        profile = await model_facts.with_facts(services.store, profile)
         self._live.answered_by = "" if mysis.model else profile.model
         self._live.window_assumed = 0 if profile.window_known else profile.window
         if not profile.window_known and not self._window_reported:
@@ -158,7 +159,6 @@ class ModelTurns:
         by_person = any(prompt.from_person for prompt in opening.prompts)
         async with services.gate.place(first_rank(by_person, is_new=True)):
             opened, ahead = await services.write(op, urgent=by_person)
-        profile = await model_facts.with_traits(services.store, profile)
         if opened is None:
             return TurnClosing(end_of_nothing(Failure("Withdrawn", "withdrawn")))
         if opened.left:
@@ -203,7 +203,6 @@ class ModelTurns:
         self._owner.capture.go_on(stored.number, stored.memories, frozen.nudge_text, services.clock.now())
         catalogue = offer_tools(withhold_tools(catalogue, frozen.withheld_tools), frozen)
         profile = replace(profile, max_output_tokens=frozen.max_output_tokens)  # as its first request had it
-        profile = await model_facts.with_traits(services.store, profile)
         about = DrivenTurn(
             stored.turn_id, stored.number, stored.hop, frozen, stored.used_tokens, by_person=not stored.nudged
         )
