@@ -37,6 +37,24 @@ TAKES = [
     ("browser_evaluate", schema(function=TEXT)),
     ("run-tests", schema()),
     ("exec", {}),
+    ("do_it", schema(command=True)),
+    ("do_it", schema(cmds={"type": "array"})),
+    ("do_it", schema(python_code=TEXT)),
+    ("kubectl", schema(args=TEXT)),
+    ("git", schema(arguments={"type": "array", "items": TEXT})),
+    ("process_start", schema(program=TEXT, arguments={"type": "array"})),
+    ("python", schema(anything=TEXT)),
+    ("py", schema(src=TEXT)),
+    ("python_code", schema(code=TEXT)),
+    ("javascript_tool", schema(text=TEXT)),
+    ("node", schema(code=TEXT)),
+    ("SHELLEXEC", schema(x=TEXT)),
+    ("runcommand", schema(x=TEXT)),
+    ("ssh", schema(host=TEXT, line=TEXT)),
+    ("tmux", schema(pane=TEXT, text=TEXT)),
+    ("osascript", schema(x=TEXT)),
+    ("\uff33\uff28\uff25\uff2c\uff2c", schema(x=TEXT)),
+    ("do_it", schema(cmｄ=TEXT)),
     ("do_it", schema(text={"type": "string", "description": "The shell command to carry out."})),
 ]
 TAKES_NOT = [
@@ -50,6 +68,12 @@ TAKES_NOT = [
     ("list_recommended", schema(commanded_by={"type": "integer"})),
     ("truncate", schema(length={"type": "integer"})),
     ("list_runs", schema(script={"type": "boolean"})),
+    ("read_file", schema(command=False)),
+    ("call_tool", schema(name=TEXT, arguments={"type": "object"})),
+    ("update_node", schema(node_id=TEXT, label=TEXT)),
+    ("search_python_docs", schema(query=TEXT)),
+    ("format", schema(python_version=TEXT)),
+    ("write_note", schema(text=TEXT, source=TEXT)),
 ]
 
 

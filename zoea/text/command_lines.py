@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -20,14 +21,19 @@ def _read_words(text: str) -> frozenset[str]:
 MOST_CHARS = 2_000
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _RUNS = _read_words(
-    "bash cli cmd cmdline command commandline commands console eval evaluate exec execute interpreter popen"
-    " powershell pwsh repl run script scripts sh shell spawn subprocess sudo terminal zsh"
+    "applescript bash cli cmd cmdline command commandline commands console csh eval evaluate exec execcommand execute"
+    " interpreter ipython ksh osascript popen powershell pwsh repl run runcommand script scripts sh shell shellexec"
+    " spawn ssh subprocess sudo tcsh terminal tmux wsl zsh"
 )
 """Words of a name that say that a tool runs what it is told."""
-_LINES = _read_words("argv bash cmd cmdline command commandline commands powershell pwsh script scripts sh shell")
+_LINES = _read_words("argv bash cmd cmdline cmds command commandline commands powershell pwsh script scripts sh shell")
 """Words of an argument's name that say that it holds a command line."""
-_CODES = _read_words("code expression input program source statement")
-"""Words of an argument's name that say so where the tool's name says that it runs something."""
+_CODES = _read_words("code expression input program snippet source src statement text")
+"""Words of an argument's name that say so where the tool's name says that it runs something or is a language."""
+_LANGUAGES = _read_words("javascript js lua node perl php py python ruby")
+"""Names of tools or arguments that say so alone or with a word of `_CODES`."""
+_ARGUMENTS = frozenset({"args", "arguments"})
+"""Arguments that say so where they are a text or a list: a program's own."""
 _SAYS_SO = re.compile(
     r"\b(?:command[ -]lines?|(?:shell|bash|terminal|powershell) (?:commands?|scripts?))\b", re.IGNORECASE
 )
@@ -52,10 +58,13 @@ _INTERPRETERS = _read_words("node perl php python ruby")
 def takes_command(name: str, description: str, schema: Mapping[str, Any]) -> bool:
     """Return whether a tool takes a command line, a script or code, by its name, its description or its arguments."""
     words = _split_words(name)
-    runs = bool(words & _RUNS)
+    runs = bool(words & _RUNS) or words <= _LANGUAGES
+    codes = _CODES if runs or words & _LANGUAGES else frozenset()
     arguments = list(_iterate_arguments(schema))
     texts = [argument for argument, kind in arguments if _may_be_text(kind)]
-    if any(_split_words(argument) & (_LINES | (_CODES if runs else frozenset())) for argument in texts):
+    if any(_split_words(argument) & (_LINES | codes) or _names_language(argument) for argument in texts):
+        return True
+    if any(argument in _ARGUMENTS and _may_be_text(kind, ("string", "array")) for argument, kind in arguments):
         return True
     said = (description, *(str(kind.get("description", "")) for _, kind in arguments))
     return bool(texts or not arguments) and (runs or any(_SAYS_SO.search(text) for text in said))
@@ -101,16 +110,21 @@ def parse_simple_command(line: Any) -> tuple[str, ...]:
 
 
 def _split_words(name: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(name)}
+    return {word.lower() for word in _WORD.findall(unicodedata.normalize("NFKC", name))}
 
 
-def _may_be_text(kind: Mapping[str, Any]) -> bool:
+def _names_language(argument: str) -> bool:
+    words = _split_words(argument)
+    return bool(words & _LANGUAGES) and words <= _LANGUAGES | _CODES
+
+
+def _may_be_text(kind: Mapping[str, Any], texts: Sequence[str] = ("string", "array", "object")) -> bool:
     """Return whether an argument may hold any text. A choice, a number or a switch does not."""
     if "enum" in kind or "const" in kind:
         return False
     types = kind.get("type")
     named = {types} if isinstance(types, str) else {*types} if isinstance(types, list) else set()
-    return not named or bool(named & {"string", "array", "object"})
+    return not named or bool(named.intersection(texts))
 
 
 def _iterate_arguments(schema: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -121,7 +135,9 @@ def _iterate_arguments(schema: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if isinstance(node, Mapping):
             properties = node.get("properties")
             if isinstance(properties, Mapping):
-                yield from ((str(name), kind) for name, kind in properties.items() if isinstance(kind, Mapping))
+                for name, kind in properties.items():
+                    if kind is not False:  # the schema `true` takes anything, `false` nothing
+                        yield str(name), kind if isinstance(kind, Mapping) else {}
             waiting += node.values()
         elif isinstance(node, list):
             waiting += node
