@@ -90,8 +90,13 @@ def _without(name: str) -> Change:
         ("request", _set(input_tokens=1 << 60), "out of range"),
         (
             "turn",
-            _set(frozen='{"mysis_id":1,"turn_id":1,"turn_number":1,"calibration":Infinity}'),
+            _set(frozen='{"mysis_id":1,"turn_id":1,"turn_number":1,"calibration":-0.5}'),
             "calibration in the frozen",
+        ),
+        (
+            "turn",
+            _set(frozen='{"mysis_id":1,"turn_id":1,"turn_number":1,"calibration":Infinity}'),
+            "frozen settings of the turn cannot be read",
         ),
         ("message", _set(content=""), "database refuses this message"),
         ("message", _set(of="shout"), "database refuses this message"),
