@@ -21,7 +21,7 @@ COMMANDS = (
     "show mu --json",
     "log beta --json",
     "log zeta --json",
-    "receipt 4 --json",
+    "send --receipt 4 --json",
     "explain beta --json",
     "explain alpha 6 --json",
     "search burn --ranked --json",
