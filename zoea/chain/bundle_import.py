@@ -184,13 +184,13 @@ def store_bundle(conn: WriterConnection, bundle: CheckedBundle, *, moves_names: 
             commit = read_commit(conn, old)
             done.moved[wanted] = commit.id if commit is not None else ""
             move_ref(conn, wanted, seqs[commit_id], "import")
-        given = _set_ref(conn, wanted, seqs[commit_id], goes_forward=not is_fixed)
-        if read_ref(conn, given) != seqs[commit_id] and is_fixed:
-            done.kept[given] = f"ctx-{commit_id}"
+        ref = _set_ref(conn, wanted, seqs[commit_id], goes_forward=not is_fixed)
+        if read_ref(conn, ref) != seqs[commit_id] and is_fixed:
+            done.kept[ref] = f"ctx-{commit_id}"
             continue
-        done.refs[given] = f"ctx-{commit_id}"
-        if given != name:
-            done.renamed[name] = given
+        done.refs[ref] = f"ctx-{commit_id}"
+        if ref != name:
+            done.renamed[name] = ref
     return done
 
 

@@ -52,8 +52,8 @@ class Broadcast(Struct, frozen=True):
 def read_broadcasts(database: Path, limit: int = 50) -> tuple[Broadcast, ...]:
     """Read the newest broadcasts, newest first. Raises StoreError."""
     with closing(open_reader(database)) as reader:
-        found = reader.execute(_LATEST, (limit,)).fetchall()
-    return tuple(convert_row(Broadcast, row) for row in found)
+        rows = reader.execute(_LATEST, (limit,)).fetchall()
+    return tuple(convert_row(Broadcast, row) for row in rows)
 
 
 _OFFERED = """
@@ -91,5 +91,5 @@ def read_offered_broadcast(database: Path, hours: float, now: int) -> OfferedBro
 def read_commander_messages(database: Path, limit: int = 200) -> tuple[str, ...]:
     """Read the texts of the commander's newest messages, oldest first. Raises StoreError."""
     with closing(open_reader(database)) as reader:
-        found = reader.execute(_SAID, (limit,)).fetchall()
-    return tuple(row["content"] for row in reversed(found))
+        rows = reader.execute(_SAID, (limit,)).fetchall()
+    return tuple(row["content"] for row in reversed(rows))

@@ -99,8 +99,8 @@ def read_model(reader: sqlite3.Connection, commit: ContextCommit) -> str:
 
 def _read_made_by(reader: sqlite3.Connection, commit: ContextCommit) -> tuple[str | None, str]:
     about = commit.provenance
-    given = {"template": about.template_hash, "mysis": about.mysis_id, "at": commit.created_at}
-    body, asked, configured = reader.execute(_MADE_BY, given).fetchone()
+    values = {"template": about.template_hash, "mysis": about.mysis_id, "at": commit.created_at}
+    body, asked, configured = reader.execute(_MADE_BY, values).fetchone()
     return body, asked or configured or ""
 
 

@@ -208,10 +208,10 @@ def approval_question(asked: ApprovalView) -> str:
     if asked.is_cut:
         return reveal_exactly(asked.arguments)
     try:
-        given = json.loads(asked.arguments)
+        arguments = json.loads(asked.arguments)
     except (ValueError, RecursionError):
         return ""
-    return reveal_unambiguously(str(given.get("question", ""))) if isinstance(given, dict) else ""
+    return reveal_unambiguously(str(arguments.get("question", ""))) if isinstance(arguments, dict) else ""
 
 
 def is_unsent(state: str, error_class: str) -> bool:

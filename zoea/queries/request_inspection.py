@@ -152,10 +152,10 @@ def read_requests(
 ) -> tuple[StoredRequest, ...]:
     """Read the requests of a mysis with an id below `before`, newest first. Raises StoreError."""
     with open_database(database) as reader:
-        found = reader.execute(
+        rows = reader.execute(
             f"{_REQUEST} WHERE q.mysis_id = ? AND q.id < ? ORDER BY q.id DESC LIMIT ?", (mysis_id, before, limit)
         ).fetchall()
-    return tuple(_request(row) for row in found)
+    return tuple(_request(row) for row in rows)
 
 
 def read_requests_since(database: Path, mysis_id: int, since: int) -> tuple[StoredRequest, ...]:

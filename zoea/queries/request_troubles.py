@@ -87,8 +87,8 @@ def _count_messages(reader: sqlite3.Connection, topics: Mapping[str, Any]) -> li
     """Return each source with the messages that its topic had when the turn was opened."""
     found = []
     for source in map(read_source, topics.get("sources", ())):
-        given = {"cluster": topics["cluster_id"], "topic": source.topic, "until": topics["until"]}
-        count = reader.execute(_STORED, {**given, "sender": source.sender}).fetchone()[0]
+        values = {"cluster": topics["cluster_id"], "topic": source.topic, "until": topics["until"]}
+        count = reader.execute(_STORED, {**values, "sender": source.sender}).fetchone()[0]
         found.append((source, count))
     return found
 

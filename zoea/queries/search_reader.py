@@ -288,7 +288,7 @@ def _owners(reader: sqlite3.Connection, wish: SwarmSearchQuery) -> tuple[int, ..
 
 def _listed(reader: sqlite3.Connection, wish: SwarmSearchQuery, before: int) -> SwarmSearchPage:
     """List the newest memories that pass the filters, for a search without words."""
-    where, given = "", dict[str, object](before=before, most=PAGE, around=_AROUND)
+    where, values = "", dict[str, object](before=before, most=PAGE, around=_AROUND)
     owners = _owners(reader, wish)
     for name, condition, value in (
         ("mysis", "mysis_id = :mysis", owners if owners is None else next(iter(owners), -1)),
@@ -298,8 +298,8 @@ def _listed(reader: sqlite3.Connection, wish: SwarmSearchQuery, before: int) -> 
     ):
         if value is not None:
             where += f" AND {condition}"
-            given[name] = value
-    rows = reader.execute(_LISTED.format(where=where), given).fetchall()
+            values[name] = value
+    rows = reader.execute(_LISTED.format(where=where), values).fetchall()
     hits = tuple([convert_row(SwarmSearchHit, row) for row in rows])
     return SwarmSearchPage(hits, hits[-1].memory_id if len(rows) == PAGE else None)
 

@@ -122,8 +122,8 @@ class DeletedMysis(Struct, frozen=True):
 def read_deleted_myses(database: Path) -> tuple[DeletedMysis, ...]:
     """Read the myses that `undelete` can restore, the last deleted first. Raises as `read_swarm_view`."""
     with open_database(database) as reader:
-        found = reader.execute(_DELETED, (ONLY_A_SENDER,)).fetchall()
-    return tuple(convert_row(DeletedMysis, row) for row in found)
+        rows = reader.execute(_DELETED, (ONLY_A_SENDER,)).fetchall()
+    return tuple(convert_row(DeletedMysis, row) for row in rows)
 
 
 def read_swarm_view(database: Path) -> SwarmView:

@@ -125,8 +125,8 @@ def _write_again(connection: sqlite3.Connection, blob_id: int, blob: PackedBlob)
 def _find_blob(connection: sqlite3.Connection, digest: bytes) -> tuple[int, bool] | None:
     """Return the id of a blob, and whether its bytes were let go."""
     sql = "SELECT id, released_at FROM blob WHERE hash = ?"
-    found = connection.execute(sql, (digest,)).fetchone()
-    return None if found is None else (found[0], found[1] is not None)
+    row = connection.execute(sql, (digest,)).fetchone()
+    return None if row is None else (row[0], row[1] is not None)
 
 
 def get_blob(connection: sqlite3.Connection, blob_id: int) -> bytes:

@@ -129,22 +129,22 @@ class MemoryReader:
             part: content, reasoning, or call: `name(arguments)` of the call at `position`.
             owner: The only mysis to read memories of; None for all.
         """
-        given = {"id": memory_id, "first": offset + 1, "most": max_chars, "position": position, "owner": owner}
+        values = {"id": memory_id, "first": offset + 1, "most": max_chars, "position": position, "owner": owner}
 
         def read(connection: sqlite3.Connection) -> MemoryPart | None:
-            row = connection.execute(_PART.format(whole=_WHOLE[part]), given).fetchone()
+            row = connection.execute(_PART.format(whole=_WHOLE[part]), values).fetchone()
             if row is None:
                 return None
             with_calls = part == "content" and not offset
-            calls = connection.execute(_CALLS, given).fetchall() if with_calls else ()
+            calls = connection.execute(_CALLS, values).fetchall() if with_calls else ()
             return convert_row(MemoryPart, row, calls=[CallExcerpt(*call) for call in calls])
 
         return await self.run(read)
 
     async def read_last_answer(self, mysis_id: int, max_chars: int) -> tuple[int, str] | None:
         """Read the newest answer of a mysis: memory id and the beginning of the text. None where there is none."""
-        given = {"mysis": mysis_id, "most": max_chars}
-        found = await self.run(lambda connection: connection.execute(_LAST_ANSWER, given).fetchone())
+        values = {"mysis": mysis_id, "most": max_chars}
+        found = await self.run(lambda connection: connection.execute(_LAST_ANSWER, values).fetchone())
         return tuple(found) if found is not None else None
 
     async def read_broadcasts(self, limit: int, max_chars: int) -> tuple[BroadcastHit, ...]:

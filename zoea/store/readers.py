@@ -38,8 +38,8 @@ class SearchReader:
 
     async def read(self, sql: str, params: Iterable[Any] = ()) -> list[sqlite3.Row]:
         """Fetch all rows of a query; see `run`."""
-        given = params if isinstance(params, dict) else tuple(params)
-        return await self.run(lambda connection: list(connection.execute(sql, given)))
+        values = params if isinstance(params, dict) else tuple(params)
+        return await self.run(lambda connection: list(connection.execute(sql, values)))
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` with the connection in a thread.

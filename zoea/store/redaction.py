@@ -113,18 +113,18 @@ def redact_text(
         return value if changed == tree else _dump(changed)
 
     holds = " OR ".join(f"instr({{0}}, :form{number}) > 0" for number in range(len(forms)))
-    given = {f"form{number}": form for number, form in enumerate(forms)}
+    values = {f"form{number}": form for number, form in enumerate(forms)}
     where = " OR ".join(holds.format(column) for column in ("content", "reasoning", "native"))
-    touched = connection.execute(f"SELECT id, turn_id FROM memory WHERE {where}", given).fetchall()
+    touched = connection.execute(f"SELECT id, turn_id FROM memory WHERE {where}", values).fetchall()
     calls = f"SELECT memory_id FROM tool_call WHERE {holds.format('arguments')} OR {holds.format('name')}"
-    touched += connection.execute(f"SELECT id, turn_id FROM memory WHERE id IN ({calls})", given).fetchall()
+    touched += connection.execute(f"SELECT id, turn_id FROM memory WHERE id IN ({calls})", values).fetchall()
     connection.create_function("zoea_redact_text", 1, replace)
     connection.create_function("zoea_redact_json", 1, replace_json)
-    connection.execute(f"UPDATE tool_call SET fingerprint = zeroblob(32) WHERE {holds.format('arguments')}", given)
+    connection.execute(f"UPDATE tool_call SET fingerprint = zeroblob(32) WHERE {holds.format('arguments')}", values)
     try:
         for table, column, is_json in text_columns(connection):
             change = f"{'zoea_redact_json' if is_json else 'zoea_redact_text'}({column})"
-            connection.execute(f"UPDATE {table} SET {column} = {change} WHERE {holds.format(column)}", given)
+            connection.execute(f"UPDATE {table} SET {column} = {change} WHERE {holds.format(column)}", values)
         for table, key, column in _PACKED:
             _replace_packed(connection, table, key, column, replace_json)
     except sqlite3.IntegrityError as problem:

@@ -185,12 +185,12 @@ def _remove_messages(connection: sqlite3.Connection, which: str, values: Iterabl
     return removed
 
 
-def _remove_topic_messages(connection: sqlite3.Connection, which: str, given: dict[str, int]) -> RemovedCounts:
+def _remove_topic_messages(connection: sqlite3.Connection, which: str, values: dict[str, int]) -> RemovedCounts:
     """Remove those of the messages of topics that no message to a mysis refers to. Count their characters."""
     where = f"{which} AND NOT EXISTS (SELECT 1 FROM message g WHERE g.topic_message_id = topic_message.id)"
     size = "coalesce(sum(length(content) + length(coalesce(data, ''))), 0)"
-    characters = connection.execute(f"SELECT {size} FROM topic_message WHERE {where}", given).fetchone()[0]
-    connection.execute(f"DELETE FROM topic_message WHERE {where}", given)
+    characters = connection.execute(f"SELECT {size} FROM topic_message WHERE {where}", values).fetchone()[0]
+    connection.execute(f"DELETE FROM topic_message WHERE {where}", values)
     return RemovedCounts(characters=characters)
 
 

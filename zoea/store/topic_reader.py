@@ -89,7 +89,7 @@ def iterate_topic(
 
     Their ids are from `first` to `until`, and their times at least `since`, µs.
     """
-    given = {
+    values = {
         "cluster": cluster_id,
         "topic": topic,
         "first": first,
@@ -97,7 +97,7 @@ def iterate_topic(
         "since": since,
         "sender": sender,
     }
-    yield from map(topic_message, connection.execute(f"{_OF_SOURCE}{' DESC' if newest_first else ''}", given))
+    yield from map(topic_message, connection.execute(f"{_OF_SOURCE}{' DESC' if newest_first else ''}", values))
 
 
 def _rows(
@@ -109,10 +109,10 @@ def _rows(
     limit: int,
     **bounds: int | None,
 ) -> sqlite3.Cursor:
-    given = {"cluster": cluster_id, "limit": limit, "topic": topic, "sender": sender, **bounds}
+    values = {"cluster": cluster_id, "limit": limit, "topic": topic, "sender": sender, **bounds}
     parts: Iterable[str] = (
         "AND topic = :topic" if topic else "",
         "AND sender = :sender" if sender else "",
         "AND id < :before" if bounds.get("before") is not None else "",
     )
-    return connection.execute(query.format(" ".join(filter(None, parts))), given)
+    return connection.execute(query.format(" ".join(filter(None, parts))), values)

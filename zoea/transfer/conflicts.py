@@ -116,7 +116,7 @@ class ImportTarget:
             moment: Largest difference in µs between the times of one broadcast.
         """
         if columns["kind"] == "broadcast":
-            found = self.conn.execute(
+            row = self.conn.execute(
                 "SELECT id FROM message WHERE kind = 'broadcast' AND sender_kind = ? AND created_at BETWEEN ? AND ?"
                 " AND content = ? AND sender_id IS ? AND sender_name = ? AND recipients_filter IS ?"
                 " AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.message_id = message.id AND d.mysis_id = ?)"
@@ -133,8 +133,8 @@ class ImportTarget:
                     columns["created_at"],
                 ),
             ).fetchone()
-            if found is not None:
-                return int(found[0])
+            if row is not None:
+                return int(row[0])
         key = columns.get("idempotency_key")
         if key and self.conn.execute("SELECT 1 FROM message WHERE idempotency_key = ?", (key,)).fetchone():
             columns = {**columns, "idempotency_key": None}  # a message of this workspace has the key

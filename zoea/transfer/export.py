@@ -70,11 +70,11 @@ def _safe(name: str) -> str:
 def read_exportable(database: Path, *, archived: bool = False) -> dict[int, str]:
     """Read id and name of all myses with a conversation, oldest first. Raises StoreError."""
     with open_database(database) as reader:
-        found = reader.execute(
+        rows = reader.execute(
             "SELECT id, name FROM mysis WHERE (deleted_at IS NULL OR ?) AND state_reason <> ? ORDER BY id",
             (archived, ONLY_A_SENDER),
         ).fetchall()
-    return {row["id"]: row["name"] for row in found}
+    return {row["id"]: row["name"] for row in rows}
 
 
 def export_to_file(

@@ -96,11 +96,11 @@ class NovaDatabase:
 
     def system_prompt(self, mysis: NovaMysis) -> str:
         """Read its first system prompt; empty if there is none."""
-        found = self._conn.execute(
+        row = self._conn.execute(
             "SELECT content FROM memories WHERE mysis_id = ? AND lower(trim(role)) = 'system' ORDER BY rowid LIMIT 1",
             (mysis.id,),
         ).fetchone()
-        return _text(found, "content") if found is not None else ""
+        return _text(row, "content") if row is not None else ""
 
     def memories(self, mysis: NovaMysis) -> Iterator[NovaMemory]:
         """Yield its memories by time, those of the same time in stored order."""

@@ -43,16 +43,16 @@ def _search_exact(connection: sqlite3.Connection, query: BroadcastQuery) -> Broa
 
 def _find_form(connection: sqlite3.Connection, query: BroadcastQuery) -> tuple[list[sqlite3.Row], int]:
     """Return the newest matches of a text as it is, and the id at which the scan stopped."""
-    sql, given = _build_filters(query)
+    sql, values = _build_filters(query)
     fold = "lower" if query.fold else ""
     sql = f"{sql} AND instr({fold}(g.content), :words) > 0"
-    given["words"] = fts_terms.fold_case(query.text, fold=query.fold)
+    values["words"] = fts_terms.fold_case(query.text, fold=query.fold)
     proposed, down_to = fts_terms.build_exact_terms(query.text, fold=query.fold), 0
     if proposed:
         source, order = "message_exact f CROSS JOIN message g ON g.id = f.rowid", "f.rowid"
         sql = f"f.message_exact MATCH :terms AND {sql}"
         newest = _newest_id(connection)
-        given["terms"] = " AND ".join(
+        values["terms"] = " AND ".join(
             fts_terms.choose_rare_terms(connection, "message_exact", proposed, newest, fold=query.fold)
         )
     else:
@@ -60,7 +60,7 @@ def _find_form(connection: sqlite3.Connection, query: BroadcastQuery) -> tuple[l
         down_to = max(0, min(query.before_id or NEWEST, _newest_id(connection) + 1) - 1 - SCANNED)
         sql = f"g.id > {down_to} AND {sql}"
     rows = _read_rows(
-        connection, f"SELECT {_COLUMNS} FROM {source} WHERE {sql} ORDER BY {order} DESC LIMIT :most", given
+        connection, f"SELECT {_COLUMNS} FROM {source} WHERE {sql} ORDER BY {order} DESC LIMIT :most", values
     )
     return rows, down_to
 
@@ -69,18 +69,18 @@ def _search_ranked(connection: sqlite3.Connection, query: BroadcastQuery) -> Bro
     words = list(dict.fromkeys(split_words(query.text)))[: fts_terms.GRAMS]
     if any(map(is_unspaced, words)):
         return _search_unspaced(connection, query, words)
-    sql, given = _build_filters(query)
+    sql, values = _build_filters(query)
     notes: list[str] = []
     for every in (True, False):
         asked = fts_terms.build_word_terms(query.text, "content", None, every=every)
         if asked is None:
             return BroadcastHits(note=NO_WORDS)
-        given.update(terms=asked, most=RANKED + 1)
+        values.update(terms=asked, most=RANKED + 1)
         found = _read_rows(
             connection,
             "SELECT g.id, bm25(message_words) AS score FROM message_words f CROSS JOIN message g ON g.id = f.rowid"
             f" WHERE f.message_words MATCH :terms AND {sql} ORDER BY f.rowid DESC LIMIT :most",
-            given,
+            values,
         )
         if found:
             if len(found) > RANKED:
@@ -97,25 +97,25 @@ def _search_unspaced(connection: sqlite3.Connection, query: BroadcastQuery, word
     """Search words of scripts without spaces, with others beside them."""
 
     def find(word: str) -> list[int]:
-        narrowed, given = _build_filters(query)
-        given["most"] = RANKED
+        narrowed, values = _build_filters(query)
+        values["most"] = RANKED
         if is_unspaced(word):
-            given["word"] = word
+            values["word"] = word
             newest = max(0, min(query.before_id or NEWEST, _newest_id(connection) + 1) - 1 - SCANNED)
             sql = f"SELECT g.id FROM message g WHERE g.id > {newest} AND instr(g.content, :word) > 0 AND {narrowed}"
             if proposed := fts_terms.build_exact_terms(word, fold=False):
-                given["terms"] = " AND ".join(proposed)
+                values["terms"] = " AND ".join(proposed)
                 sql = (
                     "SELECT g.id FROM message_exact f CROSS JOIN message g ON g.id = f.rowid"
                     f" WHERE f.message_exact MATCH :terms AND instr(g.content, :word) > 0 AND {narrowed}"
                 )
         else:
-            given["terms"] = fts_terms.build_word_terms(word, "content", None, every=True)
+            values["terms"] = fts_terms.build_word_terms(word, "content", None, every=True)
             sql = (
                 "SELECT g.id FROM message_words f CROSS JOIN message g ON g.id = f.rowid"
                 f" WHERE f.message_words MATCH :terms AND {narrowed}"
             )
-        return [row["id"] for row in _read_rows(connection, f"{sql} ORDER BY g.id DESC LIMIT :most", given)]
+        return [row["id"] for row in _read_rows(connection, f"{sql} ORDER BY g.id DESC LIMIT :most", values)]
 
     ids, has_every = rank_matches(
         words, find, lambda ids: [(row["id"], row["content"]) for row in _read_broadcasts(connection, ids[-RANKED:])]
@@ -125,7 +125,7 @@ def _search_unspaced(connection: sqlite3.Connection, query: BroadcastQuery, word
 
 
 def _build_filters(query: BroadcastQuery) -> tuple[str, dict[str, object]]:
-    sql, given = ["g.kind = 'broadcast'"], dict[str, object](most=query.limit + 1)
+    sql, values = ["g.kind = 'broadcast'"], dict[str, object](most=query.limit + 1)
     for name, condition, value in (
         ("mysis", _OF, query.mysis_id),
         ("since", "g.created_at >= :since", query.since),
@@ -134,8 +134,8 @@ def _build_filters(query: BroadcastQuery) -> tuple[str, dict[str, object]]:
     ):
         if value is not None:
             sql.append(condition)
-            given[name] = value
-    return " AND ".join(sql), given
+            values[name] = value
+    return " AND ".join(sql), values
 
 
 def _newest_id(connection: sqlite3.Connection) -> int:
@@ -148,10 +148,10 @@ def _read_broadcasts(connection: sqlite3.Connection, ids: list[int]) -> list[sql
     return [row for rows in each for row in rows]
 
 
-def _read_rows(connection: sqlite3.Connection, sql: str, given: dict[str, object]) -> list[sqlite3.Row]:
+def _read_rows(connection: sqlite3.Connection, sql: str, values: dict[str, object]) -> list[sqlite3.Row]:
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
-    return cursor.execute(sql, given).fetchall()
+    return cursor.execute(sql, values).fetchall()
 
 
 def _build_hits(found: list[sqlite3.Row], query: BroadcastQuery) -> tuple[BroadcastHit, ...]:

@@ -115,24 +115,24 @@ def _find_ids(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> 
 
 
 def _find_form(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> tuple[list[int], int]:
-    narrowed, given = _build_filters(query)
-    given["words"] = fts_terms.fold_case(query.text, fold=query.fold)
+    narrowed, values = _build_filters(query)
+    values["words"] = fts_terms.fold_case(query.text, fold=query.fold)
     asked = fts_terms.build_exact_terms(query.text, fold=query.fold)
     truth = " OR ".join(_text_conditions(query))
     look = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {narrowed} AND ({truth}) ORDER BY m.id DESC"
     if asked and not _is_small(connection, query.mysis_ids):
         if _is_frequent(connection, query, asked, most):
             down_to = _scan_floor(connection, query, LOOKED)
-            found = _take_distinct(_iterate_ids(connection, look, {**given, "down_to": down_to}), most)
+            found = _take_distinct(_iterate_ids(connection, look, {**values, "down_to": down_to}), most)
             if len(found) == most:
                 return found, 0
-        return _take_distinct(_find_by_index(connection, query, asked, narrowed, given), most), 0
-    given["down_to"] = down_to = 0 if asked else _scan_floor(connection, query, SCANNED)
-    return _take_distinct(_iterate_ids(connection, look, given), most), down_to
+        return _take_distinct(_find_by_index(connection, query, asked, narrowed, values), most), 0
+    values["down_to"] = down_to = 0 if asked else _scan_floor(connection, query, SCANNED)
+    return _take_distinct(_iterate_ids(connection, look, values), most), down_to
 
 
 def _find_by_index(
-    connection: sqlite3.Connection, query: MemoryQuery, asked: list[str], narrowed: str, given: dict[str, object]
+    connection: sqlite3.Connection, query: MemoryQuery, asked: list[str], narrowed: str, values: dict[str, object]
 ) -> Iterable[int]:
     """Return the ids of memories and calls that the indexes propose and the text confirms."""
     owners = fts_terms.build_owner_terms(query.mysis_ids)
@@ -140,7 +140,7 @@ def _find_by_index(
     def proposal(index: str, rows: str) -> dict[str, object]:
         newest = connection.execute(f"SELECT coalesce(max(id), 0) FROM {rows}").fetchone()[0]
         chosen = fts_terms.choose_rare_terms(connection, index, asked, newest, fold=query.fold)
-        return {**given, "terms": " AND ".join([*chosen, *owners])}
+        return {**values, "terms": " AND ".join([*chosen, *owners])}
 
     own = " OR ".join(_text_conditions(query, with_calls=False))
     sql = f"{_PROPOSED} AND {narrowed} AND ({own}) ORDER BY f.rowid DESC"
@@ -165,21 +165,21 @@ def _search_ranked(connection: sqlite3.Connection, query: MemoryQuery) -> Memory
         asked = fts_terms.build_word_terms(query.text, columns, query.mysis_ids, every=every)
         if asked is None:
             return MemoryHits(note=NO_WORDS)
-        sql, given = _build_filters(query)
-        given.update(terms=asked, most=RANKED + 1)
-        found = connection.execute(
+        sql, values = _build_filters(query)
+        values.update(terms=asked, most=RANKED + 1)
+        rows = connection.execute(
             "SELECT m.id, bm25(memory_words, 0.0, 1.0, 1.0) AS score"
             f" FROM memory_words f CROSS JOIN memory m ON m.id = f.rowid / {fts_terms.DOCUMENTS}"
             f" WHERE f.memory_words MATCH :terms AND f.rowid < :before * {fts_terms.DOCUMENTS} AND {sql}"
             " ORDER BY f.rowid DESC LIMIT :most",
-            given,
+            values,
         ).fetchall()
-        if found:
+        if rows:
             best = dict[int, float]()
-            for memory_id, score in found[:RANKED]:
+            for memory_id, score in rows[:RANKED]:
                 best[memory_id] = min(score, best.get(memory_id, 0.0))
             ids = sorted(best, key=lambda each: (best[each], -each))[: query.limit]
-            if len(found) > RANKED:
+            if len(rows) > RANKED:
                 more = OLDER.format(RANKED)
                 note = f"{note}; {more}" if note else more
             return MemoryHits(_build_hits(connection, ids, query), None, note)
@@ -203,14 +203,14 @@ def _search_unspaced(connection: sqlite3.Connection, query: MemoryQuery, words: 
             if down_to:
                 notes[f"looked through the newest {SCANNED:,} memories only"] = None
             return ids
-        narrowed, given = _build_filters(query)
-        given["terms"] = fts_terms.build_word_terms(word, columns, query.mysis_ids, every=True)
+        narrowed, values = _build_filters(query)
+        values["terms"] = fts_terms.build_word_terms(word, columns, query.mysis_ids, every=True)
         sql = (
             f"SELECT m.id FROM memory_words f CROSS JOIN memory m ON m.id = f.rowid / {fts_terms.DOCUMENTS}"
             f" WHERE f.memory_words MATCH :terms AND f.rowid < :before * {fts_terms.DOCUMENTS} AND {narrowed}"
             " ORDER BY f.rowid DESC"
         )
-        return _take_distinct(_iterate_ids(connection, sql, given), RANKED + 1)
+        return _take_distinct(_iterate_ids(connection, sql, values), RANKED + 1)
 
     def read(ids: list[int]) -> Iterator[tuple[int, str]]:
         calls = "(SELECT group_concat(name || '(' || arguments || ')', ' ') FROM tool_call WHERE memory_id = m.id)"
@@ -230,7 +230,7 @@ def _search_unspaced(connection: sqlite3.Connection, query: MemoryQuery, words: 
 
 def _build_filters(query: MemoryQuery) -> tuple[str, dict[str, object]]:
     """Return the filters as SQL over `memory m`, with their values."""
-    sql, given = ["m.id < :before"], dict[str, object](before=min(query.before_id or NEWEST, NEWEST))
+    sql, values = ["m.id < :before"], dict[str, object](before=min(query.before_id or NEWEST, NEWEST))
     for name, column, value in (
         ("role", "m.role = :role", query.role),
         ("source", "m.source = :source", query.source),
@@ -240,12 +240,12 @@ def _build_filters(query: MemoryQuery) -> tuple[str, dict[str, object]]:
     ):
         if value is not None:
             sql.append(column)
-            given[name] = value
+            values[name] = value
     if query.asking_call is not None and query.column is SearchColumn.CONTENT:
         sql.append(_NO_SEARCH)
     if query.mysis_ids is not None:
         sql.append(f"m.mysis_id IN ({','.join(str(int(each)) for each in query.mysis_ids)})")
-    return " AND ".join(sql), given
+    return " AND ".join(sql), values
 
 
 def _text_conditions(query: MemoryQuery, *, with_calls: bool = True) -> Iterator[str]:
@@ -296,9 +296,9 @@ def _scan_floor(connection: sqlite3.Connection, query: MemoryQuery, most: int) -
     return max(0, found[0] or 0) if found is not None else 0
 
 
-def _iterate_ids(connection: sqlite3.Connection, sql: str, given: dict[str, object]) -> Iterator[int]:
+def _iterate_ids(connection: sqlite3.Connection, sql: str, values: dict[str, object]) -> Iterator[int]:
     """Yield the ids of a query, reading only as many rows as are consumed."""
-    with closing(connection.execute(sql, given)) as rows:
+    with closing(connection.execute(sql, values)) as rows:
         for (memory_id,) in rows:
             yield memory_id
 
