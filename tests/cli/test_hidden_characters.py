@@ -28,7 +28,7 @@ completion trust purge redact
 mcp world topic_publish topic_tail
 ctx_note ctx_commit ctx_fetch ctx_gc ctx_export ctx_import ctx_resume ctx_ask ctx_pick
 config_init config_import config_apply credentials_set credentials_delete prices_set prices_remove
-local_add local_fetch local_remove upstream_import upstream_add upstream_remove upstream_enable upstream_disable
+local_add local_remove upstream_import upstream_add upstream_remove upstream_enable upstream_disable
 mcp_install mcp_token_new mcp_token_revoke
 """
 """Commands that change something, go on for ever, or write a script: they show no record."""
