@@ -31,7 +31,7 @@ WALL_CLOCK_ARITHMETIC = {
     "llm/transport/admission_gate.py find_opening": "its `now` is the uptime of the gate",
     "llm/transport/retry_times.py _until": "a Retry-After that is a date",
     "llm/transport/retry_times.py read_time": "a limit that is reset at a time since 1970",
-    "runtime/blob_release.py _release_always": "notices that the wall clock was set",
+    "runtime/periodic_tasks.py _release_always": "notices that the wall clock was set",
     "runtime/maintenance.py _look_after": "notices that the wall clock was set",
     "store/retention.py _newest_removable_id": "days of memory.keep_days, by what is stored",
     "store/retention.py remove_unused": "days of memory.keep_days, by what is stored",

@@ -23,7 +23,7 @@ from zoea.chain.mirror import copy_blobs, fetch_blobs, remember_mirror
 from zoea.chain.verification import verify_chains
 from zoea.model.errors import MissingBlob, RevisionError, UsageError
 from zoea.process.clock import SystemClock
-from zoea.runtime.blob_release import run_releases
+from zoea.runtime.periodic_tasks import run_releases
 from zoea.store import Store
 from zoea.store.database_file import connect_reader
 from zoea.store.integrity import inspect_database

@@ -16,7 +16,7 @@ from zoea.chain.mirror import copy_blobs, fetch_blobs, remember_mirror
 from zoea.chain.verification import verify_chains
 from zoea.model.errors import MissingBlob, StoreFull
 from zoea.process.clock import SystemClock
-from zoea.runtime.mirroring import run_mirror
+from zoea.runtime.periodic_tasks import run_mirror
 from zoea.store import Store
 from zoea.store.database_file import connect_reader
 

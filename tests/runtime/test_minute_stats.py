@@ -10,7 +10,7 @@ from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import swarm
 from tests.tui.cockpit import QUIET, answering
 from zoea.queries.swarm_stats import StatSpan, read_stats
-from zoea.runtime.minute_stats import record_minutes
+from zoea.runtime.periodic_tasks import record_minutes
 from zoea.swarm.persistence.stat_ops import KEPT_MINUTES, MINUTE_US, store_minute
 
 START = 1_700_000_040_000_000

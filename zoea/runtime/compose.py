@@ -30,14 +30,12 @@ from zoea.process.logs import logging_to
 from zoea.process.loop_lag import LoopLag, measured_lag
 from zoea.queries.stored_swarm import read_mysis_records
 from zoea.runtime.accounts import CredentialAccounts, CredentialSecrets, settle_accounts
-from zoea.runtime.blob_release import run_releases
 from zoea.runtime.connections import LiveConnections
 from zoea.runtime.context_reports import build_context_report
 from zoea.runtime.idle_summaries import run_idle_summaries
 from zoea.runtime.maintenance import run_maintenance
-from zoea.runtime.minute_stats import record_minutes
-from zoea.runtime.mirroring import mirror_folder, run_mirror
 from zoea.runtime.owner import close_within
+from zoea.runtime.periodic_tasks import mirror_folder, record_minutes, run_mirror, run_releases
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.upstream_set import build_policies, build_upstreams, world_upstream
 from zoea.settings import Credentials, LoadedSettings, load

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from zoea.chain.commit import CommitType, ContextCommit
 from zoea.chain.commit_rows import read_unsummarised
 from zoea.model.errors import ZoeaError
 from zoea.model.ports import Clock
+from zoea.runtime.periodic_tasks import running_task
 from zoea.swarm.commander import Commander
 from zoea.swarm.commit_commands import CommitCommands
 
@@ -26,13 +26,8 @@ _READ = 50
 @asynccontextmanager
 async def run_idle_summaries(commander: Commander, clock: Clock) -> AsyncIterator[None]:
     """Write summaries in the background until the block is left."""
-    task = asyncio.create_task(_write_summaries(commander, clock), name="idle summaries")
-    try:
+    async with running_task(_write_summaries(commander, clock), "idle summaries"):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def _write_summaries(commander: Commander, clock: Clock) -> None:

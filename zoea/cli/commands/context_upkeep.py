@@ -15,8 +15,7 @@ from zoea.cli.output import Output
 from zoea.model.errors import MissingBlob, StoreError, UsageError
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import argument, flag, option, whole_number
-from zoea.runtime.blob_release import release_now
-from zoea.runtime.mirroring import copy_now, mirror_folder
+from zoea.runtime.periodic_tasks import copy_now, mirror_folder, release_now
 from zoea.settings import load
 from zoea.settings.paths import Places
 from zoea.text.sentences import count_of
