@@ -1,7 +1,7 @@
-"""Plans of the planning rules 1, recorded with all they were made from: `python -m tests.context.recorded_plans`.
+"""Plans of the planning rules 2, recorded with all they were made from: `python -m tests.context.recorded_plans`.
 
-`recorded/plans-1.json.gz` was written by the last commit that had only these rules. Never write it again with later
-code: it proves that a turn opened under rules 1 is still planned byte for byte as it was.
+`recorded/plans-2.json.gz` was written before release 0.1.0. Never write it again with later code: it proves that a turn
+opened under rules 2 is still planned byte for byte as it was.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from tests.context.sample_histories import HOSTILE, TOOLS, Asked, Recorder
@@ -23,18 +23,16 @@ from zoea.context import (
     LatestSlice,
     Need,
     NeedAnswer,
-    Note,
     StandingOrder,
     TurnRecord,
     TurnSoFar,
     encode,
     plan_turn,
 )
-from zoea.model.enums import CallState, Role, Source
 from zoea.model.errors import PlanError
-from zoea.model.values import Memory, Native, ToolCall
+from zoea.model.values import Memory
 
-RECORD = Path(__file__).parent / "recorded" / "plans-1.json.gz"
+RECORD = Path(__file__).parent / "recorded" / "plans-2.json.gz"
 BUDGETS = (50_000, 8_000, 3_000, 1_200)
 _NEEDS: dict[str, type[Any]] = {one.__name__: one for one in (LastAnswer, LatestSlice, StandingOrder, TurnSoFar)}
 
@@ -68,27 +66,7 @@ def _need(value: list[Any]) -> Need:
 
 
 def _answer(value: Any) -> NeedAnswer:
-    if isinstance(value, dict):
-        return TurnRecord(tuple(map(_memory, value["memories"])), tuple(Note(*note) for note in value["notes"]))
-    return tuple(map(_memory, value))
-
-
-def _memory(value: dict[str, Any]) -> Memory:
-    calls = tuple(
-        ToolCall(**{**call, "fingerprint": bytes.fromhex(call["fingerprint"]), "state": CallState(call["state"])})
-        for call in value["calls"]
-    )
-    native = None if value["native"] is None else Native(**value["native"])
-    changed = {"role": Role(value["role"]), "source": Source(value["source"]), "calls": calls, "native": native}
-    return Memory(**{**value, **changed})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+    return convert(value, TurnRecord) if isinstance(value, dict) else convert(value, tuple[Memory, ...])
 
 
 def _play(recorder: Recorder, chance: random.Random) -> Iterator[Recorder]:
@@ -134,15 +112,10 @@ def _record() -> list[dict[str, Any]]:
             plain = [
                 [
                     [type(need).__name__, *(getattr(need, name) for name in need.__struct_fields__)],
-                    _plain(
-                        to_builtins(answer) if isinstance(answer, TurnRecord) else [to_builtins(one) for one in answer]
-                    ),
+                    to_builtins(answer),
                 ]
                 for need, answer in answers.items()
             ]
-            for entry in plain:
-                if isinstance(entry[1], dict):
-                    entry[1]["notes"] = [list(note.values()) for note in entry[1]["notes"]]
             entries.append(
                 {"frozen": stored, "system": frozen.system, "answers": plain, "made": _planned(frozen, answers)}
             )

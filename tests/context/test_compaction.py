@@ -264,18 +264,6 @@ def test_after_large_tools_a_compaction_leaves_room_and_the_prefix_lasts() -> No
     assert kept >= 20
 
 
-def test_a_system_prompt_over_the_budget_was_cut_under_rules_1() -> None:
-    recorder = Recorder()
-    recorder.open("go")
-    plan = recorder.plan(system="s" * 9000, max_tokens=1000, plan_version=1)
-    system = plan.decision("system")
-    assert system is not None
-    assert (system.truncated, system.reason) == (True, Reason.BUDGET)
-    assert plan.messages[0].content.endswith("s\n\n[Context truncated to fit limit]\n")
-    assert plan.tokens <= 1000 < plan.tokens + 5
-    assert plan.messages[1].content == "go"
-
-
 def test_the_effective_budget_is_the_least_of_all_bounds() -> None:
     recorder = Recorder()
     recorder.open("go")

@@ -110,7 +110,7 @@ def test_i1_a_turn_is_refused_only_if_its_shortest_form_does_not_fit(story: Stor
     if refusal_of(frozen, answers) is not None:
         order = next((pack for pack in packs(frozen, answers) if pack.id == "order"), None)
         shown = [message for message in order.full if isinstance(message, RequestMessage)] if order else []
-        system = 10 if frozen.plan_version == 1 else len(frozen.system) // 4 + 6  # later rules never cut it
+        system = len(frozen.system) // 4 + 6  # it is never cut
         least = system + frozen.tools_tokens + sum(map(message_tokens, shown)) + shortest(frozen, answers)
         assert least * frozen.calibration + len(story.recorder.memories) > request_limit(frozen).tokens
 

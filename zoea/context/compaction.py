@@ -108,8 +108,7 @@ class CompactedTurn:
                 self._cut_results(self._last_slice, keep, newest)
                 has_cut = has_cut or self.total < before
         self._fold(FEW_IDENTIFIER_CHARS, target)
-        if self._frozen.plan_version > 1:
-            self._squeeze(bound)
+        self._squeeze(bound)
 
     def _squeeze(self, bound: int) -> None:
         """Cut slices of kept tools and the newest results further, where the request would not fit."""

@@ -19,8 +19,8 @@ from zoea.settings.schema import BudgetSettings, ContextSettings, ToolSettings
 
 PLAN_VERSION = 2
 """The version of the planning rules for new turns; a turn ends under the version it was opened with."""
-PLAN_VERSIONS = (1, 2)
-"""The versions that this Zoea can plan. 1 never changes: `tests/context/recorded_plans.py` holds plans of it."""
+PLAN_VERSIONS = (PLAN_VERSION,)
+"""The versions that this Zoea can plan: `tests/context/recorded_plans.py` holds plans of each."""
 WINDOW_SETTING = "provider.NAME.context_window"
 """Replaces the window that the provider reports, and `context.context_window`."""
 ASSUMED_WINDOW_SETTING = "context.context_window"
@@ -215,17 +215,16 @@ def name_settings(bound: Limit, frozen: FrozenTurn, tokens: int) -> str:
     if not bound.setting or tokens > _tokens_of_chars(frozen):
         return ""
     found = {bound.setting: raised_setting(bound, frozen, tokens)}
-    if frozen.plan_version > 1:
-        if tokens > frozen.max_tokens:
-            found.setdefault(_budget_setting(frozen), tokens)
-        if frozen.topics is not None:
-            # The strategy's own budget and that of all requests bound each other.
-            both = {TOPICS_SETTING: frozen.topics.own_tokens, AGENT_SETTING: frozen.topics.agent_tokens}
-            for name, limit in both.items():
-                if 0 < limit < tokens:
-                    found.setdefault(name, tokens)
-        if frozen.context_window is not None and tokens > frozen.context_window - frozen.max_output_tokens:
-            found.setdefault(_window_setting(frozen), tokens + frozen.max_output_tokens)
+    if tokens > frozen.max_tokens:
+        found.setdefault(_budget_setting(frozen), tokens)
+    if frozen.topics is not None:
+        # The strategy's own budget and that of all requests bound each other.
+        both = {TOPICS_SETTING: frozen.topics.own_tokens, AGENT_SETTING: frozen.topics.agent_tokens}
+        for name, limit in both.items():
+            if 0 < limit < tokens:
+                found.setdefault(name, tokens)
+    if frozen.context_window is not None and tokens > frozen.context_window - frozen.max_output_tokens:
+        found.setdefault(_window_setting(frozen), tokens + frozen.max_output_tokens)
     if found.get(AGENT_SETTING, 0) > MOST_TOKENS:
         return ""
     return " and ".join(f"{name} = {value}" for name, value in found.items())

@@ -184,7 +184,7 @@ class Plan(Struct, frozen=True):
         left_out_tools: Tools that the turn does not offer, because its requests would not fit with them.
         notes: Sentences about choices that no decision shows.
         cache_ends: Numbers of messages from the first on that later turns begin with too, for a provider's cache.
-        label_to: The name of the mysis that the lines above its prompts say; empty for those of the rules 1.
+        label_to: The name of the mysis that the lines above its prompts say.
     """
 
     decisions: tuple[Decision, ...]

@@ -206,10 +206,7 @@ def _set_binding_settings(candidates: Sequence[PackCandidate], turn: CurrentTurn
     longest = max((one.before_chars for one in steps if one.kind is StepKind.LIMIT), default=0)
     limited = [one.before_chars for one in steps if one.before_chars > frozen.max_result_chars]
     # A turn that outgrows its budget once is compacted as a whole, so only a budget for all of it keeps each pack.
-    is_whole = frozen.plan_version > 1
-    taken = grown + sum(
-        one.full.tokens for one in candidates if (is_whole or one.is_required) and one.pack.id != "turn"
-    )
+    taken = grown + sum(one.full.tokens for one in candidates if one.pack.id != "turn")
     if unsummarised:
         # A larger budget shows more of the conversation, so it has to hold all of that beside the turn.
         taken = max(
@@ -220,19 +217,17 @@ def _set_binding_settings(candidates: Sequence[PackCandidate], turn: CurrentTurn
     whole_results = sum(map(Counter(frozen.calibration).scale, more))
     present = sum(one.size.tokens for one in candidates)
     for candidate in sort_by_priority(candidates):
-        if not candidate.is_required and not is_whole:
-            taken += candidate.full.tokens
         if candidate.reason is Reason.BUDGET:
             candidate.reason = budget_reason(bound)
         if candidate.reason is Reason.MAX_CHARS:
             candidate.setting = ""
-        elif candidate.reason is Reason.BUDGET and is_whole and limited and candidate.pack.id == "turn":
+        elif candidate.reason is Reason.BUDGET and limited and candidate.pack.id == "turn":
             candidate.setting = _name_with_results(name_settings(bound, frozen, taken + whole_results), max(limited))
         elif candidate.reason is Reason.BUDGET:
             candidate.setting = name_settings(bound, frozen, taken)
         elif candidate.pack.counted is not None:
             candidate.setting = name_settings(bound, frozen, frozen.all_tools_tokens) if candidate.truncated else ""
-        elif candidate.truncated and is_whole and present + whole_results > bound.tokens:
+        elif candidate.truncated and present + whole_results > bound.tokens:
             candidate.setting = _name_with_results(name_settings(bound, frozen, taken + whole_results), longest)
         elif candidate.truncated:
             candidate.setting = f"tool.max_result_chars = {longest}"

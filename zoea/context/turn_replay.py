@@ -118,7 +118,7 @@ def replay_turn(
         others[-1].index += 1  # the turn stands before the tools
         choose_packs(others, budget, state.total)
     required = sum(candidate.size.tokens for candidate in others if candidate.is_required)
-    target, newest = _targets(frozen, budget, required)
+    target, newest = _targets(budget, required)
     optional = sort_by_priority([candidate for candidate in others if not candidate.is_required])
     for unit in units[begin:]:
         state.add(unit)
@@ -130,14 +130,11 @@ def replay_turn(
     return TurnReplay(frozen, past, tuple(units), opening, state, tuple(others))
 
 
-def _targets(frozen: FrozenTurn, budget: int, required: int) -> tuple[int, int]:
+def _targets(budget: int, required: int) -> tuple[int, int]:
     """Return the size that a compaction aims for, and the least size of newest results.
 
-    Both leave room, so that the next requests keep the prefix. Under the rules 1 the first was a share of the whole
-    budget, which large tool schemas alone could exceed, and the newest results filled the budget.
+    Both leave room, so that the next requests keep the prefix.
     """
-    if frozen.plan_version == 1:
-        return int(budget * HEADROOM), budget
     target = required + int((budget - required) * HEADROOM)
     return target, (target + budget) // 2
 

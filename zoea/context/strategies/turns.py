@@ -60,8 +60,7 @@ def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need,
 
 def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
     """Return the packs before the turn, in order."""
-    # Under the rules 1 a system prompt that did not fit was cut.
-    system = Pack("system", "system", Priority.REQUIRED, frozen.system, preserve=frozen.plan_version > 1)
+    system = Pack("system", "system", Priority.REQUIRED, frozen.system, preserve=True)
     made = [
         system,
         inherited_pack(frozen, answers),
