@@ -17,14 +17,17 @@ from zoea.chain.commit_rows import read_commit, read_ref, walk_chain
 from zoea.chain.entries import ContextEntry
 from zoea.chain.verification import verify_chains
 from zoea.context import EarlierTurns
-from zoea.model.enums import Role
+from zoea.model.enums import MysisState, Role
 from zoea.model.errors import StoreError
 from zoea.model.request import Answer
 from zoea.settings import Settings
 from zoea.settings.commit_settings import ChainSettings
+from zoea.store import Store
 from zoea.store.database_file import connect_reader
+from zoea.swarm import life as lf
 from zoea.swarm.commit_capture import CommitCapture
-from zoea.swarm.persistence import row_values, turn_records
+from zoea.swarm.persistence import model_facts, row_values, turn_records
+from zoea.swarm.resolved_template import MysisProfile
 
 
 def read_chain(path: Path, ref: str) -> list[ContextCommit]:
@@ -269,3 +272,22 @@ async def test_significant_commits_also_when_something_was_told_to_all(
         await s.commander.send("alpha", "find iron")
         await s.settled("alpha")
         assert triggers(s.path) == expected
+
+
+async def test_a_stop_in_the_moment_a_turn_opens_commits_its_prompt_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
+        await s.commander.create("alpha", start=False)
+        runner, with_traits = s.commander.swarm.runner("alpha"), model_facts.with_traits
+
+        async def late(store: Store, profile: MysisProfile) -> MysisProfile:
+            # The turn is stored, and its prompt not kept yet for the next commit.
+            await runner.tell(lf.Stop(s.clock.uptime()))
+            return await with_traits(store, profile)
+
+        monkeypatch.setattr(model_facts, "with_traits", late)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: s.state() is MysisState.STOPPED and not runner.has_turn)
+        spans = await s.rows("SELECT first_memory_id AS first, last_memory_id AS last FROM ctx_commit ORDER BY seq")
+        assert [(row["first"], row["last"]) for row in spans if row["first"]] == [(1, 1)]

@@ -91,6 +91,7 @@ class CaptureStep:
         self._covered = covered
         self._added = added
         self._made: ContextCommit | None = None
+        self._upto = 0
         self._wanted: asyncio.Future[ContextCommit | None] | None = None
 
     @property
@@ -104,6 +105,7 @@ class CaptureStep:
         ids = [one.memory_id for one in self._covered if one.memory_id]
         ids += [memory.id for memory in memories[: self._added]]
         span = (min(ids), max(ids)) if ids else None
+        self._upto = max(ids, default=0)
         self._made = capture_ops.record_commit(conn, self._owner.name, replace(self._new, memories=span))
 
     def fulfil(self, note: CommitNote, wanted: asyncio.Future[ContextCommit | None]) -> None:
@@ -118,7 +120,7 @@ class CaptureStep:
         if self._wanted is not None and not self._wanted.done():
             self._wanted.set_result(self._made)
         if self._made is not None:
-            self._owner.forget(self._covered)
+            self._owner.forget(self._covered, self._upto)
         self._owner.add(memories, notes, at, committed=self._added if self._made is not None else 0)
 
 
@@ -189,6 +191,7 @@ class CommitCapture:
         self._turn_number = 0
         self._answers = 0
         self._for: tuple[str | None, str | None] = (None, None)
+        self._committed = 0  # the newest memory that a commit of this capture holds
         self._is_loaded = False
         self._is_fresh = False
         self._wanted: tuple[CommitNote, asyncio.Future[ContextCommit | None]] | None = None
@@ -288,14 +291,17 @@ class CommitCapture:
         self._note_calls(memories)
         if not self.policy.at_session_end:
             return
+        known = {one.memory_id for one in self._waiting}
         for place, memory in enumerate(memories):
             media = self._media.pop(memory.call_id or 0, ())
-            if place >= committed:
+            # A state that is stored while a turn opens may have read and committed its prompts.
+            if place >= committed and memory.id > self._committed and memory.id not in known:
                 self._waiting.append(build_entry(memory, self._positions, media))
         self._waiting += build_notes(self._turn_number, notes, at)
 
-    def forget(self, covered: Sequence[PlacedEntry]) -> None:
-        """Let go of what a commit holds."""
+    def forget(self, covered: Sequence[PlacedEntry], upto: int = 0) -> None:
+        """Let go of what a commit holds, which are the memories up to an id."""
+        self._committed = max(self._committed, upto)
         gone = {id(one) for one in covered}
         self._waiting = [one for one in self._waiting if id(one) not in gone]
         self._is_fresh = False
