@@ -16,8 +16,6 @@ from zoea.store import WriterConnection
 from zoea.store.retention import ONLY_A_SENDER
 
 LONGEST_NAME = 40
-_SAME_MOMENT = 5_000_000
-"""Zoea Nova stored a broadcast once for each recipient, within this time in µs."""
 
 
 class ImportTarget:
@@ -139,10 +137,6 @@ class ImportTarget:
         if key and self.conn.execute("SELECT 1 FROM message WHERE idempotency_key = ?", (key,)).fetchone():
             columns = {**columns, "idempotency_key": None}  # a message of this workspace has the key
         return insert_with_id(self.conn, "message", columns)
-
-    def heard_in_nova(self, columns: Mapping[str, Any], mysis_id: int) -> int:
-        """As `message`, for a broadcast that was stored once for each recipient."""
-        return self.message(columns, mysis_id, moment=_SAME_MOMENT)
 
 
 def insert_row(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -> int | None:

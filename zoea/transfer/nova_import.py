@@ -31,6 +31,8 @@ from zoea.transfer.report import ImportedMysis, Progress
 
 REASON = "imported from Zoea Nova"
 _SAID_EVERY = 500
+_SAME_MOMENT = 5_000_000
+"""Zoea Nova stored a broadcast once for each recipient, within this time in µs."""
 
 
 _GOAL = "Carry on with your mission."
@@ -227,7 +229,7 @@ class _MysisImport:
                 "content": content,
                 "created_at": memory.at,
             }
-            message_id = self._arrivals.heard_in_nova(said, self._rows.mysis_id)
+            message_id = self._arrivals.message(said, self._rows.mysis_id, moment=_SAME_MOMENT)
         memory_id = self._memory(
             turn_id,
             seq,
