@@ -50,7 +50,7 @@ COMMANDS: dict[str, Command] = {
     "show": Command("Show all fields of one mysis", "myses:show"),
     "send": Command("Send a message to one mysis, show its receipt, or take it back", "messages:send"),
     "broadcast": Command("Send a message to all myses, or to some", "messages:broadcast"),
-    "keep": Command("Keep messages word for word, for templates with the strategy window", "kept_messages:keep"),
+    "keep": Command("Keep messages word for word, for templates with the strategy window", "messages:keep"),
     "topic": Command(
         "List, read, publish and follow messages of topics",
         below=_below("topic", "list read publish tail"),
@@ -80,7 +80,7 @@ COMMANDS: dict[str, Command] = {
         },
     ),
     "stats": Command("Show tokens, spending and turns over time, and each budget", "stats:stats"),
-    "metrics": Command("Print the metrics in the text format of Prometheus", "metrics:metrics"),
+    "metrics": Command("Print the metrics in the text format of Prometheus", "stats:metrics"),
     "hold": Command("Hold the swarm, or pause one mysis; --lift resumes", "control:hold"),
     "approvals": Command(
         "List what waits for your answer: questions, tool calls, requests over a budget",

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from zoea.chain import blob_policies
-from zoea.chain.commit_rows import read_notes, shortest_id
+from zoea.chain.commit import NOTE_TOKENS, ContextCommit
+from zoea.chain.commit_rows import read_notes, read_unsummarised, shortest_id
 from zoea.chain.context_edits import annotate_commit, keep_commit, name_commit
-from zoea.cli.commands.context_access import find_commit, locate_commit, open_contexts
-from zoea.cli.commands.context_summaries import summarize
-from zoea.cli.output import Output, moment
-from zoea.cli.swarm_access import edit
-from zoea.model.errors import UsageError
+from zoea.cli import output
+from zoea.cli.commands.context_access import estimate_first_request, find_commit, locate_commit, open_contexts
+from zoea.cli.output import Output, moment, tell, warn
+from zoea.cli.swarm_access import command, edit
+from zoea.model.errors import MissingBlob, MysisMissing, UsageError
+from zoea.model.swarm_api import SwarmApi
 from zoea.process.command_line import argument, flag, number, option, options, whole_number
+from zoea.runtime.first_request_estimate import describe_price
 from zoea.settings.paths import Places
-from zoea.text.control_characters import clean
+from zoea.text.control_characters import clean, prose_line
 from zoea.text.sentences import count_of
+from zoea.text.shorten import head
 
 _LONGEST_SUMMARY = 20_000
 _LONGEST_TAG = 80
+_TEXT = 100
 
 
 def note(
@@ -70,7 +77,7 @@ def note(
     if not revision and removed_name is None and not (write and missing):
         raise UsageError("COMMIT is missing", hint="`zoea ctx log` lists commits; --write --missing takes all.")
     if write:
-        return summarize(where, revision, missing=missing, limit=limit, payer=payer, timeout=timeout, dry_run=dry_run)
+        return _summarize(where, revision, missing=missing, limit=limit, payer=payer, timeout=timeout, dry_run=dry_run)
     if removed_name is not None:
         return _name(where, removed_name, "")
     if name is not None:
@@ -145,3 +152,49 @@ def _annotate(
         lines.append(f"{moment(at)}{by}{tags}  {note.summary}")
     value = {"id": commit.id, "summary": commit.note.summary, "tags": commit.note.tags, "history": history}
     return Output(value, lines)
+
+
+def _summarize(
+    where: Places, revision: str, *, missing: bool, limit: int, payer: str, timeout: float, dry_run: bool
+) -> Output:
+    """Let a model write the summaries of a commit, or of all that have none; say the cost first."""
+    with open_contexts(where) as conn:
+        tip = find_commit(conn, revision) if revision else None
+        chosen = read_unsummarised(conn, limit, None if tip is None else tip.seq) if missing else [tip] if tip else []
+        short = {one.id: shortest_id(conn, one) for one in chosen}
+    tokens, micros = _estimate(where, chosen, payer)
+    price = describe_price(micros) if chosen else "at no cost"
+    tell(f"{count_of(len(chosen), 'commit')}, about {tokens:,} tokens, {price}")
+    written: dict[str, str] = {}
+    skipped: dict[str, str] = {}
+
+    async def work(swarm: SwarmApi) -> None:
+        for one in chosen:
+            try:
+                written[one.id] = await swarm.summarise(one.id, payer=payer, timeout_s=timeout)
+            except (MysisMissing, MissingBlob) as error:
+                skipped[one.id] = error.what  # the others can still be written
+            text = written.get(one.id) or f"left out: {skipped.get(one.id, '')}"
+            tell(f"{short[one.id]}  {head(prose_line(text), _TEXT)}")
+
+    try:
+        if chosen and not dry_run:
+            command(where, work)
+    finally:  # also those that were written before one failed
+        counts = {"commits": len(chosen), "tokens": tokens, "cost_micros": micros}
+        output.write(Output({**counts, "summaries": written, "skipped": skipped}))
+    if skipped and not output.is_json:
+        warn("Where the mysis that made a commit is gone, name another one whose model writes it: --by NAME.")
+    return Output(UNSET)
+
+
+def _estimate(where: Places, chosen: list[ContextCommit], payer: str) -> tuple[int, int | None]:
+    """Return the tokens that are read, and what all costs in millionths of a dollar. None where that is unknown."""
+    tokens = sum(one.token_count for one in chosen)
+    if not chosen:
+        return 0, 0
+    try:
+        said = estimate_first_request(where, payer or chosen[0].id, "")
+    except MissingBlob:
+        return tokens, None
+    return tokens, said.price_of(tokens, NOTE_TOKENS * len(chosen))

@@ -1,4 +1,4 @@
-"""Commands for messages: send, broadcast, log."""
+"""Commands for messages: send, broadcast, log, keep."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from zoea.process.command_line import (
     row_id,
     whole_number,
 )
-from zoea.queries.stored_swarm import read_memories, read_queued, read_receipt
+from zoea.queries.stored_swarm import read_memories, read_preserved, read_queued, read_receipt
 from zoea.settings.paths import Places
 from zoea.text.call_text import reveal_call
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import prose_line, strip
+from zoea.text.shorten import head
 
 if TYPE_CHECKING:
     from zoea.cli.answer_wait import ReceivedAnswer
@@ -285,3 +286,33 @@ def _show_receipt(found: Receipt, swarm: SwarmView | None = None) -> Output:
         back = ", zoea send --withdraw NUMBER takes one back" if any(map(can_withdraw, found.lines)) else ""
         lines.append(f"zoea send --receipt {found.message_id} shows its status later{back}")
     return Output(found, lines)
+
+
+def keep(
+    where: Places,
+    ids: tuple[int, ...] = arguments("ID", "Ids of messages, as `zoea search` shows them.", (), row_id),
+    name: str = option("--of NAME", "List the messages of this mysis that are kept."),
+    remove: bool = flag("--remove", "Stop keeping them."),
+) -> Output:
+    """Keep messages word for word in each request, for templates with `strategy = "window"`; --of lists them.
+
+    Other strategies do not show them.
+    """
+    if bool(ids) == bool(name):
+        raise UsageError("name the messages, or list them with --of NAME", hint="For example: zoea keep 41 42")
+    if name:
+        messages = read_preserved(where.database, name)
+        lines = [
+            f"{one.id}  {moment(one.created_at)}  turn {one.turn_number}  {one.role}: "
+            f"{head(prose_line(one.content), 100)}"
+            for one in messages
+        ]
+        return Output(messages, lines or "No message is kept; `zoea keep ID` keeps one")
+
+    async def work(swarm: SwarmApi) -> None:
+        for memory in ids:
+            await swarm.preserve(memory, not remove)
+
+    command(where, work)
+    word = "is kept no longer" if remove else "is kept"
+    return Output({"released" if remove else "preserved": ids}, [f"{memory} {word}" for memory in ids])

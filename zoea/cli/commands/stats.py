@@ -1,4 +1,4 @@
-"""`zoea stats`: what the swarm did in the last hour, day or week, as numbers."""
+"""`zoea stats` and `zoea metrics`: what the swarm did, as numbers."""
 
 from __future__ import annotations
 
@@ -115,3 +115,16 @@ def _budget_use(one: BudgetUse) -> str:
 
 def _amount(number: int, one: BudgetUse) -> str:
     return format_dollars(number) if one.is_money else f"{number:,}"
+
+
+def metrics(where: Places) -> str:
+    """Print the metrics in the text format of Prometheus, with or without a running swarm.
+
+    They count all that is stored. A swarm that was started with --metrics serves the same numbers counted from its
+    start, and how long the database takes to store something.
+    """
+    from zoea.runtime.swarm_metrics import SwarmMetrics  # loads the client of Prometheus
+
+    settings = load(where).settings
+    made = SwarmMetrics(where.database, lambda: settings, SystemClock().now)
+    return made.render().decode().removesuffix("\n")
