@@ -21,7 +21,7 @@ def serve(
         "--systems N", "Number of systems of a new world, 10 to 1000; 40 if not given.", None, whole_number()
     ),
     tick: float = option("--tick SECONDS", "Time of one tick, 0.01 to 3600 seconds.", 2.0, number()),
-    turbo: bool = flag("--turbo", "Advance ticks as fast as the players act."),
+    turbo: bool = flag("--turbo", "Advance ticks as fast as the players act.", off="--no-turbo"),
     faults: str = option("--faults FAULTS", "Faults for tests, such as latency=0.1:0.5,error=0.05,restart=0.001."),
     fault_seed: int = option("--fault-seed N", "Random seed of the faults.", 0, whole_number()),
 ) -> None:
