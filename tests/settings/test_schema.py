@@ -209,7 +209,7 @@ def test_the_default_provider_is_the_first_configured_else_the_autopilot() -> No
 def test_the_limits_of_an_upstream_have_the_documented_values() -> None:
     limits = UpstreamSettings(command="x", start_timeout=3)
     assert (limits.start_timeout, limits.max_parallel, limits.max_sessions, limits.retries) == (3, 32, 16, 3)
-    assert (limits.max_tools, limits.max_description, limits.max_schemas) == (128, 2_000, 32_000)
+    assert (limits.max_tools, limits.max_schemas) == (128, 32_000)
 
 
 @given(st.dictionaries(st.text(max_size=3), st.none() | st.integers(1, 100), min_size=1))

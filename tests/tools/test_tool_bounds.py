@@ -52,7 +52,7 @@ def test_tools_with_schemas_that_do_not_fit_are_left_out_and_smaller_ones_stay()
 def test_long_descriptions_are_cut_and_a_change_after_the_cut_still_voids_a_grant() -> None:
     long, other = "x" * 3_000, "x" * 2_999 + "y"
     assert bound_tools([_tool("a", description=long)], _config()).notes == (
-        "the description of 1 tool cut at 2,000 characters (a). Raise upstream.far.max_description to send all",
+        "the description of 1 tool cut at 2,000 characters (a)",
     )
     first, second = (to_tool_spec(_tool("a", description=text), _config()) for text in (long, other))
     assert first.description == second.description == "x" * 1_999 + "…"

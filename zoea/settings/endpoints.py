@@ -221,9 +221,6 @@ class UpstreamSettings(Section):
     max_tools: Whole = setting(
         128, "Tools at most", "Tools that it may offer; those above it are left out.", ge=1, le=10_000
     )
-    max_description: Whole = setting(
-        2_000, "Description", "Characters of a tool's description; longer ones are cut.", ge=100, le=100_000
-    )
     max_schemas: Whole = setting(
         32_000,
         "Schemas",

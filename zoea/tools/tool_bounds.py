@@ -66,7 +66,7 @@ def bound_tools(listed: Sequence[RemoteTool], config: UpstreamConfig) -> Bounded
     if cut:
         notes.append(
             f"the {'descriptions' if len(cut) > 1 else 'description'} of {_tools(cut)} cut at "
-            f"{config.max_description:,} characters ({_names(cut)}). Raise {key}.max_description to send all"
+            f"{config.max_description:,} characters ({_names(cut)})"
         )
     if renamed:
         shown = ", ".join(f"{one_line(name)} as {prefixed_name(config.name, name)}" for name in renamed[:_NAMED])

@@ -26,6 +26,7 @@ class UpstreamConfig(UpstreamSettings):
         is_own: It is Zoea's own: its tools ask only where a policy names them.
         idle_close: Seconds without a call after which the session of one mysis is closed.
         max_messages: Messages a second that answer no call; a session that floods is closed.
+        max_description: Characters of a tool's description; longer ones are cut, because most of it is never read.
         backoff: Seconds before the first attempt to reopen; doubles up to `backoff_max`.
 
     Raises:
@@ -41,6 +42,7 @@ class UpstreamConfig(UpstreamSettings):
     is_own: bool = False
     idle_close: float = 600.0
     max_messages: int = 64
+    max_description: int = 2_000
     backoff: float = 0.5
     backoff_max: float = 30.0
 
