@@ -11,6 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -76,6 +77,7 @@ class LiveMysis(Struct):
     prepares_model: bool = False
     answered_by: str = ""
     version: int = 0
+    swarm_held: bool = False
 
     def say(self, text: str, at: int) -> None:
         """Set the newest text: question, error, answer, tool call or prompt, with its time."""
@@ -146,66 +148,22 @@ class LiveMysis(Struct):
         """
         mysis = self.mysis
         tail = STREAM_TAIL if most is None else max(1, most // 2)
-        return MysisView(
-            id=mysis.id,
-            name=mysis.name,
-            template=mysis.template,
-            provider=mysis.provider,
-            model=mysis.model,
-            state=mysis.state,
-            state_reason=mysis.state_reason,
-            state_at=mysis.state_at,
+        return replace(
+            MysisView(*_read_fields(self)),
             activity=self._activity(),
-            failure=mysis.failure,
-            retry_at=mysis.retry_at,
-            held=mysis.held,
-            held_reason=mysis.held_reason,
-            tags=mysis.tags,
-            turns=self.turns,
-            tool_calls=self.tool_calls,
-            errors=self.errors,
-            requests=self.requests,
-            tokens=self.tokens,
-            cost_micros=self.cost_micros,
-            pending=self.pending,
-            approvals=self.approvals,
-            questions=self.questions,
-            turn_number=self.turn_number,
-            iteration=self.iteration,
-            context_used=self.context_used,
-            context_limit=self.context_limit,
-            context_messages=self.context_messages,
-            is_summarising=self.is_summarising,
-            window_assumed=self.window_assumed,
-            turn_tokens=self.turn_tokens,
-            turn_limit=self.turn_limit,
             waiting_until=None if self.waiting_until is None else self.waiting_until + ahead,
-            waiting_for=self.waiting_for,
-            progress_at=self.progress_at,
-            text=self.text,
-            text_at=self.text_at,
+            attempt_at=None if self.attempt_at is None else self.attempt_at + ahead,
             streaming=self.streaming[-tail:],
             thinking=self.thinking[-tail:],
-            version=self.version,
-            retry_count=mysis.retry_count,
             swarm_held=swarm_held,
-            in_turn=self.in_turn,
-            queue_place=self.queue_place,
-            queue_name=self.queue_name,
-            queue_why=self.queue_why,
-            queue_until=self.queue_until,
-            attempt=self.attempt,
-            attempts=self.attempts,
-            attempt_at=None if self.attempt_at is None else self.attempt_at + ahead,
-            attempt_why=self.attempt_why,
-            reading=self.reading,
-            prepares_model=self.prepares_model,
-            answered_by=self.answered_by,
             goal=mysis.goal if most is None else mysis.goal[:GOAL_CHARS],
-            goal_reached_at=mysis.goal_reached_at,
-            is_reviewed=mysis.is_reviewed,
-            is_at_rest=self.is_at_rest,
         )
+
+
+_read_fields = attrgetter(
+    *(f"mysis.{name}" if name in Mysis.__struct_fields__ else name for name in MysisView.__struct_fields__)
+)
+"""Reads the fields of a view by their names: those of the mysis, and those of its row."""
 
 
 class LiveView:
