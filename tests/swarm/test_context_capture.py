@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,12 +24,12 @@ from zoea.model.errors import StoreError
 from zoea.model.request import Answer
 from zoea.settings import Settings
 from zoea.settings.commit_settings import ChainSettings
-from zoea.store import Store
 from zoea.store.database_file import connect_reader
 from zoea.swarm import life as lf
 from zoea.swarm.commit_capture import CommitCapture
-from zoea.swarm.persistence import model_facts, row_values, turn_records
-from zoea.swarm.resolved_template import MysisProfile
+from zoea.swarm.persistence import row_values, turn_records
+from zoea.swarm.persistence.turn_ops import OpenedTurn
+from zoea.swarm.services import Services
 
 
 def read_chain(path: Path, ref: str) -> list[ContextCommit]:
@@ -279,14 +281,16 @@ async def test_a_stop_in_the_moment_a_turn_opens_commits_its_prompt_once(
 ) -> None:
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
         await s.commander.create("alpha", start=False)
-        runner, with_traits = s.commander.swarm.runner("alpha"), model_facts.with_traits
+        runner, write = s.commander.swarm.runner("alpha"), Services.write
 
-        async def late(store: Store, profile: MysisProfile) -> MysisProfile:
-            # The turn is stored, and its prompt not kept yet for the next commit.
-            await runner.tell(lf.Stop(s.clock.uptime()))
-            return await with_traits(store, profile)
+        async def late(services: Services, op: Callable[..., Any], **how: Any) -> Any:
+            result = await write(services, op, **how)
+            if isinstance(result, tuple) and isinstance(result[0], OpenedTurn):
+                # The turn is stored, and its prompt not kept yet for the next commit.
+                await runner.tell(lf.Stop(s.clock.uptime()))
+            return result
 
-        monkeypatch.setattr(model_facts, "with_traits", late)
+        monkeypatch.setattr(Services, "write", late)
         await s.commander.send("alpha", "go")
         await s.until(lambda: s.state() is MysisState.STOPPED and not runner.has_turn)
         spans = await s.rows("SELECT first_memory_id AS first, last_memory_id AS last FROM ctx_commit ORDER BY seq")
