@@ -27,9 +27,6 @@ class NoConnections:
     async def forget_facts(self, provider: str, model: str = "") -> int:
         return 0
 
-    async def apply_settings(self) -> tuple[str, ...]:
-        return ()
-
     async def mcp(self) -> McpView:
         return McpView()
 

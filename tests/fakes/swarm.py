@@ -379,9 +379,6 @@ class FakeSwarm(NoCommits):
     async def forget_facts(self, provider: str, model: str = "") -> int:
         return 0
 
-    async def apply_settings(self) -> tuple[str, ...]:
-        return ("nudge", "wait")
-
     async def serve_mcp(self, on: bool) -> McpView:
         self.serving = McpView("http://127.0.0.1:9632/mcp" if on else "")
         return self.serving

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.no_connections import NoConnections
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
+from zoea.model.values import ReloadReport
 from zoea.runtime.model_lists import ModelLists
 from zoea.settings import Settings, load
 from zoea.settings.layers import LoadedSettings
@@ -118,7 +120,13 @@ async def test_values_stand_with_their_origin(tmp_path: Path, monkeypatch: pytes
         assert sum(line.endswith("default") for line in lines) > 5
 
 
-async def test_a_value_that_is_entered_is_written_and_comments_stay(tmp_path: Path) -> None:
+async def test_a_value_that_is_entered_is_written_and_comments_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def reload(_: NoConnections) -> ReloadReport:
+        return ReloadReport(waiting=("swarm.max_myses",))
+
+    monkeypatch.setattr(NoConnections, "reload", reload)
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "swarm", "swarm.max_myses")
         await change(stage, screen, "9")

@@ -371,13 +371,6 @@ class ConnectionApi(Protocol):
         """
         ...
 
-    async def apply_settings(self) -> tuple[str, ...]:
-        """As `reload`; return the sections that apply while myses run.
-
-        Raises SettingsError, and nothing is applied then.
-        """
-        ...
-
     async def mcp(self) -> McpView:
         """Report whether this swarm serves MCP clients over HTTP, and the address."""
         ...

@@ -119,10 +119,6 @@ class LiveConnections:
     async def mcp(self) -> McpView:
         return self._mcp_server.view
 
-    async def apply_settings(self) -> tuple[str, ...]:
-        await self.reload()
-        return tuple(name for name in Settings.model_fields if name not in WAITING_SECTIONS)
-
     async def serve_mcp(self, on: bool) -> McpView:
         return await self._mcp_server.serve(on)
 

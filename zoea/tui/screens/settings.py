@@ -385,10 +385,10 @@ class SettingsScreen(CockpitScreen[None]):
     async def _counts(self, field: SettingField) -> str:
         """Let the running swarm apply a written setting; return when it takes effect."""
         try:
-            applied = await self.cockpit.api.apply_settings()
+            report = await self.cockpit.api.reload()
         except ZoeaError as error:
             return f"; the running swarm does not apply it: {error.what}"
-        if field.path[0] not in applied:
+        if field.key in report.waiting:
             return "; it applies when the swarm is opened again"
         return "; it applies at once" if field.path[0] in _AT_ONCE else "; it applies from the next turn on"
 
