@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ async def opened(file: Path, setup: MeasuredSetup, context: int, temperature: fl
         models.folder.mkdir(exist_ok=True)
         models.add(file, setup.model)
         if setup.type == "embedded":
-            config = replace(config, options={"context": context})
+            config = config.replace(options={"context": context})
             provider = make("bench", config, clock=SystemClock(), makers=makers(models))
             try:
                 yield provider
@@ -74,7 +74,7 @@ async def opened(file: Path, setup: MeasuredSetup, context: int, temperature: fl
         await server.start()
         headers = {"authorization": f"Bearer {server.key}", "connection": "close"}
         base = f"{server.address}/v1" if setup.type == "openai" else server.address
-        provider = make("bench", replace(config, base_url=base, headers=headers), clock=SystemClock())
+        provider = make("bench", config.replace(base_url=base, headers=headers), clock=SystemClock())
         try:
             yield provider
         finally:

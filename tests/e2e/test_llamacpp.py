@@ -23,7 +23,7 @@ from zoea.llm.local.embedded_provider import EmbeddedProvider
 from zoea.llm.local.llama_server import LlamaServer, LlamaServerOptions
 from zoea.llm.local.model_files import LocalModel, LocalModels
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.registry import make_openai
+from zoea.llm.providers.openai_provider import OpenAIProvider
 from zoea.model.enums import Finish, Role, ToolMode
 from zoea.model.ports import Provider
 from zoea.model.request import (
@@ -85,9 +85,9 @@ async def server(local_models: LocalModels) -> AsyncIterator[LlamaServer]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def openai(server: LlamaServer) -> AsyncIterator[Provider]:
     config = ProviderConfig(
-        "openai", f"{server.address}/v1", server.key, temperature=0.0, tool_mode=ToolMode.JSON_SCHEMA
+        "openai", base_url=f"{server.address}/v1", api_key=server.key, temperature=0.0, tool_mode=ToolMode.JSON_SCHEMA
     )
-    provider = make_openai("local", config, SystemClock())
+    provider = OpenAIProvider.open("local", config, SystemClock())
     yield provider
     await provider.close()
 
@@ -188,8 +188,8 @@ async def test_requests_back_to_back_all_succeed_though_the_server_ends_each_con
 
 
 async def test_a_server_that_ignores_tools_is_detected(server: LlamaServer) -> None:
-    config = ProviderConfig("openai", f"{server.address}/v1", server.key, temperature=0.0)
-    provider = make_openai("local", config, SystemClock())
+    config = ProviderConfig("openai", base_url=f"{server.address}/v1", api_key=server.key, temperature=0.0)
+    provider = OpenAIProvider.open("local", config, SystemClock())
     answer = (await items(provider, asked("Use the tool mine now: 3 gold.", tools=TOOLS)))[-1]
     assert isinstance(answer, Answer)
     valid_call(answer)
@@ -198,8 +198,8 @@ async def test_a_server_that_ignores_tools_is_detected(server: LlamaServer) -> N
 
 
 async def test_the_server_refuses_requests_without_its_key(server: LlamaServer) -> None:
-    config = ProviderConfig("openai", f"{server.address}/v1", "a guess")
-    stranger = make_openai("stranger", config, SystemClock())
+    config = ProviderConfig("openai", base_url=f"{server.address}/v1", api_key="a guess")
+    stranger = OpenAIProvider.open("stranger", config, SystemClock())
     with pytest.raises(Exception, match=r"(?i)key"):
         await items(stranger, asked("Say hello."))
     await stranger.close()

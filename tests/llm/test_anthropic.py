@@ -329,8 +329,8 @@ async def test_models_and_windows_come_from_the_vendor_the_setting_or_the_table(
         assert (await source.info("claude-opus-5-5")).max_output == 128_000
         assert (await source.info("reef-9")).context_window is None
         await source.close()
-        small = provider("anthropic", server.url, api_key="reef-key", context_window=5)
-        assert (await small.info("claude-reef-1")).context_window == 5
+        small = provider("anthropic", server.url, api_key="reef-key", context_window=5_000)
+        assert (await small.info("claude-reef-1")).context_window == 5_000
         await small.close()
 
 

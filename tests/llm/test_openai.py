@@ -252,8 +252,9 @@ async def test_a_server_that_is_not_there_is_transient_and_says_so() -> None:
 
 @pytest.mark.parametrize("url", ["localhost:1/v1", "http://[", "ftp://127.0.0.1/v1"])
 async def test_an_invalid_address_is_a_bad_request(url: str) -> None:
+    config = ProviderConfig("openai", model="reef-1").replace(base_url=url)
     with pytest.raises(ProviderError) as caught:
-        await answer(provider("openai", url))
+        await answer(make("reefnet", config, clock=HandClock()))
     assert (caught.value.kind, caught.value.title) == (ErrorClass.BAD_REQUEST, "The provider's address is wrong")
 
 

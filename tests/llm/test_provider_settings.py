@@ -8,9 +8,9 @@ import pytest
 
 from zoea.llm.local.embedded_provider import EmbeddedProvider
 from zoea.llm.local.model_files import LocalModels
-from zoea.llm.provider_config import ProviderConfig, Timeouts
+from zoea.llm.provider_config import ProviderConfig, Timeouts, resolve_provider
 from zoea.llm.providers.scripted import ScriptedProvider
-from zoea.llm.registry import config_of, make, makers
+from zoea.llm.registry import make, makers
 from zoea.model.enums import Role, ToolMode
 from zoea.model.errors import SettingsError
 from zoea.model.request import ModelRequest, RequestMessage
@@ -41,7 +41,7 @@ def test_every_setting_of_a_provider_reaches_it_with_its_secrets_resolved(tmp_pa
             "options": {"top_k": 1},
         }
     )
-    made = config_of(given, credentials(tmp_path, KEY="k", TOKEN="t"), LlmSettings(timeout=9, between_tokens=8))
+    made = resolve_provider(given, credentials(tmp_path, KEY="k", TOKEN="t"), LlmSettings(timeout=9, between_tokens=8))
     assert made == ProviderConfig(
         type="openai",
         base_url="http://127.0.0.1:8080/v1",
@@ -61,13 +61,13 @@ def test_every_setting_of_a_provider_reaches_it_with_its_secrets_resolved(tmp_pa
 
 def test_no_key_is_no_key(tmp_path: Path) -> None:
     given = ProviderSettings.model_validate({"type": "ollama"})
-    assert config_of(given, credentials(tmp_path), LlmSettings()).api_key == ""
+    assert resolve_provider(given, credentials(tmp_path), LlmSettings()).api_key == ""
 
 
 def test_the_error_of_a_missing_key_names_its_reference(tmp_path: Path) -> None:
     given = ProviderSettings.model_validate({"type": "openai", "api_key": "env:GONE"})
     with pytest.raises(SettingsError, match="GONE"):
-        config_of(given, credentials(tmp_path), LlmSettings())
+        resolve_provider(given, credentials(tmp_path), LlmSettings())
 
 
 def test_the_embedded_provider_is_made_with_the_local_models(tmp_path: Path) -> None:
@@ -103,11 +103,11 @@ def test_whether_examples_are_shown_is_an_option_that_goes_no_further(
     tmp_path: Path, options: dict[str, bool], examples: bool | None
 ) -> None:
     given = ProviderSettings.model_validate({"type": "openai", "options": {**options, "top_k": 1}})
-    made = config_of(given, credentials(tmp_path), LlmSettings())
+    made = resolve_provider(given, credentials(tmp_path), LlmSettings())
     assert (made.examples, made.options) == (examples, {"top_k": 1})
 
 
 def test_an_examples_option_that_is_neither_true_nor_false_is_refused(tmp_path: Path) -> None:
     given = ProviderSettings.model_validate({"type": "embedded", "options": {"examples": "many"}})
     with pytest.raises(SettingsError, match='the option examples is "many"'):
-        config_of(given, credentials(tmp_path), LlmSettings())
+        resolve_provider(given, credentials(tmp_path), LlmSettings())

@@ -31,7 +31,7 @@ def test_other_types_are_made_by_the_given_makers() -> None:
     assert found is sentinel
 
 
-def test_an_unknown_type_names_those_that_are_known() -> None:
+def test_a_type_without_a_maker_names_those_that_have_one() -> None:
     with pytest.raises(SettingsError) as caught:
-        make("x", ProviderConfig("opnai"), clock=LoopClock(), makers={"autopilot": lambda *_: cast(Provider, None)})
+        make("x", ProviderConfig("embedded"), clock=LoopClock(), makers={"autopilot": lambda *_: cast(Provider, None)})
     assert caught.value.hint == "Use one of: anthropic, autopilot, ollama, openai."

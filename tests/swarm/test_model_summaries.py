@@ -17,8 +17,8 @@ from tests.fakes.wire_server import Received
 from tests.swarm.harness import OneProvider, Swarm, script, swarm
 from zoea.context.window.conversation_summary import TITLE
 from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.providers.openai_provider import OpenAIProvider
 from zoea.llm.providers.scripted import ScriptedProvider
-from zoea.llm.registry import make_openai
 from zoea.model.enums import ErrorClass, Finish, Role
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelInfo, ModelRequest
@@ -386,7 +386,7 @@ async def test_a_server_of_a_small_model_is_asked_once_a_range_and_never_holds_a
     server = OpenAIServer(otherwise=choose)
     server.models, server.props = [LISTED], {**PROPS, "default_generation_settings": {"n_ctx": 4096}}
     async with server:
-        near = make_openai("near", ProviderConfig(type="openai", base_url=server.base_url), SystemClock())
+        near = OpenAIProvider.open("near", ProviderConfig(type="openai", base_url=server.base_url), SystemClock())
         own = settings("model", summary_timeout=timeout_s)
         async with swarm(tmp_path, providers=OneProvider(near), settings=own) as s:
             await s.commander.create("alpha", start=False)

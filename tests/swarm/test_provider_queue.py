@@ -11,7 +11,7 @@ from tests.fakes.openai_server import Fail, OpenAIServer, Say, Step
 from tests.fakes.wire_server import Outgoing, Received
 from tests.swarm.harness import Swarm, swarm
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.registry import make_openai
+from zoea.llm.providers.openai_provider import OpenAIProvider
 from zoea.model.enums import MysisState
 from zoea.model.ports import Provider
 from zoea.model.status import StatusWord
@@ -48,7 +48,7 @@ class NamedProviders:
 @asynccontextmanager
 async def provider(name: str, server: OpenAIServer, *, concurrency: int = 2) -> AsyncIterator[Provider]:
     config = ProviderConfig(type="openai", base_url=server.base_url, model="reef-1", concurrency=concurrency)
-    made = make_openai(name, config, SystemClock())
+    made = OpenAIProvider.open(name, config, SystemClock())
     yield made
     await made.close()
 

@@ -13,7 +13,7 @@ from tests.fakes.openai_server import Fail, OpenAIServer, Say, frames
 from tests.swarm.harness import OneProvider, Swarm, swarm
 from tests.waiting import until
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.registry import make_openai
+from zoea.llm.providers.openai_provider import OpenAIProvider
 from zoea.model.enums import ToolMode, ToolShow
 from zoea.model.ports import Provider
 from zoea.process.clock import SystemClock
@@ -39,7 +39,9 @@ async def server() -> AsyncIterator[OpenAIServer]:
 
 
 def provider(server: OpenAIServer, mode: ToolMode = ToolMode.AUTO) -> Provider:
-    return make_openai("near", ProviderConfig(type="openai", base_url=server.base_url, tool_mode=mode), SystemClock())
+    return OpenAIProvider.open(
+        "near", ProviderConfig(type="openai", base_url=server.base_url, tool_mode=mode), SystemClock()
+    )
 
 
 async def values(s: Swarm, sql: str) -> list[tuple[object, ...]]:

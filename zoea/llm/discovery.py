@@ -12,15 +12,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from zoea.llm.provider_config import ProviderConfig, Timeouts
+from zoea.llm.provider_config import ProviderConfig, Timeouts, is_loopback
 from zoea.llm.transport.cached_json import is_loading
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, ZoeaError
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo
+from zoea.settings.endpoints import ProviderType
 
 LOCAL_DEADLINE_S = 2.0
 REMOTE_DEADLINE_S = 8.0
@@ -60,7 +62,11 @@ class UsualPort(Struct, frozen=True):
 
 
 PORTS: tuple[UsualPort, ...] = (
-    UsualPort("Ollama", 11434, "ollama"),
+    *(
+        UsualPort(kind.vendor, urlsplit(kind.address).port or 0, kind.value)
+        for kind in ProviderType
+        if is_loopback(kind.address)
+    ),
     UsualPort("llama.cpp", 8080, "openai", "/v1"),
     UsualPort("LM Studio", 1234, "openai", "/v1"),
     UsualPort("vLLM", 8000, "openai", "/v1"),
@@ -77,8 +83,11 @@ class VendorKey(Struct, frozen=True):
 
 
 KEYS: tuple[VendorKey, ...] = (
-    VendorKey("OPENAI_API_KEY", "OpenAI", "openai", "https://api.openai.com/v1"),
-    VendorKey("ANTHROPIC_API_KEY", "Anthropic", "anthropic"),
+    *(
+        VendorKey(kind.key_variable, kind.vendor, kind.value, kind.address)
+        for kind in ProviderType
+        if kind.key_variable
+    ),
     VendorKey("OPENROUTER_API_KEY", "OpenRouter", "openai", "https://openrouter.ai/api/v1"),
     VendorKey("OPENCODE_API_KEY", "OpenCode Zen", "openai", "https://opencode.ai/zen/v1"),
     VendorKey("GROQ_API_KEY", "Groq", "openai", "https://api.groq.com/openai/v1"),

@@ -1,18 +1,19 @@
-"""Values that a provider is made from, with secrets already resolved.
-
-`llm/registry.py` fills them from the settings, so that providers do not depend on the settings' form.
-"""
+"""What a provider is made from: its settings with the values of their references."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from pydantic import ConfigDict, Field
 
-from zoea.model.enums import ToolMode
+from zoea.model.errors import SettingsError
+from zoea.settings.credentials import Credentials
+from zoea.settings.endpoints import ProviderSettings
+from zoea.settings.schema import LlmSettings
 
 AUTOMATIC_CONCURRENCY = 8
 SLOW_READING = 200
@@ -23,51 +24,63 @@ class Timeouts(Struct, frozen=True):
     """Deadlines in seconds. `first` counts from sending to the first byte of the body."""
 
     connect: float = 10.0
-    first: float = 120.0
-    between: float = 60.0
+    first: float = LlmSettings().timeout
+    between: float = LlmSettings().between_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderConfig:
-    """One provider of the settings.
+class ProviderConfig(ProviderSettings):
+    """One provider. Its header and key are the secrets themselves; never shown, never logged.
 
-    Args:
-        type: What it speaks: `openai`, `anthropic`, `ollama`, or a name whose maker `runtime/` hands in.
-        base_url: With the version part where the vendor has one (`https://api.openai.com/v1`);
-            empty for the vendor's own.
-        api_key: The secret itself; never shown, never logged.
-        model: Used where a request names none.
-        headers: Sent with every request, after Zoea's own.
+    Attributes:
         concurrency: Requests under way at once; also the most that start within 100 ms. None is automatic: the slots
             of a llama.cpp server, one where it reads slowly, and `AUTOMATIC_CONCURRENCY` elsewhere.
-        rate: Requests a second, or None.
-        context_window: Replaces what the provider says; Ollama is asked for it, at most for the model's own.
-        thinking: None leaves it to the model; a bool, a word (`low`, `adaptive`, …) or a number of tokens.
-        tool_mode: How tools are offered. `AUTO` begins with the provider's own means and changes to a JSON schema
-            for the answer when the server refuses tools.
         examples: Whether a model whose answers are held to a schema is shown how its tools are called;
             None is what suits: yes for `embedded` and small models of a llama.cpp server, no for all others.
-        options: Merged into the body of every request, as they are.
         label: What fronts show; the name by default.
         metered: False where its tokens count against no budget.
     """
 
-    type: str
-    base_url: str = ""
-    api_key: str = field(default="", repr=False)
-    model: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    concurrency: int | None = 32
-    rate: float | None = None
-    context_window: int | None = None
-    temperature: float | None = None
-    thinking: bool | int | str | None = None
-    tool_mode: ToolMode = ToolMode.AUTO
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    api_key: str = Field("", repr=False)
+    headers: Mapping[str, str] = Field({}, repr=False)  # type: ignore[assignment]  # the values are resolved here
+    concurrency: int | None = 32  # type: ignore[assignment]  # without the words of the settings
     examples: bool | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    timeouts: Timeouts = Timeouts()
     label: str = ""
     metered: bool = True
+
+    def __init__(self, type: str, **values: Any) -> None:
+        super().__init__(**{"type": type, **values})
+
+    def replace(self, **changes: Any) -> ProviderConfig:
+        """Return the same with changed values, which are not validated."""
+        return self.model_copy(update=changes)
+
+
+def resolve_provider(settings: ProviderSettings, credentials: Credentials, llm: LlmSettings) -> ProviderConfig:
+    """Return a provider's configuration, with the values of its references.
+
+    The option `examples` is Zoea's own and is not sent; see `ProviderConfig`.
+
+    Raises:
+        SettingsError: A reference has no value, or `examples` is neither true nor false.
+    """
+    values = {key: getattr(settings, key) for key in type(settings).model_fields}
+    options = dict(settings.options)
+    examples = options.pop("examples", None)
+    if not isinstance(examples, bool | None):
+        raise SettingsError(
+            f"the option examples is {json.dumps(examples)}", hint="Set it to true or false, or leave it out."
+        )
+    values |= {
+        "api_key": credentials.resolve(settings.api_key).get_secret_value() if settings.api_key else "",
+        "headers": {key: credentials.fill(text).get_secret_value() for key, text in settings.headers.items()},
+        "concurrency": None if settings.is_concurrency_automatic else settings.concurrency,
+        "options": options,
+    }
+    timeouts = Timeouts(first=llm.timeout, between=llm.between_tokens)
+    return ProviderConfig(**values, examples=examples, timeouts=timeouts)
 
 
 def is_loopback(url: str) -> bool:

@@ -29,8 +29,8 @@ from zoea.llm.discovery import (
     probe,
 )
 from zoea.llm.local.model_files import LocalModels
-from zoea.llm.provider_config import ProviderConfig, is_loopback
-from zoea.llm.registry import Maker, config_of, make, makers
+from zoea.llm.provider_config import ProviderConfig, is_loopback, resolve_provider
+from zoea.llm.registry import Maker, make, makers
 from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Clock, Provider
 from zoea.process.clock import SystemClock
@@ -41,7 +41,7 @@ from zoea.settings.endpoints import REFERENCE, ProviderSettings, ProviderType
 from zoea.settings.key_paths import Problem, SettingsInvalid
 from zoea.settings.paths import Places
 
-_LOCAL = (ProviderType.EMBEDDED, ProviderType.AUTOPILOT, ProviderType.SCRIPTED)
+_LOCAL = tuple(kind for kind in ProviderType if not kind.address)
 
 
 async def load_run_settings(
@@ -142,7 +142,7 @@ def _configured(
             name,
             str(wanted.type),
             SourceOrigin.SETTINGS,
-            lambda: make(name, config_of(wanted, credentials, settings.llm), clock=clock, makers=made),
+            lambda: make(name, resolve_provider(wanted, credentials, settings.llm), clock=clock, makers=made),
             address=wanted.base_url,
             variable=wanted.api_key,
             model=wanted.model,

@@ -23,7 +23,7 @@ from zoea.text.control_characters import one_line
 
 FILE = "model_lists.json"
 _LARGEST = 16_000_000
-LISTING_TYPES = (ProviderType.OPENAI, ProviderType.ANTHROPIC, ProviderType.OLLAMA)
+LISTING_TYPES = tuple(kind for kind in ProviderType if kind.address)
 """Types of providers whose servers list their models."""
 
 

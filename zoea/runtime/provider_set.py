@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from zoea.llm.local.model_files import LocalModels
 from zoea.llm.model_traits import TraitBook
-from zoea.llm.provider_config import ProviderConfig, is_loopback
-from zoea.llm.registry import Maker, config_of, make, makers
+from zoea.llm.provider_config import ProviderConfig, is_loopback, resolve_provider
+from zoea.llm.registry import Maker, make, makers
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Clock, Provider
@@ -19,7 +19,7 @@ from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
 
 CLOSE_S = 1.0
-UNMETERED = (ProviderType.AUTOPILOT, ProviderType.SCRIPTED)
+UNMETERED = tuple(kind for kind in ProviderType if not kind.description)
 _WORDS_OF_AN_ANSWER = 25
 """Words of an autopilot's answer for which `provider.NAME.tick` is the time."""
 
@@ -106,7 +106,7 @@ class ProviderSet:
         found = []
         for given in self._settings.provider.values():
             try:
-                config = config_of(given, self._credentials, self._settings.llm)
+                config = resolve_provider(given, self._credentials, self._settings.llm)
             except SettingsError:
                 continue
             found += [config.api_key, *config.headers.values()]
@@ -121,12 +121,12 @@ class ProviderSet:
                 found.gone.append(name)
                 continue
             try:
-                config = config_of(given, self._credentials, settings.llm)
+                config = resolve_provider(given, self._credentials, settings.llm)
             except SettingsError as error:
                 found.problems[name] = error.what
                 continue
             found.secrets += [value for value in (config.api_key, *config.headers.values()) if value]
-            if (config, given.tick) != (before, _tick_of(self._settings, name)):
+            if config != before:
                 is_loaded = ProviderType.EMBEDDED in (config.type, before.type)
                 if is_loaded:
                     found.loaded.append(name)
@@ -166,7 +166,7 @@ class ProviderSet:
                 f"there is no provider {name!r}", kind=ErrorClass.MODEL_MISSING, hint=hint, title="No such provider"
             )
         try:
-            config = config_of(given, self._credentials, self._settings.llm)
+            config = resolve_provider(given, self._credentials, self._settings.llm)
             provider = make(name, config, clock=self._clock, makers=self._makers)
         except SettingsError as error:
             raise ProviderError(
@@ -179,15 +179,9 @@ class ProviderSet:
     def _autopilot(self, name: str, config: ProviderConfig, clock: Clock) -> Provider:
         from zoea.world.autopilot.autopilot_provider import AutopilotProvider
 
-        given = self._settings.provider_named(name)
-        if given is None or given.tick is None:
+        if config.tick is None:
             return AutopilotProvider(name, clock=clock)
-        return AutopilotProvider(name, clock=clock, pace=given.tick / _WORDS_OF_AN_ANSWER)
-
-
-def _tick_of(settings: Settings, name: str) -> float | None:
-    given = settings.provider_named(name)
-    return given.tick if given is not None else None
+        return AutopilotProvider(name, clock=clock, pace=config.tick / _WORDS_OF_AN_ANSWER)
 
 
 def is_on_this_machine(settings: Settings, name: str, model: str) -> bool:

@@ -32,14 +32,37 @@ REFERENCE = re.compile(r"(env|keyring|file):([A-Za-z0-9_][A-Za-z0-9_./@ -]{0,127
 
 
 class ProviderType(StrEnum):
-    """The API at the other end; set explicitly, never guessed from an address."""
+    """The API at the other end; set explicitly, never guessed from an address. `llm/registry.py` says what makes it.
 
-    OPENAI = "openai"
-    ANTHROPIC = "anthropic"
-    OLLAMA = "ollama"
-    EMBEDDED = "embedded"
-    AUTOPILOT = "autopilot"
-    SCRIPTED = "scripted"
+    Attributes:
+        vendor: The name of its vendor or server, for lists.
+        description: Its line in the form that connects a model; empty where no model answers.
+        address: Used where the settings name none; empty where there is no server.
+        key_variable: The variable that usually holds its key.
+    """
+
+    vendor: str
+    description: str
+    address: str
+    key_variable: str
+
+    OPENAI = (
+        *("openai", "OpenAI", "OpenAI-compatible: OpenAI and most servers"),
+        *("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    )
+    ANTHROPIC = ("anthropic", "Anthropic", "Anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY")
+    OLLAMA = ("ollama", "Ollama", "Ollama", "http://127.0.0.1:11434")
+    EMBEDDED = ("embedded", "", "a model file, run by Zoea")
+    AUTOPILOT = ("autopilot",)
+    SCRIPTED = ("scripted",)
+
+    def __new__(
+        cls, value: str, vendor: str = "", description: str = "", address: str = "", key_variable: str = ""
+    ) -> ProviderType:
+        kind = str.__new__(cls, value)
+        kind._value_ = value
+        kind.vendor, kind.description, kind.address, kind.key_variable = vendor, description, address, key_variable
+        return kind
 
 
 class Sharing(StrEnum):

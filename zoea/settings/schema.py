@@ -36,10 +36,6 @@ from zoea.settings.fields import (
 from zoea.settings.server_settings import McpSettings, MetricsSettings
 
 _PROVIDER_TYPES = frozenset(ProviderType)
-_UNCONFIGURED_KEYS = {
-    ProviderType.OPENAI: "env:OPENAI_API_KEY",
-    ProviderType.ANTHROPIC: "env:ANTHROPIC_API_KEY",
-}
 
 
 def _clamp(lowest: float, highest: float) -> Callable[[float], float]:
@@ -481,7 +477,7 @@ class Settings(Section):
         if name not in _PROVIDER_TYPES:
             return None
         kind = ProviderType(name)
-        return ProviderSettings(type=kind, api_key=_UNCONFIGURED_KEYS.get(kind, ""))
+        return ProviderSettings(type=kind, api_key=f"env:{kind.key_variable}" if kind.key_variable else "")
 
     def provider_name(self, wanted: str = "") -> str:
         """Return the provider to use: the wanted, the default, the first configured, or the autopilot."""

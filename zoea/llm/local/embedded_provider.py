@@ -7,7 +7,6 @@ speaks to it as to any llama.cpp server.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, cast
@@ -18,13 +17,14 @@ from msgspec.structs import replace
 from zoea.llm.local.llama_server import LlamaServer, LlamaServerOptions, engine_is_installed, missing_extra
 from zoea.llm.local.model_files import LocalModel, LocalModels
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.registry import make_openai
+from zoea.llm.providers.openai_provider import OpenAIProvider
 from zoea.llm.transport.cached_json import fetch
 from zoea.llm.transport.http_client import HttpClient
 from zoea.model.enums import ErrorClass, ToolMode
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.ports import Clock, Provider
 from zoea.model.request import ModelInfo, ModelRequest, RequestHeld, RequestSent, StreamItem
+from zoea.settings.endpoints import ProviderType
 
 FIRST_S = 900.0
 _SERVER_OPTIONS = frozenset({"context", "threads", "parallel"})
@@ -161,7 +161,7 @@ class EmbeddedProvider:
         await server.start()
         try:
             props = await self._props(server)
-            inner = make_openai(self.name, self._inner_config(server, options, props), self._clock)
+            inner = OpenAIProvider.open(self.name, self._inner_config(server, options, props), self._clock)
             parameters = (await inner.info(server.alias)).parameters
         except BaseException:
             await server.close()
@@ -194,9 +194,8 @@ class EmbeddedProvider:
             mode = ToolMode.JSON_SCHEMA
         wanted = self._config.concurrency or (options.parallel if server.has_gpu else 1)
         own = self._config.timeouts
-        return dataclasses.replace(
-            self._config,
-            type="openai",
+        return self._config.replace(
+            type=ProviderType.OPENAI,
             base_url=f"{server.address}/v1",
             api_key=server.key,
             model=server.alias,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
@@ -31,42 +31,38 @@ from zoea.model.enums import ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo, ModelRequest, StreamItem
+from zoea.settings.endpoints import ProviderType
 
 _log = logging.getLogger(__name__)
-BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 _UNSUPPORTED = re.compile(r"not supported|does not support|unsupported|not permitted|not available", re.IGNORECASE)
 
 
 class AnthropicProvider(HttpProvider):
-    kind = "anthropic"
+    kind: str = ProviderType.ANTHROPIC
+    address_tail = "/v1"
     path = "/v1/messages"
     has_schema_mode = False
 
-    def __init__(
-        self,
-        name: str,
-        config: ProviderConfig,
-        gate: AdmissionGate,
-        http: HttpClient,
-        clock: Clock,
-        *,
-        open_chat: Callable[[], OpenAIProvider],
-    ) -> None:
-        """`open_chat` makes the provider for the chat completions of the same server; it shares the gate."""
+    def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
         self._listed = CachedFetch(clock, self._list, absent_us=UNLISTED_FOR_US)
-        self._open_chat = open_chat
         self._chat: OpenAIProvider | None = None
         self._is_llamacpp = False
         self._is_small = False
         """Whether a llama.cpp server serves a small model or one without tools; known once the list is."""
 
+    @classmethod
+    def own_headers(cls, config: ProviderConfig) -> dict[str, str]:
+        return {"anthropic-version": VERSION} | ({"x-api-key": config.api_key} if config.api_key else {})
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         """See `Provider.stream`."""
         answer = super().stream(request)
         if await self._needs_chat(request):
-            self._chat = self._chat or self._open_chat()
+            if self._chat is None:  # for the chat completions of the same server
+                config = self._config.replace(base_url=f"{self._http.base_url}/v1")
+                self._chat = OpenAIProvider.open(self.name, config, self._clock, self._gate)
             answer = self._chat.stream(request)
         async with aclosing(answer) as items:
             async for item in items:
@@ -75,7 +71,7 @@ class AnthropicProvider(HttpProvider):
     async def _needs_chat(self, request: ModelRequest) -> bool:
         """Return whether answers have to keep to a schema of calls, and the server is a llama.cpp, which has one."""
         mode = self._config.tool_mode
-        if not request.tools or mode is ToolMode.NATIVE or self._http.base_url == BASE_URL:
+        if not request.tools or mode is ToolMode.NATIVE or self._http.base_url == ProviderType.ANTHROPIC.address:
             return False
         try:
             await self._listed.get()
@@ -167,11 +163,3 @@ class AnthropicProvider(HttpProvider):
 def _read(entry: dict[str, Any]) -> ModelInfo:
     window, output = whole_number(entry.get("max_input_tokens")), whole_number(entry.get("max_tokens"))
     return ModelInfo(str(entry["id"]), window, output, True)
-
-
-def headers(config: ProviderConfig) -> dict[str, str]:
-    """Return the headers of every request to this provider."""
-    own = {"anthropic-version": VERSION}
-    if config.api_key:
-        own["x-api-key"] = config.api_key
-    return {**own, **config.headers}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Protocol
+from typing import Protocol, Self
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from zoea.llm.messages.request_forms import fit_tools
 from zoea.llm.messages.text_calls import read_text_calls
 from zoea.llm.model_table import preset_traits
 from zoea.llm.model_traits import TraitBook, Traits, trait_in
-from zoea.llm.provider_config import SLOW_READING, ProviderConfig, is_loopback
+from zoea.llm.provider_config import AUTOMATIC_CONCURRENCY, SLOW_READING, ProviderConfig, is_loopback
 from zoea.llm.transport.admission_gate import AdmissionGate, AdmissionTicket
 from zoea.llm.transport.cached_json import LOADING_AGAIN_US, LOADING_US, is_loading
 from zoea.llm.transport.http_client import HttpClient, HttpReply
@@ -36,6 +36,7 @@ from zoea.model.request import (
     StreamItem,
 )
 from zoea.model.values import Throttle
+from zoea.settings.endpoints import ProviderType
 from zoea.text.large_json import LARGE_CHARS
 
 MAX_FORMS = 6
@@ -90,11 +91,27 @@ class HttpProvider:
         traits: What the models of this provider turned out to refuse or demand.
     """
 
-    kind = ""
+    kind: str = ""
     path = ""
+    address_tail = ""
+    """The part of an address that the settings may name and that `path` holds."""
     stream_type = "text/event-stream"
     has_schema_mode = True
     """Whether tools can be sent as a schema for the answer."""
+
+    @classmethod
+    def open(cls, name: str, config: ProviderConfig, clock: Clock, gate: AdmissionGate | None = None) -> Self:
+        """Make the provider with an HTTP client and a gate of its own. Opens no connection."""
+        base = (config.base_url or ProviderType(cls.kind).address).rstrip("/").removesuffix(cls.address_tail)
+        places = config.concurrency or AUTOMATIC_CONCURRENCY
+        gate = gate or AdmissionGate(clock, concurrency=places, rate=config.rate, name=config.label or name)
+        headers = cls.own_headers(config) | dict(config.headers)
+        return cls(name, config, gate, HttpClient(base, name=name, headers=headers, timeouts=config.timeouts), clock)
+
+    @classmethod
+    def own_headers(cls, config: ProviderConfig) -> dict[str, str]:
+        """Return Zoea's own headers of every request; those of the settings go over them."""
+        return {"authorization": f"Bearer {config.api_key}"} if config.api_key else {}
 
     def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
         self.name = name

@@ -19,12 +19,12 @@ from zoea.llm.transport.cached_json import CachedFetch, fetch
 from zoea.llm.transport.http_client import HttpClient
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo, ModelRequest
-
-BASE_URL = "http://127.0.0.1:11434"
+from zoea.settings.endpoints import ProviderType
 
 
 class OllamaProvider(HttpProvider):
-    kind = "ollama"
+    kind: str = ProviderType.OLLAMA
+    address_tail = "/api"
     path = "/api/chat"
     stream_type = "application/x-ndjson"
 
@@ -85,9 +85,3 @@ class OllamaProvider(HttpProvider):
             self._http, method, path, content, provider=self.name, clock=self._clock, secrets=self._secrets
         )
         return found if isinstance(found, dict) else {}
-
-
-def headers(config: ProviderConfig) -> dict[str, str]:
-    """Return the headers of every request; only hosted Ollama needs a key."""
-    own = {"authorization": f"Bearer {config.api_key}"} if config.api_key else {}
-    return {**own, **config.headers}

@@ -7,11 +7,10 @@ never guessed from the address.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import replace as replace_info
+from msgspec.structs import replace
 
 from zoea.llm.messages.message_rules import encode
 from zoea.llm.model_table import cache_minimum, known, parameters_in
@@ -28,13 +27,13 @@ from zoea.model.enums import ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo, ModelRequest
+from zoea.settings.endpoints import ProviderType
 
 _log = logging.getLogger(__name__)
-BASE_URL = "https://api.openai.com/v1"
 
 
 class OpenAIProvider(HttpProvider):
-    kind = "openai"
+    kind: str = ProviderType.OPENAI
     path = "/chat/completions"
 
     def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
@@ -62,7 +61,7 @@ class OpenAIProvider(HttpProvider):
     def _body(self, request: ModelRequest, without_thinking: bool) -> dict[str, Any]:
         traits, listed, config = self._traits(self._model(request)), self._listed.value, self._config
         if config.examples is None and listed is not None and listed.only is not None and listed.only.is_small:
-            config = replace(config, examples=True)
+            config = config.replace(examples=True)
         return body_of(
             request,
             config,
@@ -112,7 +111,7 @@ class OpenAIProvider(HttpProvider):
         output = listed.max_output or (table.max_output if table else None)
         tools = False if Trait.NO_TOOLS in super()._traits(model) else listed.tools
         name = model or listed.name
-        return replace_info(
+        return replace(
             listed,
             name=name,
             context_window=window,
@@ -121,12 +120,6 @@ class OpenAIProvider(HttpProvider):
             cache_minimum=cache_minimum(name),
             parameters=listed.parameters or parameters_in(name),
         )
-
-
-def headers(config: ProviderConfig) -> dict[str, str]:
-    """Return the headers of every request to this provider."""
-    own = {"authorization": f"Bearer {config.api_key}"} if config.api_key else {}
-    return {**own, **config.headers}
 
 
 # vLLM, OpenRouter, LM Studio and llama.cpp each say more than OpenAI's `/models` has

@@ -21,7 +21,7 @@ from zoea.runtime.model_discovery import (
     save_connection,
 )
 from zoea.settings import Settings
-from zoea.settings.endpoints import ProviderSettings
+from zoea.settings.endpoints import ProviderSettings, ProviderType
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.settings.layers import load
 from zoea.text.control_characters import one_line
@@ -32,23 +32,13 @@ from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
 
-TYPES = (
-    ("openai", "OpenAI-compatible: OpenAI and most servers"),
-    ("anthropic", "Anthropic"),
-    ("ollama", "Ollama"),
-    ("embedded", "a model file, run by Zoea"),
-)
-_ADDRESSES = {
-    "openai": "empty: https://api.openai.com/v1",
-    "anthropic": "empty: Anthropic's own",
-    "ollama": "empty: http://127.0.0.1:11434",
-    "embedded": "not needed",
-}
+TYPES = tuple((kind.value, kind.description) for kind in ProviderType if kind.description)
+_ADDRESSES = {kind.value: f"empty: {kind.address}" if kind.address else "not needed" for kind in ProviderType}
 _NO_KEY = "empty: none; env:NAME reads a variable"
 _KEYS = {"address": "base_url", "model": "model", "window": "context_window"}
 """Keys of a provider's settings by the fields that show them."""
 _MODELS_SHOWN = 6
-_SELF_CONTAINED = ("embedded",)
+_SELF_CONTAINED = tuple(kind for kind in ProviderType if not kind.address)
 """Types without a server that lists its models."""
 LEAST_WINDOW = 1_024
 
