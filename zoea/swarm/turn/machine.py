@@ -36,8 +36,6 @@ NO_RESPONSE = "(no response)"
 OUTPUT_NOTE = "output"
 UNFIT_OUTPUT = "Its answer does not match the output schema"
 UNFIT_HINT = "look at its last two answers, and make the template's output_schema or prompt clearer"
-FIRST_BACKOFF, LONGEST_BACKOFF = SECOND // 2, 20 * SECOND
-"""The rest before a retry doubles from the first to the longest, with full jitter, unless the provider names one."""
 MOST_TOO_LONG = 4
 """Requests of a turn that may be too long; each is followed by a smaller one."""
 
@@ -275,7 +273,8 @@ def _call_failed(turn: t.TurnState, given: t.CallFailed) -> Step:
         if given.retry_after is not None:
             rest = int(given.retry_after * SECOND)
         else:
-            ceiling = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** (turn.attempt - 1))
+            llm = turn.rules.llm
+            ceiling = to_micros(min(llm.backoff_max, llm.backoff_first * 2 ** (turn.attempt - 1)))
             rest = int(ceiling * given.jitter)
         until = given.at + rest
         note = t.RetryNote(
