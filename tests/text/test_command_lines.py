@@ -69,6 +69,7 @@ TAKES_NOT = [
     ("truncate", schema(length={"type": "integer"})),
     ("list_runs", schema(script={"type": "boolean"})),
     ("read_file", schema(command=False)),
+    ("工具", {"type": "object", "properties": {}}),  # a name without a Latin word
     ("call_tool", schema(name=TEXT, arguments={"type": "object"})),
     ("update_node", schema(node_id=TEXT, label=TEXT)),
     ("search_python_docs", schema(query=TEXT)),

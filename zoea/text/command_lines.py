@@ -58,7 +58,7 @@ _INTERPRETERS = _read_words("node perl php python ruby")
 def takes_command(name: str, description: str, schema: Mapping[str, Any]) -> bool:
     """Return whether a tool takes a command line, a script or code, by its name, its description or its arguments."""
     words = _split_words(name)
-    runs = bool(words & _RUNS) or words <= _LANGUAGES
+    runs = bool(words & _RUNS or (words and words <= _LANGUAGES))
     codes = _CODES if runs or words & _LANGUAGES else frozenset()
     arguments = list(_iterate_arguments(schema))
     texts = [argument for argument, kind in arguments if _may_be_text(kind)]
