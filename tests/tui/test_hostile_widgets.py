@@ -32,6 +32,7 @@ from zoea.tui.screens.inspector import InspectorScreen
 from zoea.tui.widgets.clickable_text import TitledRule
 from zoea.tui.widgets.context_panel import ContextPanel
 from zoea.tui.widgets.conversation_view import ConversationView
+from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.line_list import PickList
 from zoea.tui.widgets.live_answer import LiveAnswer
 from zoea.tui.widgets.message_prompt import LimitsInput, MessagePrompt
@@ -171,7 +172,9 @@ async def through_all(stage: Stage, seen: Seen) -> None:
     await stage.until(lambda: stage.shows(ApprovalDialog))
     seen.look()
     await stage.press("escape", "n")
-    await stage.until(lambda: stage.shows(NewMysisDialog) and "your broadcast of" in stage.text())
+    await stage.until(lambda: isinstance(stage.screen, NewMysisDialog) and not stage.screen.holds_keys)
+    stage.one(InlineChoice, "#broadcast").action_step(1)
+    await stage.until(lambda: "your broadcast of" in stage.text())
     seen.look()
     stage.one(ModelField).value = f"{MARK} [/] \x1b[2J"
     await seen.until(ModelField)

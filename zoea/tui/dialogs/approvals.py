@@ -6,7 +6,6 @@ screen and no other answer was tried, so that no key pressed for something else 
 
 from __future__ import annotations
 
-import asyncio
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -17,7 +16,7 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from zoea.model.enums import ApprovalAnswer
-from zoea.model.errors import StoreError
+from zoea.model.errors import ZoeaError
 from zoea.model.values import ApprovalView
 from zoea.queries.phrases import approval_question
 from zoea.queries.stored_swarm import read_approval
@@ -104,7 +103,7 @@ class ApprovalDialog(CockpitDialog[None]):
         waiting = self._waiting()
         if not waiting:
             if self._shown is not None or self.cockpit.approvals.open:
-                self.close_box()
+                self.close()
         elif self._shown is None or self._shown.id not in {one.id for one in waiting}:
             self._show(waiting[0])
         else:
@@ -114,10 +113,6 @@ class ApprovalDialog(CockpitDialog[None]):
     def _is_question(self) -> bool:
         """Whether the mysis asks for words, instead of permission for a tool."""
         return self._shown is not None and bool(approval_question(self._shown))
-
-    def close_box(self) -> None:
-        if self.is_current:
-            self.dismiss()
 
     def _show(self, approval: ApprovalView | None) -> None:
         self._shown = approval
@@ -150,16 +145,13 @@ class ApprovalDialog(CockpitDialog[None]):
 
     async def _read_whole(self, cut: ApprovalView) -> None:
         """Show an approval that the list has cut, as it is stored."""
-        opened = self.cockpit.opened
-        assert opened is not None
-        try:
-            whole = await asyncio.to_thread(read_approval, opened.database, cut.id)
-        except StoreError as error:
-            self._call.put(error.text)
-            return
+        whole = await self.read(read_approval, cut.id)
         # Answered meanwhile, it is no longer listed soon.
         if whole is not None and self._shown is cut:
             self._show(whole)
+
+    def say(self, error: ZoeaError) -> None:
+        self._call.put(error.text)
 
     def _listen(self) -> None:
         if not self._call.is_laid_out:
@@ -247,7 +239,7 @@ class ApprovalDialog(CockpitDialog[None]):
         if waiting:
             self._show(waiting[0])
         else:
-            self.close_box()
+            self.close()
 
     def _can_answer(self) -> bool:
         """Whether a key may answer now. One that comes too early delays the next."""
@@ -279,7 +271,7 @@ class ApprovalDialog(CockpitDialog[None]):
 
     def _leave_open(self) -> None:
         if self._is_question or not self._leave_sentence():
-            self.close_box()
+            self.close()
         else:
             self._draw()
 
