@@ -47,4 +47,4 @@ async def test_a_client_publishes_under_its_name_and_reads_the_ledger(tmp_path: 
         finally:
             await memories.close()
         await s.settled("wanda")
-        assert s.sent()[0][-1][1].startswith("[topic PLAN_READY, from client codex]\nGo.\nData: {")
+        assert s.sent()[0][-1][1].startswith("[topic PLAN_READY to wanda, from client codex]\nGo.\nData: {")

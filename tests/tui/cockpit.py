@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tests.fakes.llm_clock import HandClock
-from tests.swarm.harness import Swarm, call, swarm
+from tests.swarm.harness import Swarm, call, plain, swarm
 from tests.tui.idle_pilot import IdlePilot
 from tests.waiting import until
 from zoea.llm.providers.scripted import Rule
@@ -188,6 +188,6 @@ async def cockpit(
 def asks_when_told(request: ModelRequest) -> Answer:
     """Call the destructive tool if the prompt says burn; answer everything else."""
     last = request.messages[-1]
-    if last.role is Role.USER and last.content.startswith("burn"):
-        return Answer(calls=(call("burn", last.content),))
+    if last.role is Role.USER and plain(last.content).startswith("burn"):
+        return Answer(calls=(call("burn", plain(last.content)),))
     return Answer(text="done")

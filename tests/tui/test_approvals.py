@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.swarm.harness import plain
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
 from tests.tui.idle_pilot import key_event
 from zoea.model.enums import ASK_TOOL, ApprovalAnswer, DeliveryMode, Role
@@ -327,7 +328,7 @@ def test_arguments_that_are_not_json_are_shown_unchanged() -> None:
 def wonders(request: ModelRequest) -> Answer:
     """A model that asks the commander when told to, and repeats what it was answered."""
     last = request.messages[-1]
-    if last.role is Role.USER and last.content.startswith("wonder"):
+    if last.role is Role.USER and plain(last.content).startswith("wonder"):
         return Answer(calls=(AnswerCall(ASK_TOOL, json.dumps({"question": "Sell the ore [/], or keep it?"})),))
     return Answer(text=f"so: {last.content}")
 

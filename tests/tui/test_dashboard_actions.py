@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.swarm.harness import plain
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
 from tests.tui.test_approvals import ask
 from zoea.llm.providers.scripted import Rule
@@ -219,7 +220,7 @@ async def test_x_holds_the_swarm_and_resumes_it(tmp_path: Path) -> None:
 
 
 async def test_the_panel_of_wide_terminals_names_who_needs_you(tmp_path: Path) -> None:
-    rules: list[Rule] = [lambda r: refusing(r) if r.messages[-1].content == "go" else None, asks_when_told]
+    rules: list[Rule] = [lambda r: refusing(r) if plain(r.messages[-1].content) == "go" else None, asks_when_told]
     async with cockpit(tmp_path, rules, size=(160, 40)) as stage:
         assert "NEEDS YOU" not in stage.text()
         await ask(stage, "gamma")

@@ -7,6 +7,7 @@ from pathlib import Path
 from textual.widgets import Input
 
 from tests.queries.test_request_inspection import send_prompts
+from tests.swarm.harness import plain
 from tests.tui.cockpit import QUIET, Stage, answering, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.settings import Settings
@@ -169,9 +170,9 @@ async def test_f_says_the_cost_then_makes_forks_that_z_removes(tmp_path: Path) -
         await stage.press("enter")
         await stage.until(lambda: stage.has("alpha-2", "alpha-3", "alpha-4"))
         asked = stage.swarm.provider.requests
-        await stage.until(lambda: sum(one.messages[-1].content == "Try it differently" for one in asked) == 3)
+        await stage.until(lambda: sum(plain(one.messages[-1].content) == "Try it differently" for one in asked) == 3)
         await stage.swarm.settled()
-        forks = [one for one in asked if one.messages[-1].content == "Try it differently"]
+        forks = [one for one in asked if plain(one.messages[-1].content) == "Try it differently"]
         assert all("Mine the belt" in str(request.messages) for request in forks)
         rows = await stage.swarm.rows("SELECT estimated_tokens AS tokens FROM request ORDER BY id DESC LIMIT 3")
         assert abs(sum(row["tokens"] for row in rows) - said.cost.tokens * 3) <= said.cost.tokens * 3 * 0.05
@@ -311,7 +312,9 @@ async def test_a_asks_what_the_mysis_knew_at_the_commit(tmp_path: Path) -> None:
         await stage.until(lambda: len(stage.app.feed.myses) == 2)
         (other,) = [view for view in stage.app.feed.myses.values() if view.name != "alpha"]
         await stage.swarm.settled(other.name)
-        (request,) = [one for one in stage.swarm.provider.requests if one.messages[-1].content == "Why this belt?"]
+        (request,) = [
+            one for one in stage.swarm.provider.requests if plain(one.messages[-1].content) == "Why this belt?"
+        ]
         assert "Mine the belt" in str(request.messages)
         assert "Sell the ore" not in str(request.messages)
         await stage.until(lambda: screen.is_outdated or "Why this belt?" in stage.text())
@@ -335,7 +338,9 @@ async def test_r_starts_the_mysis_again_with_its_whole_conversation(tmp_path: Pa
         await stage.press("enter")
         await stage.until(lambda: any("goes on from" in notice for notice in stage.notices))
         await stage.swarm.settled()
-        (request,) = [one for one in stage.swarm.provider.requests if one.messages[-1].content == "Where were we?"]
+        (request,) = [
+            one for one in stage.swarm.provider.requests if plain(one.messages[-1].content) == "Where were we?"
+        ]
         assert "Mine the belt" in str(request.messages)
 
 

@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.widget import Widget
 
-from tests.swarm.harness import call, swarm
+from tests.swarm.harness import call, plain, swarm
 from tests.tui.cockpit import QUIET, Stage, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.enums import Role
@@ -95,7 +95,7 @@ async def paste(stage: Stage, text: str) -> None:
 def hostile_model(request: ModelRequest) -> Answer:
     """Asks for a destructive tool where it is told to burn, else reads the state and says all of it."""
     last = request.messages[-1]
-    if last.content.startswith("burn"):
+    if plain(last.content).startswith("burn"):
         return Answer(text=BAD, reasoning=BAD, calls=(call("burn", BAD),))
     if last.role is Role.USER:
         return Answer(text=BAD, reasoning=BAD, calls=(call("get_state", BAD),))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.swarm.harness import plain
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
 from tests.tui.test_approvals import ask
 from tests.tui.test_clickable_keys import click_on
@@ -25,7 +26,7 @@ from zoea.tui.widgets.swarm_table import SwarmTable
 
 def faulty(key_is_wrong: list[bool]) -> list[Rule]:
     """A model that refuses `go` while the key is wrong."""
-    return [lambda r: refusing(r) if r.messages[-1].content == "go" and key_is_wrong else None, asks_when_told]
+    return [lambda r: refusing(r) if plain(r.messages[-1].content) == "go" and key_is_wrong else None, asks_when_told]
 
 
 def panel(stage: Stage) -> list[str]:
