@@ -293,8 +293,8 @@ def test_the_type_of_a_provider_is_never_guessed_from_its_address() -> None:
         ("anthropic", "http://127.0.0.1:1/ollama"),
     ):
         assert make("one", ProviderConfig(type=kind, base_url=address), clock=clock).kind == kind
-    with pytest.raises(SettingsError, match="has the type ''"):
-        make("one", ProviderConfig(type="", base_url="https://api.openai.com/v1"), clock=clock)
+    with pytest.raises(SettingsError, match="has the type 'scripted'"):
+        make("one", ProviderConfig(type="scripted", base_url="https://api.openai.com/v1"), clock=clock)
 
 
 class Peerless:

@@ -117,7 +117,7 @@ async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) ->
         assert screen.part == "messages"
         assert not stage.app.action_context().hidden
         messages = stage.one(FoldingList, "#messages")
-        await stage.until(lambda: "line 1" in messages.plain)
+        await stage.until(lambda: "line 0" in messages.plain)
         assert "line 40" not in messages.plain
         await stage.press("G", "enter")
         await stage.until(lambda: "line 49" in messages.plain)

@@ -330,11 +330,11 @@ class ToolboxSession:
         spec = self._find(call.name)
         if spec is None:
             return error_result(self._unknown(call.name, meta.withheld))
+        if meta.offered is not None and _is_another(spec, meta.offered):
+            return error_result(_CHANGED.format(call.name))
         arguments, refusal = read_call(spec, call)
         if refusal:
             return error_result(refusal)
-        if meta.offered is not None and _is_another(spec, meta.offered):
-            return error_result(_CHANGED.format(call.name))
         if spec.name in (FIND_TOOL, CALL_TOOL):
             return self._search(spec.name, arguments, meta.withheld)
 
