@@ -2,6 +2,7 @@
 
 It opens by its key only, and that key answers nothing. A key answers a question after `DEAF_S` in which it was on the
 screen and no other answer was tried, so that no key pressed for something else allows a call, and none that repeats.
+No key allows a call whose end was not on the screen.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class ApprovalDialog(CockpitDialog[None]):
         self._keys = KeyFooter(id="answers")
         self.is_listening = False
         """False until a question was shown for `DEAF_S` without a key: no key answers before."""
+        self._is_read = False
+        """Whether the end of the call was on the screen: no key allows it before."""
 
     def bind_actions(self) -> Handlers:
         return {
@@ -117,7 +120,7 @@ class ApprovalDialog(CockpitDialog[None]):
     def _show(self, approval: ApprovalView | None) -> None:
         self._shown = approval
         self._leave_sentence()
-        self.is_listening = False
+        self.is_listening = self._is_read = False
         # Keys that were typed before the question was seen answer nothing, also where they come late.
         self.cockpit.type_ahead.discard()
         if self._deaf is not None:
@@ -176,7 +179,7 @@ class ApprovalDialog(CockpitDialog[None]):
         box = self._box
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
         later = key_hints(f"{self.cockpit.key('approval.later')} later")
-        below = self._call.lines_below
+        below = self._look_below()
         more = f"{count_of(below, 'line')} below · " if below else ""
         count = Content(f"{more}{place} of {max(place, len(waiting))}")
         box.border_subtitle = count if self._sentence.display else Content.assemble(later, " · ", count)
@@ -230,6 +233,12 @@ class ApprovalDialog(CockpitDialog[None]):
             return
         if shown.grant_scope == "" and answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
             return  # it can be allowed only once, as the lines above say
+        below = self._look_below()
+        if not (self._is_read or self._is_question or answer is ApprovalAnswer.DENIED):
+            what = count_of(below, "line") + (" of the call is" if below == 1 else " of the call are")
+            hint = "scroll to its end (end, page down) before you allow it, or enlarge the terminal"
+            self.cockpit.notify(f"{what} below: {hint}", severity="warning", markup=False)
+            return
         self._answered.add(shown.id)
         self.cockpit.ask_swarm(
             self.cockpit.api.answer(shown.id, answer, sentence=sentence),
@@ -246,6 +255,14 @@ class ApprovalDialog(CockpitDialog[None]):
         if not self.is_listening and self._deaf is not None:
             self._stay_deaf(self._shown)
         return self.is_listening
+
+    def _look_below(self) -> int:
+        """Return how many lines of the call are below, and notice when its end is on the screen."""
+        if not self.is_listening:
+            return 0  # it may not be laid out yet
+        below = self._call.lines_below
+        self._is_read = self._is_read or not below
+        return below
 
     def _deny(self) -> None:
         if self._can_answer() and not self._is_question:

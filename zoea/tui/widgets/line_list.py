@@ -401,8 +401,9 @@ class TextLines(LineList):
 
     @property
     def lines_below(self) -> int:
-        """Return how many lines follow below the visible ones."""
-        return max(0, len(self._lines) - self.scroll_offset.y - self.scrollable_content_region.height)
+        """Return how many lines follow below the visible ones, also where a small screen cuts this off."""
+        visible = self.screen.find_widget(self).visible_region.intersection(self.scrollable_content_region)
+        return max(0, len(self._lines) - self.scroll_offset.y - visible.height)
 
     def on_resize(self, event: events.Resize) -> None:
         if self.width != self._width:  # the list takes it after this
