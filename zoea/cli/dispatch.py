@@ -109,7 +109,7 @@ COMMANDS: dict[str, Command] = {
         below=_below("prices", "set remove"),
     ),
     "local": Command(
-        "Add, fetch, list and remove models that run inside Zoea",
+        "Add, list and remove models that run inside Zoea",
         group=_SETUP,
         below=_below("local", "add list remove"),
     ),
