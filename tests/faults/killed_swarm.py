@@ -375,7 +375,8 @@ async def as_it_was(commander: Commander, store: Store) -> None:
         wait = json.loads(row["wait"]) if row["wait"] else {}
         done = row["goal_reached_at"] is not None
         lasting = StoredLife(row["encouragement"], wait.get("until"), wait.get("reason", ""), row["nothing_new"], done)
-        assert life.stored_life(commander.swarm.runners[row["id"]].life) == lasting, f"mysis {row['id']}"
+        stored = life.stored_life(commander.swarm.runners[row["id"]].life)
+        assert stored.in_wall_time(commander.swarm.services.clock.ahead) == lasting, f"mysis {row['id']}"
 
 
 async def guarded(path: Path, seed: int, mode: str) -> None:
