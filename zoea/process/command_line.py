@@ -144,7 +144,7 @@ def declare(parameter: Any) -> Any:
 
 
 def _split_usage(usage: str) -> tuple[tuple[str, ...], str]:
-    """Split `-n, --last N` into the names and what stands for the value."""
+    """Split `-n, --last N` into its names and the word for its value."""
     words = usage.replace(",", "").split()
     return tuple(word for word in words if word[0] == "-"), " ".join(word for word in words if word[0] != "-")
 

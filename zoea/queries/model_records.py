@@ -1,4 +1,4 @@
-"""Reads what is stored of models: how estimates of tokens compare with reports, and facts learnt from answers."""
+"""Reads the stored facts of models, and how estimates of tokens compare with reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running swarm does from time to time: mirror commits, let go of expired texts, store statistics."""
+"""Periodic tasks of a running swarm: mirror commits, delete expired texts, store statistics."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def copy_now(database: Path, folder: Path, after: int = 0) -> tuple[int, int]:
 
 @asynccontextmanager
 async def run_releases(store: Store, clock: Clock) -> AsyncIterator[None]:
-    """Let go of the bytes of ephemeral commits (`chain.ephemeral_days`) at once and then regularly, in the block."""
+    """Delete the texts of expired commits (`chain.ephemeral_days`) at once and then regularly."""
     async with running_task(_release_always(store, clock), "blob release"):
         yield
 
 
 async def release_now(store: Store) -> ReleasedBlobs:
-    """Let go of what is over, in the database and then its files."""
+    """Delete expired texts in the database, then their files."""
     done = await store.write(release_expired)
     for file in done.files:
         file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The keys that the first paint reads before the schema can be loaded, which takes their defaults from here."""
+"""Defaults of the settings that the first paint needs; the schema takes them from here."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def _add_project(reading: _Reading, file: Path, trust: Trust) -> None:
 
 
 def find_project_problems(file: Path, document: Document) -> list[Problem]:
-    """Return what is wrong with the values of a project's file, whether or not they take effect."""
+    """Return the errors of a project's file, whether or not its values take effect."""
     values = move_budgets(_file_values(Layer.PROJECT, file, document))
     return find_problems(Settings, values.tree, values.origins, partial=True)
 

@@ -194,7 +194,7 @@ def _parse_workspace(file: Path) -> tuple[str, bytes]:
 
 
 def list_data_folders(data: Path, env: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Return a data directory and Zoea's directories above it, whose entries are the names of workspaces."""
+    """Return a data directory and those of Zoea's above it. Their entries name the workspaces."""
     root = _data_root(env)
     return (data, *(folder for folder in data.parents if folder.is_relative_to(root)))
 

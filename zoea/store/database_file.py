@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def convert_row(kind: type[T], row: sqlite3.Row, **more: object) -> T:
-    """Return a value whose fields are the columns of a row with the same names, and `more`, which comes first."""
+    """Build a value from the columns of a row that have the names of its fields; `more` comes first."""
     return msgspec.convert({**dict(row), **more}, kind, strict=False)
 
 
@@ -111,7 +111,7 @@ def read_version(connection: sqlite3.Connection, path: Path, *, newest: int) -> 
 
 
 def check_schema(path: Path, newest: int) -> None:
-    """Check that a file is empty or has a schema of this Zoea, without a change to it or to its write-ahead log.
+    """Check that a file is empty or has a schema of this Zoea. Changes neither it nor its log.
 
     Raises:
         sqlite3.Error: The file cannot be read.

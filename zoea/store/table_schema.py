@@ -1,4 +1,4 @@
-"""Read from a database what its tables hold, which rows refer to which, and which are part of others.
+"""Reads from a database the columns, references and parts of its tables.
 
 Export, import, redaction and removal follow it, so that a new table needs no line in them.
 """

@@ -343,7 +343,7 @@ class Writer:
         self._call_on_loop(self._on_moved, error.error)
 
     def _confirm(self) -> None:
-        """Acknowledge what was committed to a database that had been moved, because it is back."""
+        """Acknowledge the commits made while the database was moved, now that it is back."""
         for ops, events in self._unconfirmed:
             self._stats.add_commit(sum(op.error is None for op in ops), 0.0)
             self._call_on_loop(self._settle, ops, events)

@@ -132,7 +132,7 @@ class ApprovalQueue:
     def take_answer(
         self, row: sqlite3.Row, answer: ApprovalAnswer, sentence: str, covered: Iterable[sqlite3.Row]
     ) -> None:
-        """Hold what an answer grants, and pass it to the turns that wait: its own, and those of `covered` questions."""
+        """Keep a grant, and pass the answer to its turn and those of `covered` questions."""
         grant = approval_ops.grant_key(row)
         if answer is ApprovalAnswer.SESSION:
             self._session_grants.add((row["mysis_id"], *grant))

@@ -65,7 +65,7 @@ class BudgetNeed(Struct, frozen=True):
 
 
 def describe_short(scope: str, name: str, need: BudgetNeed) -> str:
-    """Return what a broadcast would do to a budget that has less left than it needs.
+    """Return the sentence for a budget that has less left than a broadcast needs.
 
     Args:
         name: Of the mysis, for its own budget.

@@ -1,4 +1,4 @@
-"""The commands of a swarm in this process: `CoreSwarmApi` over its runners, called directly or through the socket."""
+"""The commands of a swarm in this process, called directly or through the socket."""
 
 from __future__ import annotations
 

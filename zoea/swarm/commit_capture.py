@@ -203,7 +203,7 @@ class CommitCapture:
             self._unsettled = None
 
     async def _catch_up(self) -> None:
-        """Read again what waits where it is unknown whether the op of the last step was stored.
+        """Read the waiting messages again if the last op may or may not be stored.
 
         That is so where its caller was cancelled. The read runs in the writer, behind that op.
         """
@@ -300,7 +300,7 @@ class CommitCapture:
         self._waiting += build_notes(self._turn_number, notes, at)
 
     def forget(self, covered: Sequence[PlacedEntry], upto: int = 0) -> None:
-        """Let go of what a commit holds, which are the memories up to an id."""
+        """Forget the memories up to an id, because a commit holds them."""
         self._committed = max(self._committed, upto)
         gone = {id(one) for one in covered}
         self._waiting = [one for one in self._waiting if id(one) not in gone]

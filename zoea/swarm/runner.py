@@ -43,7 +43,7 @@ NEW_WORDS = 8
 
 
 class _ClosedTurn(Struct):
-    """A turn that came to its end: what stores it, and the prompts of one that was never stored."""
+    """The op that stores the end of a turn, and prompts of a turn never stored."""
 
     closing: TurnClosing
     effect: lf.OpenTurn

@@ -1,4 +1,4 @@
-"""The myses of a workspace in this process: their runners, and what all of them share."""
+"""The runners of the myses of a workspace, and the services that they share."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Swarm:
         services.clock_watch = asyncio.create_task(watch_clock(services, self.runners), name="clock watch")
 
     async def _commit_left_tail(self, mysis: Mysis, known: ResolvedTemplate) -> None:
-        """Commit what a killed process left of a mysis. A failure is logged, and the next commit holds the same."""
+        """Commit the memories that a killed process left. A failure is logged, and the next commit holds the same."""
         capture = CommitCapture(mysis, known.settings.chain, self.services.store, self.services.clock)
         if not capture.policy.at_session_end:
             return

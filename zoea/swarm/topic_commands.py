@@ -64,7 +64,7 @@ class TopicCommands(SwarmCommands):
                 yield mysis_id
 
     def room_on(self, topic: str, receiver: str = EVERYONE) -> int:
-        """Return the most tokens of a message on a topic: what a request of each of its readers may have.
+        """Return the most tokens of a message on a topic: the smallest limit of its readers.
 
         Without a subscriber it is what sources may show.
         """

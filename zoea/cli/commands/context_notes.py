@@ -1,4 +1,4 @@
-"""`zoea ctx note`: what is noted about commits: summaries, tags, names, and how long their texts are kept."""
+"""`zoea ctx note`: summaries, tags, names and the lifetime of commits."""
 
 from __future__ import annotations
 

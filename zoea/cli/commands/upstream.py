@@ -83,7 +83,7 @@ def disable(where: Places, name: str = UPSTREAM_NAME) -> Output:
 
 
 def _report(outcome: UpstreamImport, done: str) -> Output:
-    """Return what was imported. Raises UsageError where nothing was, after the reasons are written."""
+    """Return the imported servers. Raises UsageError where there are none, after the reasons are written."""
     result = Output(outcome.as_dict(), outcome.lines())
     if outcome.imported:
         return result

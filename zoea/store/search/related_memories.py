@@ -128,7 +128,7 @@ def _compile_sign(sign: str) -> re.Pattern[str]:
 
 
 def _find_passage(text: str, signs: Sequence[tuple[re.Pattern[str], float]]) -> tuple[float, int]:
-    """Return what the best passage of a text weighs, and where to begin showing the text."""
+    """Return the weight of a text's best passage, and where to begin showing it."""
     matches = [
         (match.start(), number)
         for number, (pattern, _) in enumerate(signs)

@@ -1,4 +1,4 @@
-"""Compares what the next requests of the recipients of a broadcast need with what budgets have left."""
+"""Compares the expected spending of a broadcast with its budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about a model, learnt from answers and refusals: how it calls tools, its speed, window and traits."""
+"""Facts about a model, learnt from answers and refusals."""
 
 from __future__ import annotations
 

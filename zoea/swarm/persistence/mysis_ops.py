@@ -188,7 +188,7 @@ WHERE NOT EXISTS (SELECT 1 FROM tally WHERE mysis_id = y.id) GROUP BY y.id
 
 
 def restore_tallies(conn: WriterConnection) -> None:
-    """Count again for each mysis without its row of counters, because without it no turn of it can be stored."""
+    """Count again for each mysis whose row of counters is missing. No turn can be stored without it."""
     conn.execute(_RESTORE_TALLIES)
 
 

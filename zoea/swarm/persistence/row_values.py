@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
+from typing import Any
 
 from zoea.model.enums import CallState, DeliveryMode, DeliveryState, MessageKind, MysisState, Role, SenderKind, Source
 from zoea.model.values import Delivery, Failure, Memory, Mysis, Native, Sender, ToolCall, label
@@ -205,17 +206,17 @@ def mysis(row: sqlite3.Row) -> Mysis:
         return _describe_damage(row, error)
 
 
+def _identity(row: sqlite3.Row) -> dict[str, Any]:
+    """Return the fields of a mysis that no damage of its other values can hide."""
+    own = {name: row[name] for name in ("id", "uid", "name", "template_hash", "provider", "model", "created_at")}
+    return {**own, "template": row["template_name"]}
+
+
 def _read_mysis(row: sqlite3.Row) -> Mysis:
     """Convert a row; a dismissed error is left out."""
     wait = json.loads(row["wait"]) if row["wait"] else {}
     return Mysis(
-        id=row["id"],
-        uid=row["uid"],
-        name=row["name"],
-        template=row["template_name"],
-        template_hash=row["template_hash"],
-        provider=row["provider"],
-        model=row["model"],
+        **_identity(row),
         state=MysisState(row["state"]),
         state_reason=row["state_reason"],
         state_at=row["state_at"],
@@ -225,7 +226,6 @@ def _read_mysis(row: sqlite3.Row) -> Mysis:
         held=bool(row["held"]),
         held_reason=row["held_reason"],
         tags=tuple(row["tags"].split("\x1f")) if row["tags"] else (),
-        created_at=row["created_at"],
         deleted_at=row["deleted_at"],
         encouragement=row["encouragement"],
         wait_until=wait.get("until"),
@@ -247,18 +247,11 @@ def _describe_damage(row: sqlite3.Row, error: Exception) -> Mysis:
         "Restore the database from a backup, or delete this mysis.",
     )
     return Mysis(
-        id=row["id"],
-        uid=row["uid"],
-        name=row["name"],
-        template=row["template_name"],
-        template_hash=row["template_hash"],
-        provider=row["provider"],
-        model=row["model"],
+        **_identity(row),
         state=MysisState.ERRORED,
         state_reason=failure.title,
         state_at=row["state_at"],
         failure=failure,
-        created_at=row["created_at"],
     )
 
 

@@ -154,7 +154,7 @@ class TurnDriver:
             del self._watchdog, self._calls
 
     async def _leave_open(self, error: Exception) -> TurnClosing:
-        """Return what leaves the turn as after a crash, with nothing reserved, because of a bug."""
+        """Return the closing after a bug: the turn stays open and nothing is reserved."""
         end = end_from(error)
         await self._stop_tasks()
         try:

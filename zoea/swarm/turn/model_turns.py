@@ -99,7 +99,7 @@ class ModelTurns:
         self._is_resuming = is_resuming
 
     def _learn(self, closing: TurnClosing) -> TurnClosing:
-        """Keep what a turn told of ticks."""
+        """Keep the ticks that a turn's results told."""
         self._tick_length = closing.end.tick_length or self._tick_length
         self._services.ticks.update(closing.end.ticks)
         return closing

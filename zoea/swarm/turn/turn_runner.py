@@ -1,4 +1,4 @@
-"""The seam between a mysis and what runs its turns: Zoea's own loop, or another agent.
+"""The protocol by which a mysis runs its turns, by Zoea's own loop or another agent.
 
 A runner opens or resumes a turn and carries it on. It returns the op that closes the turn, and does not store it: the
 loop of the mysis commits that op together with what follows from it, so that no crash comes between.
@@ -39,7 +39,7 @@ class DrivenTurn(Struct, frozen=True):
 
 
 class TurnWrite(Struct, frozen=True):
-    """An op of a turn that is ready: `write` stores it, and `settle` takes what that returned once it is durable."""
+    """A prepared op of a turn. `write` stores it; `settle` takes the result once it is durable."""
 
     write: Callable[[WriterConnection], Any]
     settle: Callable[[Any], Any]

@@ -95,7 +95,7 @@ class ListDialog(CockpitDialog[None]):
 
     @property
     def note(self) -> Piece:
-        """What stands below the rows: a key to repeat, a problem, a result, or why nothing can be changed."""
+        """The line below the rows: a key to repeat, a problem, or a result."""
         reason = self.action_context().read_only_reason
         notes = ((self.cockpit.arming.note, "asking"), self.problem, self.result, (reason, "waiting"))
         return next((note for note in notes if note[0]), ("", ""))

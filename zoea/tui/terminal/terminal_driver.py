@@ -53,7 +53,7 @@ class TerminalOutput:
         self._thread.start()
 
     def write(self, text: str) -> None:
-        """Add a text to what is written. Never blocks; drops the text after `stop` and after the loss."""
+        """Write a text to the terminal. Never blocks; drops the text after `stop` and after the loss."""
         data = text.encode("utf-8", "replace")
         with self._changed:
             if not self._is_open:
