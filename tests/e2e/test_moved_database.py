@@ -19,7 +19,8 @@ pytestmark = pytest.mark.usefixtures("own_runtime")
 def owner() -> Iterator[int]:
     """The process of a swarm of one mysis."""
     with spawn("run", "--headless", "--myses", "1", "--provider", "scripted") as process:
-        until_true(lambda: ask("SELECT 1 FROM mysis"))
+        # A start that cannot be stored ends; from then on the swarm waits for its file.
+        until_true(lambda: ask("SELECT 1 FROM event WHERE kind = 'mysis.state'"))
         yield until_true(find_owner)
         process.terminate()
         process.communicate(timeout=PATIENCE_S)
