@@ -53,6 +53,7 @@ class ControllingTerminal:
         self.wait_for("2 myses")
         holder = read_holder(places("").data)
         assert holder is not None
+        assert holder.pid is not None
         self.owner = holder.pid
 
     def wait_for(self, words: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pty
 import signal
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.controlling_terminal import ControllingTerminal, fill, wait_for_successor
-from tests.e2e.zoea_process import PATIENCE_S, environment, find_owner, spawn, zoea
+from tests.e2e.zoea_process import PATIENCE_S, environment, find_owner, kill_owner, spawn, zoea
 from tests.waiting import until_true
 from zoea.process.lock import read_holder
 from zoea.settings.paths import places
@@ -37,9 +36,7 @@ def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         monkeypatch.setenv("ZOEA_WORLD__TICK", "0.2")
         yield
-        if holder := read_holder(places("").data):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(holder.pid, signal.SIGKILL)
+        kill_owner()
 
 
 @pytest.mark.parametrize("hangup", [True, False], ids=["SIGHUP", "no SIGHUP"])

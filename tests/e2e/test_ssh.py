@@ -19,11 +19,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.controlling_terminal import ControllingTerminal, wait_for_successor
-from tests.e2e.zoea_process import PATIENCE_S, environment
+from tests.e2e.zoea_process import PATIENCE_S, environment, kill_owner
 from tests.fakes.processes import find_children
 from tests.waiting import until_true
-from zoea.process.lock import read_holder
-from zoea.settings.paths import places
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 SSH = shutil.which("ssh")
@@ -56,9 +54,7 @@ def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         yield
-        if holder := read_holder(places("").data):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(holder.pid, signal.SIGKILL)
+        kill_owner()
 
 
 @dataclass(frozen=True, slots=True)

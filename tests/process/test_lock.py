@@ -128,7 +128,7 @@ def test_a_killed_owner_releases_the_lock(tmp_path: Path) -> None:
 def test_only_the_lock_decides_not_the_text_of_the_file(tmp_path: Path) -> None:
     with OwnerLock(tmp_path, Path("/run/s.sock")) as lock:
         lock.path.write_text("nonsense")
-        assert read_holder(tmp_path) == Holder(0, "")
+        assert read_holder(tmp_path) == Holder(None, "")
         with pytest.raises(WorkspaceHeld, match="another process"):
             OwnerLock(tmp_path, Path("/run/s.sock")).acquire()
 

@@ -30,9 +30,12 @@ _LOCAL_DISK = "Set ZOEA_DATA_DIR to a directory on a local disk; some network fi
 
 
 class Holder(Struct, frozen=True):
-    """The process that holds a workspace, its socket, and the start in µs UTC."""
+    """The process that holds a workspace, its socket, and the start in µs UTC.
 
-    pid: int
+    The process is None while the lock is taken or released, because the file does not name it then.
+    """
+
+    pid: int | None
     socket: str
     since: int = 0
 
@@ -250,7 +253,7 @@ def read_holder(data: Path) -> Holder | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return read_note(path) or Holder(0, "")
+        return read_note(path) or Holder(None, "")
     except OSError:  # the file system has no locks, so no owner can hold one
         return None
     finally:
