@@ -21,9 +21,9 @@ from tests.waiting import until
 from zoea.model.enums import MASK
 from zoea.model.errors import SettingsError, ToolError, UpstreamLost
 from zoea.model.request import AnswerCall
-from zoea.process import clock
+from zoea.process.clock import read_uptime
 from zoea.settings.endpoints import LoginSettings
-from zoea.tools import Toolbox, UpstreamConfig
+from zoea.tools import Toolbox, UpstreamConfig, accounts_login
 from zoea.tools.accounts_login import Caller, UpstreamAccounts
 
 CANARIES = ("canary-password", "canary-session")
@@ -336,8 +336,8 @@ async def test_logins_without_a_session_that_lasts_are_made_ever_less_often(
     assert len(faulty.seen("call", tool="login")) == 2
     assert "Zoea logs in again in 15 seconds at the earliest" in texts[-1]
     assert ("refused the login of alpha" if is_refused else "ended each session of alpha at once") in texts[-1]
-    began = clock.read_uptime()
-    monkeypatch.setattr(clock, "read_uptime", lambda: began + 16_000_000)
+    began = read_uptime()
+    monkeypatch.setattr(accounts_login, "read_uptime", lambda: began + 16_000_000)
     assert "in 120 seconds" in (await call_often())[-1]
     assert len(faulty.seen("call", tool="login")) == 3
 

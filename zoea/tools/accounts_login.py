@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from zoea.model.enums import MASK
 from zoea.model.errors import ToolError, UpstreamLost
 from zoea.model.request import Blob, ToolResult
-from zoea.process.clock import read_uptime_s
+from zoea.process.clock import read_uptime
 from zoea.settings.endpoints import LoginSettings
 from zoea.text.sentences import count_of
 from zoea.tools.account_arguments import (
@@ -114,13 +114,13 @@ class _Account:
         self.retired: deque[str] = deque(maxlen=_REMEMBERED_SECRETS)
         self.tries = 0
         """Logins since a call found its session alive."""
-        self.tried_at = 0.0
+        self.tried_at = 0
         self.problem = ""
 
-    def wait_left(self) -> float:
-        """Return the seconds until the next login may be made."""
-        delay = _LOGIN_DELAYS_S[min(self.tries, len(_LOGIN_DELAYS_S) - 1)]
-        return max(0.0, self.tried_at + delay - read_uptime_s())
+    def wait_left(self) -> int:
+        """Return the µs until the next login may be made."""
+        delay = _LOGIN_DELAYS_S[min(self.tries, len(_LOGIN_DELAYS_S) - 1)] * 1_000_000
+        return max(0, self.tried_at + delay - read_uptime())
 
     def __repr__(self) -> str:
         return f"<account, session {self.generation}>"
@@ -234,9 +234,10 @@ class UpstreamAccounts:
         """
         if account.login_task is None or account.login_task.done():
             if left := account.wait_left():
+                seconds = math.ceil(left / 1_000_000)
                 raise ToolError(
                     account.problem or f"{self._config.name} ended each session of {caller.name} at once",
-                    hint=f"Zoea logs in again in {count_of(math.ceil(left), 'second')} at the earliest, because a "
+                    hint=f"Zoea logs in again in {count_of(seconds, 'second')} at the earliest, because a "
                     "server may lock an account that tries too often.",
                 )
             account.login_task = asyncio.create_task(
@@ -262,7 +263,7 @@ class UpstreamAccounts:
                 )
             account.session = {}
         else:
-            account.tries, account.tried_at, account.problem = account.tries + 1, read_uptime_s(), ""
+            account.tries, account.tried_at, account.problem = account.tries + 1, read_uptime(), ""
             try:
                 session = await self._resume_registration(caller, account, login) if account.sent else None
                 if not account.fields:
