@@ -124,10 +124,10 @@ def _offer_browsers() -> None:
 
 def as_text(error: ZoeaError) -> str:
     """Return title and cause on the first line, the hint on the second."""
-    from zoea.text.control_characters import strip
+    from zoea.text.control_characters import reveal
 
-    hint = f"  {strip(error.hint)}\n" if error.hint else ""
-    return f"{error.title}: {strip(error.what)}\n{hint}"
+    hint = f"  {reveal(error.hint)}\n" if error.hint else ""
+    return f"{error.title}: {reveal(error.what)}\n{hint}"
 
 
 def _as_json(error: ZoeaError) -> str:

@@ -17,7 +17,7 @@ from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer
 from zoea.settings import Settings
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.transfer.export import Format, code_block, escape_line, export_pieces
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})
@@ -119,7 +119,7 @@ async def test_html_has_no_active_content(tmp_path: Path) -> None:
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(alphabet=st.sampled_from("`~<>[]()!#*_-=+.:|&\\/@ \n\tab1\u2028é"), max_size=60))
 def test_any_text_in_a_block_or_line_is_shown_as_it_is(text: str) -> None:
-    said = strip(text)
+    said = reveal(text)
     assert [one.content for one in render(code_block(said)) if one.type == "fence"] == [said + "\n"]
     line = " ".join(said.split())
     tokens = render(f"# {escape_line(said)}\n\n{escape_line(said)}\n\n**{escape_line(said)}** end\n")

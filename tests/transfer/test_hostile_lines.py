@@ -18,7 +18,7 @@ from zoea.model.errors import UsageError, ZoeaError
 from zoea.queries.conversation import iterate_turns
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import row_values
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.transfer.export import markdown_turn
 from zoea.transfer.jsonl_export import conversation_lines
 
@@ -204,7 +204,7 @@ def _import_and_read(conn: WriterConnection, file: Path) -> None:
         for row in conn.execute(row_values.MYSIS).fetchall():
             row_values.mysis(row)
             for turn in iterate_turns(conn, row["id"]):
-                "".join(markdown_turn(turn, strip))
+                "".join(markdown_turn(turn, reveal))
             "".join(text for text, _ in conversation_lines(conn, row["id"], None))
         for row in conn.execute(row_values.DELIVERY).fetchall():
             assert row_values.delivery(row).content

@@ -13,7 +13,7 @@ from zoea.cli import output
 from zoea.model.errors import UsageError
 from zoea.process.command_line import AS_JSON, WIDEST, WORKSPACE, CommandLine, Parameter, read_parameters
 from zoea.settings.paths import find_untrusted_workspace, places
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 
 
 class Command(Struct, frozen=True):
@@ -195,7 +195,7 @@ class LoadedCommand:
             sys.stdout.write(self.line.help_text(min(shutil.get_terminal_size().columns, WIDEST)) + "\n")
             return 0
         if path.split()[1] not in _SILENT and not values.get("workspace"):
-            output.say(strip(find_untrusted_workspace()))
+            output.say(reveal(find_untrusted_workspace()))
         if self._options is not None:
             return output.write(self.function(self._options(**values)))
         values.pop("as_json", None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct
 
-from zoea.text.control_characters import reveal_exactly, strip
+from zoea.text.control_characters import reveal, reveal_exactly
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
@@ -47,7 +47,7 @@ def write(result: Output | str | Iterable[Output | str] | int | None) -> int:
             return result
         case str():
             if not is_json:
-                sys.stdout.write(strip(result) + "\n")
+                sys.stdout.write(reveal(result) + "\n")
             return 0
         case Output():
             if is_json and result.value is not UNSET:
@@ -88,7 +88,7 @@ def tell(text: str) -> None:
 
 def warn(text: str) -> None:
     """Write a text to stderr, also with `--json`."""
-    sys.stderr.write(strip(text) + "\n")
+    sys.stderr.write(reveal(text) + "\n")
 
 
 def say(line: str) -> None:
@@ -123,7 +123,7 @@ def is_typed() -> bool:
 def confirm(question: str) -> bool:
     """Ask a question on stderr and return whether the person agrees. The end of the input interrupts."""
     while True:
-        sys.stderr.write(f"{strip(question)} [y/N]: ")
+        sys.stderr.write(f"{reveal(question)} [y/N]: ")
         sys.stderr.flush()
         if not (line := sys.stdin.readline()):
             raise KeyboardInterrupt

@@ -26,7 +26,7 @@ from zoea.model.values import Event, Lagged
 from zoea.process.forced_end import detach_terminal
 from zoea.queries.events import read_event_text
 from zoea.queries.phrases import OF_REQUESTS, UNREMARKABLE, event_sentence, event_subject, event_text_source
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.text.large_json import dump_shown
 from zoea.text.sentences import count_of
 
@@ -96,17 +96,17 @@ class PlainFront:
         async for event in events_without_gaps(swarm, after):
             if event.kind not in self._hidden:
                 who = await self._name(swarm, event)
-                await write_line(f"{_clock(event.created_at)}  {who:<12}  {strip(await self._sentence(event))}")
+                await write_line(f"{_clock(event.created_at)}  {who:<12}  {reveal(await self._sentence(event))}")
             seen(event)
 
     async def say(self, text: str) -> None:
-        await write_line(strip(text))
+        await write_line(reveal(text))
 
     async def summary(self, myses: list[dict[str, Any]]) -> None:
         for row in myses:
             earned = row["credits_earned"]
             await write_line(
-                f"{strip(row['name']):<12}  {count_of(row['turns'], 'turn')}, "
+                f"{reveal(row['name']):<12}  {count_of(row['turns'], 'turn')}, "
                 f"{count_of(row['tool_calls'], 'tool call')}, {count_of(row['errors'], 'error')}, "
                 f"{count_of(row['tokens'], 'token')}" + ("" if earned is None else f", {earned:,} credits earned")
             )
@@ -115,7 +115,7 @@ class PlainFront:
         mysis_id = event.mysis_id
         if mysis_id is not None and mysis_id not in self._names:
             with suppress(MysisMissing):
-                self._names[mysis_id] = strip((await swarm.mysis(f"#{mysis_id}")).name)
+                self._names[mysis_id] = reveal((await swarm.mysis(f"#{mysis_id}")).name)
         return event_subject(event, self._names)
 
     async def _sentence(self, event: Event) -> str:

@@ -14,7 +14,7 @@ from zoea.model.values import MysisView, Receipt, ReceiptLine, SwarmView
 from zoea.queries.broadcasts import NOT_DELIVERED
 from zoea.queries.error_report import report_error
 from zoea.queries.status_phrases import describe_assumed_window, describe_detail, describe_status
-from zoea.text.control_characters import prose_line, strip
+from zoea.text.control_characters import prose_line, reveal
 from zoea.text.sentences import count_of
 
 TEXT_WIDTH = 60
@@ -37,7 +37,7 @@ def state_word(view: MysisView, hold_reason: str = "") -> str:
         return view.state.value
     more = {StatusWord.HELD: hold_reason, StatusWord.ASKING: MEANINGS[StatusWord.ASKING]}.get(view.status, "")
     words = describe_status(view, time.time_ns() // 1000)
-    return strip(f"{words}: {more}" if more else words)
+    return reveal(f"{words}: {more}" if more else words)
 
 
 def table(myses: Iterable[MysisView]) -> str:
@@ -45,7 +45,7 @@ def table(myses: Iterable[MysisView]) -> str:
     rows = [("NAME", "STATUS", "PROVIDER", "TURNS", "TOOLS", "TOKENS", "LAST")]
     rows += [
         (
-            strip(view.name),
+            reveal(view.name),
             view.status.value,
             provider_label(view),
             str(view.turns),
@@ -71,24 +71,24 @@ def provider_label(view: MysisView) -> str:
     if view.provider == "autopilot":
         return "autopilot (no model)"
     model = view.model or view.answered_by
-    return strip(f"{view.provider}/{model}" if model else view.provider)
+    return reveal(f"{view.provider}/{model}" if model else view.provider)
 
 
 def details(view: MysisView) -> str:
     """Return all fields of one mysis, one per line; empty fields are left out."""
     now = time.time_ns() // 1000
     lines = [
-        ("name", strip(view.name)),
+        ("name", reveal(view.name)),
         ("id", f"#{view.id}"),
-        ("status", strip(describe_status(view, now))),
-        ("state", view.state.value + (f": {strip(view.state_reason)}" if view.state_reason else "")),
+        ("status", reveal(describe_status(view, now))),
+        ("state", view.state.value + (f": {reveal(view.state_reason)}" if view.state_reason else "")),
         ("since", moment(view.state_at)),
         ("activity", view.activity.value),
-        ("template", strip(view.template)),
+        ("template", reveal(view.template)),
         ("provider", provider_label(view)),
         ("task", one_line(view.goal, TEXT_MOST)),
         ("done at", moment(view.goal_reached_at or 0)),
-        ("tags", ", ".join(map(strip, view.tags))),
+        ("tags", ", ".join(map(reveal, view.tags))),
         (
             "turns",
             f"{view.turns}, {count_of(view.requests, 'request')}, {count_of(view.tool_calls, 'tool call')}, "
@@ -105,12 +105,12 @@ def details(view: MysisView) -> str:
         ("approvals", str(view.approvals or "")),
     ]
     if (report := report_error(view, now)) is not None:
-        lines.append(("error", strip(f"{report.title}: {report.what}" if report.title else report.what)))
-        lines.append(("", strip(report.since)))
+        lines.append(("error", reveal(f"{report.title}: {report.what}" if report.title else report.what)))
+        lines.append(("", reveal(report.since)))
         lines.append(("next", report.plan))
-        lines.append(("do", strip(report.advice)))
+        lines.append(("do", reveal(report.advice)))
     if view.text:
-        lines.append(("last", strip(view.text)))
+        lines.append(("last", reveal(view.text)))
     return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
 
 
@@ -136,10 +136,10 @@ def receipt_line(line: ReceiptLine, view: MysisView | None = None, hold_reason: 
         view: The recipient; where something keeps it from the message, the line says what.
     """
     if view is not None and view.status not in _AS_STATED and can_withdraw(line):
-        return strip(f"{line.mysis}  delivered ({line.delivery_id}): it is {state_word(view, hold_reason)}")
+        return reveal(f"{line.mysis}  delivered ({line.delivery_id}): it is {state_word(view, hold_reason)}")
     number = f" ({line.delivery_id})" if can_withdraw(line) else ""
     status = NOT_DELIVERED if line.status == "skipped" else line.status
-    return strip(f"{line.mysis}  {status}{number}" + (f": {line.reason}" if line.reason else ""))
+    return reveal(f"{line.mysis}  {status}{number}" + (f": {line.reason}" if line.reason else ""))
 
 
 def describe_receipt(receipt: Receipt, swarm: SwarmView | None = None) -> list[str]:

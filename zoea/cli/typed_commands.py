@@ -14,7 +14,7 @@ from zoea.cli.typed_lines import TypedLines
 from zoea.model.errors import NoRunningSwarm, UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
 from zoea.process.command_line import LARGEST_ID
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 
 HELP = """send NAME TEXT     send a message to one mysis
 broadcast TEXT     send a message to all
@@ -119,14 +119,14 @@ async def run_typed_command(swarm: SwarmApi, words: str, database: Path) -> str:
             case "list":
                 return table((await swarm.view()).myses)
             case "stats":
-                return strip(await asyncio.to_thread(describe_stats, database, rest))
+                return reveal(await asyncio.to_thread(describe_stats, database, rest))
             case "help" | "?":
                 return HELP
     except NoRunningSwarm:
         raise
     except ZoeaError as error:
         return f"{error.title}: {error.text}"
-    return f"There is no command {strip(name)!r}; help lists them"
+    return f"There is no command {reveal(name)!r}; help lists them"
 
 
 def _first(rest: str) -> tuple[str, str]:

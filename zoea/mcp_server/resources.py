@@ -25,7 +25,7 @@ from zoea.queries.conversation import read_newest
 from zoea.queries.stored_swarm import read_mysis_view
 from zoea.store.memory_reader import MemoryReader
 from zoea.store.search import BroadcastHit
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.tools.builtin.answer_size import within
 from zoea.tools.builtin.arguments import COMMANDER
 from zoea.tools.builtin.memory_tools import iso_time
@@ -108,14 +108,14 @@ class SwarmResources:
             turns: list[str] = []
             room = SHOWN_CHARS
             for turn in reversed(page.turns):
-                pieces = list(markdown_turn(turn, strip))
+                pieces = list(markdown_turn(turn, reveal))
                 room -= sum(map(len, pieces))
                 if turns and room < 0:
                     break
                 turns.insert(0, keep_newest(pieces))
             older = "Older turns are not shown here: zoea_search_messages finds them.\n"
             has_older = page.has_older or len(turns) < len(page.turns)
-            return f"# {escape_line(strip(mysis.name))}\n\n{older if has_older else ''}{''.join(turns)}"
+            return f"# {escape_line(reveal(mysis.name))}\n\n{older if has_older else ''}{''.join(turns)}"
 
         try:
             return await self._memories.run(read)

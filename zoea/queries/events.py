@@ -28,7 +28,7 @@ from zoea.queries.request_log import REQUEST_LINE_IDS, read_request_lines
 from zoea.queries.stored_swarm import RECIPIENT, open_database, read_answer, read_message
 from zoea.queries.topic_ledger import read_topic_message
 from zoea.swarm.persistence import approval_ops, row_values
-from zoea.text.control_characters import prose_line, strip
+from zoea.text.control_characters import prose_line, reveal
 
 # The turn of a failure: the newest that ended or broke off before, unless it was resumed since, because its row
 # then no longer holds this failure.
@@ -142,7 +142,7 @@ def read_log_lines(database: Path, ids: Sequence[int]) -> tuple[LogLine, ...]:
             for row in reader.execute(f"{_LINES} WHERE e.id IN ({row_values.marks(events)})", events).fetchall():
                 lines[row["id"]] = _line(reader, row)
             for one in read_request_lines(reader, [one for one in part if one < 0]):
-                who, text = strip(one.mysis), event_sentence(one.event)
+                who, text = reveal(one.mysis), event_sentence(one.event)
                 lines[one.id] = LogLine(one.id, one.event.created_at, who, one.event.mysis_id, text, is_trouble=False)
     return tuple(lines[one] for one in ids if one in lines)
 
@@ -157,7 +157,7 @@ def read_full_text(database: Path, line_id: int) -> str:
     if row is None:
         return ""
     event = _event(row)
-    return strip(event_sentence(event, read_event_text(database, event)))
+    return reveal(event_sentence(event, read_event_text(database, event)))
 
 
 def contains_words(line: LogLine, words: str) -> bool:
@@ -175,7 +175,7 @@ def read_log_tail(path: Path, most: int = TAIL_BYTES) -> tuple[str, ...]:
     except OSError:
         return ()
     lines = data.decode("utf-8", "replace").splitlines()
-    return tuple(strip(line) for line in (lines[1:] if size > most else lines))
+    return tuple(reveal(line) for line in (lines[1:] if size > most else lines))
 
 
 def _event(row: sqlite3.Row) -> Event:
@@ -188,7 +188,7 @@ def _line(reader: sqlite3.Connection, row: sqlite3.Row) -> LogLine:
     return LogLine(
         id=event.id,
         at=event.created_at,
-        who=strip(event_subject(event, names)),
+        who=reveal(event_subject(event, names)),
         mysis_id=event.mysis_id,
         text=prose_line(event_sentence(event, row["said"] or read_rare_text(reader, event))),
         is_trouble=is_trouble(event),

@@ -41,7 +41,7 @@ from zoea.settings.shannon_file import move_budgets
 from zoea.settings.template import CAPS
 from zoea.settings.template_library import Templates, template_levels
 from zoea.settings.trust import Trust
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 
 PREFIX = "ZOEA_"
 MOST_NAMED = 5
@@ -93,7 +93,7 @@ class LoadedSettings(Struct, frozen=True):
         if wrong := self.untrusted_problems:
             more = f" and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
             lines.append(f"It has errors, which `zoea config check` lists: {wrong[0]}{more}.")
-        return strip("\n".join(lines))
+        return reveal("\n".join(lines))
 
 
 def load(

@@ -62,9 +62,6 @@ def reveal(text: str) -> str:
     return _escape_hidden(text, _PROSE, _escape_prose)
 
 
-strip = reveal
-
-
 def reveal_exactly(text: str) -> str:
     """Show every hidden character as an escape, for names, calls, and wherever a person decides; keep newline and tab.
 

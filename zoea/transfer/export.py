@@ -28,7 +28,7 @@ from zoea.settings.private_file import open_private
 from zoea.store.retention import ONLY_A_SENDER
 from zoea.swarm.persistence import row_values
 from zoea.text.call_text import reveal_arguments
-from zoea.text.control_characters import one_line, strip
+from zoea.text.control_characters import one_line, reveal
 from zoea.text.redact import redact_all
 from zoea.text.sentences import count_of
 from zoea.transfer.jsonl_export import conversation_lines, swarm_line
@@ -140,7 +140,7 @@ def export_pieces(database: Path, mysis_id: int, form: Format, *, redact: bool |
     takes_out = form.redacts if redact is None else redact
     with open_database(database) as reader:
         reader.execute("BEGIN")  # one consistent state while a swarm writes
-        row, clean = _row(reader, mysis_id), _cleaned if takes_out else strip
+        row, clean = _row(reader, mysis_id), _cleaned if takes_out else reveal
         match form:
             case Format.JSONL:
                 for lines, is_turn in conversation_lines(reader, mysis_id, redact_all if takes_out else None):
@@ -164,7 +164,7 @@ def swarm_pieces(
         MysisMissing, StoreError: if a conversation cannot be read.
     """
     takes_out = form.redacts if redact is None else redact
-    clean = _cleaned if takes_out else strip
+    clean = _cleaned if takes_out else reveal
     if form is not Format.HTML:
         if form is Format.JSONL:
             yield ExportPiece.of(swarm_line(len(myses)))
@@ -191,7 +191,7 @@ def _row(reader: sqlite3.Connection, mysis_id: int) -> sqlite3.Row:
 
 
 def _cleaned(text: str) -> str:
-    return redact_all(strip(text))
+    return redact_all(reveal(text))
 
 
 # Phrases of both Markdown and HTML.

@@ -27,7 +27,7 @@ from zoea.model.status import StatusWord
 from zoea.model.values import Event
 from zoea.process.signal_watchdog import SignalWatchdog
 from zoea.queries.phrases import event_sentence, event_subject, is_summary_refusal
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import Action, ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import bindings, of
@@ -251,7 +251,7 @@ class CockpitApp(Cockpit):
             self.notify(f"Nothing here takes a pasted text: {key} writes a message", markup=False)
         if isinstance(event, Paste):
             # Inputs show pasted text as it is, so control characters must not reach them.
-            event.text = strip(event.text)
+            event.text = reveal(event.text)
             if isinstance(self.focused, Input):
                 # An input of one line would take the first one only, and lose the rest without a word.
                 event.text = " ".join(event.text.splitlines())

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
-from zoea.text.control_characters import prose_line, strip
+from zoea.text.control_characters import prose_line, reveal
 
 Piece = tuple[str, str]
 """Text and the theme role that draws it; an empty role is plain text."""
@@ -75,7 +75,7 @@ def wrap_characters(text: str, width: int) -> list[str]:
     Hidden characters become escapes, tabs two blanks.
     """
     lines: list[str] = []
-    for line in strip(text).expandtabs(2).split("\n"):
+    for line in reveal(text).expandtabs(2).split("\n"):
         if line.isascii():
             lines += [line[at : at + width] for at in range(0, len(line), width)] or [""]
         elif cell_len(line) <= width:
@@ -126,13 +126,13 @@ def cut_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
 
 def spread_pieces(left: Sequence[Piece], right: Sequence[Piece], width: int) -> list[Piece]:
     """Return one line with pieces at both ends. Cut the left ones if they do not fit."""
-    room = width - sum(cell_len(strip(text)) for text, _ in right)
+    room = width - sum(cell_len(reveal(text)) for text, _ in right)
     if room < 8:
         right, room = (), width
     pieces: list[Piece] = []
     used = 0
     for raw, role in left:
-        text = strip(raw).replace("\n", " ")
+        text = reveal(raw).replace("\n", " ")
         size = cell_len(text)
         if used >= room:
             break

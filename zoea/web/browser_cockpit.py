@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from zoea.process.group_guard import guard
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.text.screen_size import clamp_cells
 
 log = logging.getLogger(__name__)
@@ -221,7 +221,7 @@ async def _log_errors(stream: asyncio.StreamReader) -> None:
     """Log what a cockpit writes to stderr, until its end."""
     while data := await stream.read(STDERR_BYTES):
         if text := data.decode("utf-8", "replace").strip():
-            log.warning("a browser's cockpit wrote: %s", strip(text))
+            log.warning("a browser's cockpit wrote: %s", reveal(text))
 
 
 def read_packet(text: str) -> Any:

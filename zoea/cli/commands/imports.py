@@ -13,7 +13,7 @@ from zoea.cli.output import Output
 from zoea.model.errors import UsageError
 from zoea.process.command_line import arguments, option
 from zoea.settings.paths import Places
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.transfer.report import Progress
 
 NOVA = "nova"
@@ -75,4 +75,4 @@ class ImportProgress:
         if now >= self._due:
             self._due = now + _EVERY_S
             share = f"{done * 100 // total} %" if total else f"{done:,}"
-            self._write(f"zoea: importing {strip(what)}: {share}\n")
+            self._write(f"zoea: importing {reveal(what)}: {share}\n")

@@ -30,7 +30,7 @@ from zoea.process.command_line import (
 from zoea.queries.stored_swarm import read_memories, read_preserved, read_queued, read_receipt
 from zoea.settings.paths import Places
 from zoea.text.call_text import reveal_call
-from zoea.text.control_characters import prose_line, strip
+from zoea.text.control_characters import prose_line, reveal
 from zoea.text.shorten import head
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def memory_text(memory: Memory, *, verbose: bool) -> str:
     if memory.role is Role.USER and memory.label:
         who = memory.label.strip("[]")
     mark = " (failed)" if memory.is_error else " (cut off)" if memory.partial else ""
-    lines = [strip(f"{moment(memory.created_at)}  turn {memory.turn_number}  {who}{mark}")]
+    lines = [reveal(f"{moment(memory.created_at)}  turn {memory.turn_number}  {who}{mark}")]
     if verbose and memory.reasoning:
         lines.append(_indented(f"({memory.reasoning})"))
     if memory.content:
@@ -184,7 +184,7 @@ def memory_text(memory: Memory, *, verbose: bool) -> str:
 def queued_text(delivery: Delivery) -> str:
     """Format a waiting message with the delivery id for `zoea send --withdraw`."""
     who = delivery.label.strip("[]") or "you"
-    return strip(f"{moment(delivery.created_at)}  queued ({delivery.id})  {who}\n") + _indented(delivery.content)
+    return reveal(f"{moment(delivery.created_at)}  queued ({delivery.id})  {who}\n") + _indented(delivery.content)
 
 
 def _cut(text: str, size: int = 600) -> str:
@@ -192,7 +192,7 @@ def _cut(text: str, size: int = 600) -> str:
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in strip(text).splitlines())
+    return "\n".join(f"    {line}" for line in reveal(text).splitlines())
 
 
 def _content(words: tuple[str, ...]) -> str:

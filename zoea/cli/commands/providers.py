@@ -23,7 +23,7 @@ from zoea.runtime.model_discovery import build_discovery
 from zoea.settings import Settings, load
 from zoea.settings.paths import Places
 from zoea.swarm.persistence import model_facts
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.text.sentences import count_of
 
 CONTEXT_WINDOW, READING_RATE, TOOL_MODE = "context_window", "reading_rate", "tool_mode"
@@ -138,18 +138,18 @@ def text(found: Sequence[ProbeResult], choice: ProviderChoice) -> str:
     amiss = [each for each in there if each.detail]
     if amiss:
         lines.append("")
-    lines += [strip(f"{each.name}: {each.detail}{'. ' + each.hint if each.hint else ''}") for each in amiss]
+    lines += [reveal(f"{each.name}: {each.detail}{'. ' + each.hint if each.hint else ''}") for each in amiss]
     lines.append("")
     if absent := _absent(found):
         lines.append(f"Nothing listens on {', '.join(absent)}")
     model = f" with {choice.model}" if choice.model else ""
-    lines.append(strip(f"A run uses {choice.name}{model}: {choice.reason}"))
+    lines.append(reveal(f"A run uses {choice.name}{model}: {choice.reason}"))
     return "\n".join(lines)
 
 
 def _row(found: ProbeResult) -> tuple[str, ...]:
     latency = UNKNOWN if found.latency_ms is None else f"{found.latency_ms:.0f} ms"
-    return tuple(map(strip, (found.name, found.type, str(found.status), latency, _models(found), _where(found))))
+    return tuple(map(reveal, (found.name, found.type, str(found.status), latency, _models(found), _where(found))))
 
 
 def _models(found: ProbeResult) -> str:

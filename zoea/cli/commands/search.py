@@ -44,7 +44,7 @@ from zoea.store.search import (
     search_broadcasts,
     search_memories,
 )
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 
 SHOWN = 300
 """Characters shown around a hit; `--json` shows `_SHOWN_JSON`."""
@@ -164,7 +164,7 @@ def _lines(page: MemoryHits | BroadcastHits) -> Iterator[str]:
 
 def _title(hit: MemoryHit | BroadcastHit) -> str:
     if isinstance(hit, BroadcastHit):
-        return strip(f"{moment(hit.created_at)}  {hit.sender or 'you'} to all  #{hit.message_id}")
+        return reveal(f"{moment(hit.created_at)}  {hit.sender or 'you'} to all  #{hit.message_id}")
     who = {Role.USER: "", Role.ASSISTANT: "answers", Role.TOOL: f"⚙ {hit.tool}"}.get(hit.role, hit.role)
     if hit.role is Role.USER:
         who = "you say" if hit.sender_kind in (None, SenderKind.COMMANDER) else f"{hit.sender} says"
@@ -173,16 +173,16 @@ def _title(hit: MemoryHit | BroadcastHit) -> str:
     if hit.spot is HitPlace.REASONING:
         who = "reasons"
     gone = " (deleted)" if hit.is_deleted else ""
-    return strip(f"{moment(hit.created_at)}  {hit.mysis}{gone}  turn {hit.turn_number}  {who}  #{hit.memory_id}")
+    return reveal(f"{moment(hit.created_at)}  {hit.mysis}{gone}  turn {hit.turn_number}  {who}  #{hit.memory_id}")
 
 
 def format_excerpt(excerpt: Excerpt, bright: bool) -> str:
     """Format an excerpt; with `bright`, mark its hits by terminal styles."""
     parts, at = ["… " if excerpt.start else ""], 0
     for start, length in excerpt.marks if bright else ():
-        parts += [strip(excerpt.text[at:start]), _BOLD, strip(excerpt.text[start : start + length]), _PLAIN]
+        parts += [reveal(excerpt.text[at:start]), _BOLD, reveal(excerpt.text[start : start + length]), _PLAIN]
         at = start + length
-    parts.append(strip(excerpt.text[at:]))
+    parts.append(reveal(excerpt.text[at:]))
     parts.append(" …" if excerpt.start + len(excerpt.text) < excerpt.total else "")
     return "".join(parts)
 

@@ -16,7 +16,7 @@ from zoea.process.command_line import argument, arguments, flag, option, row_id,
 from zoea.queries import topic_ledger as ledger
 from zoea.settings.paths import Places
 from zoea.settings.small_file import MOST_FOREIGN_BYTES, read_small_text
-from zoea.text.control_characters import one_line, prose_line, strip
+from zoea.text.control_characters import one_line, prose_line, reveal
 from zoea.text.large_json import MAX_DEPTH, is_deep, parse_bounded
 
 POLL_S = 0.2
@@ -69,7 +69,7 @@ def _topic_line(row: dict[str, Any]) -> str:
         sender = one_line(ledger.format_sender(row["newest_sender"]))
         newest = f"  {moment(row['newest_at'])}  {sender}: {prose_line(row['newest_text'])[:_SHOWN]}"
     readers = f"  read by {', '.join(row['subscribers'])}" if row["subscribers"] else ""
-    return strip(f"{row['topic']}  {row['messages']:,}{readers}{newest}")
+    return reveal(f"{row['topic']}  {row['messages']:,}{readers}{newest}")
 
 
 def read(
@@ -158,5 +158,5 @@ def tail(
 
 def _show(message: TopicMessage) -> Output:
     title = f"{moment(message.created_at)}  #{message.id}  {ledger.format_origin(message)}"
-    body = "\n".join(f"    {line}" for line in strip(ledger.format_body(message)).splitlines())
+    body = "\n".join(f"    {line}" for line in reveal(ledger.format_body(message)).splitlines())
     return Output(message, f"{title}\n{body}")

@@ -16,7 +16,7 @@ from zoea.model.values import Delivery, Failure, Sender, ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationPage, ConversationTurn
 from zoea.queries.topic_ledger import describe_origin
 from zoea.text.call_text import format_arguments, reveal_call
-from zoea.text.control_characters import one_line, prose_line, strip
+from zoea.text.control_characters import one_line, prose_line, reveal
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece
@@ -197,7 +197,7 @@ def _rule(turn: ConversationTurn, opening: list[ConversationEntry], now: int) ->
     if turn.attempt > 1:
         numbers.append(f"attempt {turn.attempt}")
     right = " · ".join(number for number in numbers if number)
-    first = strip(opening[0].memory.content) if opening else ""
+    first = reveal(opening[0].memory.content) if opening else ""
     return ConversationBlock(
         f"turn {turn.id}",
         BlockKind.TURN,
@@ -234,7 +234,7 @@ def _prompt(
         turn.number,
         memory.id,
         head=tuple(head),
-        body=strip(memory.content),
+        body=reveal(memory.content),
         role="strong",
         missing=entry.chars - len(memory.content),
         has_gap=not is_only,
@@ -262,7 +262,7 @@ def _answer(
             memory.id,
             entry.request_id,
             head=(("reasoning", "reasoning"), (f"  {size}", "quiet")),
-            body=strip(memory.reasoning).strip(),
+            body=reveal(memory.reasoning).strip(),
             role="reasoning",
             folds=True,
             is_open=False,
@@ -276,7 +276,7 @@ def _answer(
             memory.id,
             entry.request_id,
             head=(*cut_off, ("kept", "strong")) if entry.is_preserved else cut_off,
-            body=strip(memory.content).strip() or "empty answer",
+            body=reveal(memory.content).strip() or "empty answer",
             role="" if memory.content.strip() else "quiet",
             shape=BodyFormat.MARKDOWN if memory.content.strip() else BodyFormat.TEXT,
             missing=entry.chars - len(memory.content),
@@ -306,7 +306,7 @@ def _call(
     has_gap: bool,
     tick: float | None,
 ) -> ConversationBlock:
-    content = strip(result.memory.content) if result else ""
+    content = reveal(result.memory.content) if result else ""
     is_bad = result is not None and call.state is not CallState.DONE
     shown = prose_line(content[:2000])
     return ConversationBlock(
@@ -361,7 +361,7 @@ def _note(turn: ConversationTurn, after: int, kind: str, content: str) -> Conver
         BlockKind.NOTE,
         turn.number,
         head=(("Zoea noted", "waiting"), (f"  {kind}", "quiet")),
-        body=strip(content).strip(),
+        body=reveal(content).strip(),
         role="quiet",
     )
 
@@ -386,7 +386,7 @@ def _outcome(turn: ConversationTurn) -> ConversationBlock | None:
 
 def _failure_text(failure: Failure) -> str:
     parts = [failure.title, failure.what, failure.hint]
-    return "\n".join(strip(part) for part in parts if part)
+    return "\n".join(reveal(part) for part in parts if part)
 
 
 def _pending(delivery: Delivery, now: int) -> ConversationBlock:
@@ -402,6 +402,6 @@ def _pending(delivery: Delivery, now: int) -> ConversationBlock:
             (f"  {number_format.clock(delivery.created_at, now)}  {what}", "quiet"),
             (name, role),
         ),
-        body=strip(delivery.content),
+        body=reveal(delivery.content),
         role="quiet",
     )

@@ -14,7 +14,7 @@ from textual.widgets import Input, Static, TextArea
 
 from zoea.model.errors import UsageError
 from zoea.model.values import MysisView
-from zoea.text.control_characters import one_line, strip
+from zoea.text.control_characters import one_line, reveal
 from zoea.text.sentences import count_of
 from zoea.tui.dialogs.modal import FormDialog
 from zoea.tui.state.cockpit import Cockpit
@@ -111,7 +111,7 @@ class ConfigureDialog(FormDialog[None]):
         self.query_one("#provider", InlineChoice).offer([(_KEPT, _as_it_is(found.provider)), *providers])
         for name, value in (("#model", found.model), ("#tags", found.tags)):
             text = self.query_one(name, Input)
-            text.value = strip(value)
+            text.value = reveal(value)
             text.placeholder = "" if len(self._views) == 1 else _AS_THEY_ARE
         for path, _ in _BUDGETS:
             field = self.query_one(f"#{_id(path)}", Input)
@@ -119,7 +119,7 @@ class ConfigureDialog(FormDialog[None]):
             general = found.general[path]
             field.placeholder = f"from the settings: {general:,}" if general else "from the settings: no limit"
         rest = {path: value for path, value in found.own.items() if path not in dict(_BUDGETS)}
-        self.query_one("#others", TextArea).text = strip(format_settings(rest))
+        self.query_one("#others", TextArea).text = reveal(format_settings(rest))
         self.query_one(ModelField).read_providers(self.cockpit, self._offer_models)
 
     async def carry_out(self) -> None:

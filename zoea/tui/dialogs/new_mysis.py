@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 from zoea.model.errors import UsageError
 from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.runtime.run_options import StartOptions
-from zoea.text.control_characters import one_line, strip
+from zoea.text.control_characters import one_line, reveal
 from zoea.tui.dialogs.modal import FormDialog
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.swarm_list.mysis_row import AUTOPILOT
@@ -87,7 +87,7 @@ class NewMysisDialog(FormDialog[None]):
         if found is None:
             return
         chosen = self.query_one("#template", OptionList).highlighted_option
-        usual = strip(found.describe_provider((chosen.id or "") if chosen is not None else ""))
+        usual = reveal(found.describe_provider((chosen.id or "") if chosen is not None else ""))
         given = self._given.provider
         offered = [(one.name, one.title if one.name else usual) for one in found.providers]
         if given and all(name != given for name, _ in offered):
@@ -108,7 +108,7 @@ class NewMysisDialog(FormDialog[None]):
         if (provider or self._choices.usual_provider) == AUTOPILOT:
             return "none: the autopilot needs no model"
         own = self._choices.models.get(provider, "")
-        return f"empty: {strip(own)}" if own else "empty: the model of the provider"
+        return f"empty: {reveal(own)}" if own else "empty: the model of the provider"
 
     async def carry_out(self) -> None:
         if doubt := self.query_one(ModelField).check(may_be_empty=True):
@@ -129,4 +129,4 @@ class NewMysisDialog(FormDialog[None]):
 
 
 def _template(name: str, title: str) -> Content:
-    return Content.assemble((f"{strip(name):<12} ", "bold"), (strip(title), "$text-quiet"))
+    return Content.assemble((f"{reveal(name):<12} ", "bold"), (reveal(title), "$text-quiet"))

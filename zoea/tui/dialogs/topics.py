@@ -25,7 +25,7 @@ from zoea.queries.topic_ledger import (
     read_subscribers,
     read_topics,
 )
-from zoea.text.control_characters import one_line, prose_line, strip
+from zoea.text.control_characters import one_line, prose_line, reveal
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import ListDialog, describe_problem
@@ -213,7 +213,7 @@ class TopicsDialog(ListDialog):
         if found is None:
             return []
         if self._body[0] != self._list.chosen:
-            body = strip(format_body(found, BODY_CHARS))
+            body = reveal(format_body(found, BODY_CHARS))
             lines: list[list[Piece]] = [[(line, "")] for line in body.splitlines()]
             self._body = (self._list.chosen, [[(one_line(format_origin(found)), "quiet")], *lines])
         return self._body[1]

@@ -18,7 +18,7 @@ from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
 from zoea.queries.conversation import read_content
 from zoea.queries.status_phrases import describe_preparation
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.tui import number_format
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
@@ -372,7 +372,7 @@ class FocusScreen(CockpitScreen[None]):
     async def on_conversation_view_whole_wanted(self, event: ConversationView.WholeWanted) -> None:
         """Read the text of a memory, and show it in full."""
         text = await self.read(read_content, event.memory_id)
-        shown = await asyncio.to_thread(strip, text or "")
+        shown = await asyncio.to_thread(reveal, text or "")
         for transcript in self.query(ConversationView) if text is not None else ():  # none where the screen was left
             transcript.put_whole(event.memory_id, shown)
 

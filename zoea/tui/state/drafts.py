@@ -8,7 +8,7 @@ from threading import Lock
 
 from zoea.model.errors import SettingsError
 from zoea.runtime.unsent_texts import change_unsent, read_unsent
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 
 HISTORY = 200
 
@@ -48,7 +48,7 @@ class Drafts:
         Raises SettingsError.
         """
         if self._file is not None:
-            read = {key: strip(text) for key, text in read_unsent(self._file).items()}
+            read = {key: reveal(text) for key, text in read_unsent(self._file).items()}
             self._by_key = read | self._by_key
 
     def store(self) -> None:
@@ -78,5 +78,5 @@ class Drafts:
 
     def remember(self, texts: Sequence[str]) -> None:
         """Put texts sent in earlier runs before the history of this one, oldest first."""
-        before = [strip(text) for text in texts if text.strip() and text not in self.history]
+        before = [reveal(text) for text in texts if text.strip() and text not in self.history]
         self.history = [*before, *self.history][-HISTORY:]

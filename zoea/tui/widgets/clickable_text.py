@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from zoea.model.errors import ZoeaError
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.tui.commands.keymap import normal
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
@@ -110,7 +110,7 @@ class TextBlock(Static):
                 at += 1
             press = None
             for raw, role, *click in line:
-                shown = strip(raw)
+                shown = reveal(raw)
                 style = self._style(role)
                 if click:
                     press = click_style(click[0]) if click[0] else None
@@ -159,18 +159,18 @@ class TitledRule(Widget):
     def _placed(self) -> list[tuple[int, ClickablePiece]]:
         """Return each title that fits, with its first column."""
         room = self.size.width - 3
-        right = sum(cell_len(strip(text)) + 2 for text, _, _ in self._right)
+        right = sum(cell_len(reveal(text)) + 2 for text, _, _ in self._right)
         placed: list[tuple[int, ClickablePiece]] = []
         at = 2
         for text, role, action in self._left:
-            shown = strip(text)
+            shown = reveal(text)
             if at + cell_len(shown) + 2 > room - right:
                 break
             placed.append((at, (f" {shown} ", role, action)))
             at += cell_len(shown) + 3
         at = room - right + 1
         for text, role, action in self._right if at > 2 else ():
-            shown = strip(text)
+            shown = reveal(text)
             placed.append((at, (f" {shown} ", role, action)))
             at += cell_len(shown) + 2
         return placed

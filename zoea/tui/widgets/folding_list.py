@@ -12,7 +12,7 @@ from itertools import islice
 from msgspec import Struct
 from textual import work
 
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.tui.conversation.blocks import Symbols
 from zoea.tui.text_layout import Piece, spread_pieces, wrap_words
 from zoea.tui.widgets.line_list import LineList
@@ -141,7 +141,7 @@ def _rows(items: Sequence[FoldingItem], shown: Sequence[bool], width: int) -> li
                 break
             # A folded item wraps only the beginning of its text.
             seen = text if left is None else text[: width * (left + 2)]
-            lines = list(islice(wrap_words(strip(seen), width - INDENT), left))
+            lines = list(islice(wrap_words(reveal(seen), width - INDENT), left))
             rows += [_Row(at, line, role) for line in lines]
             left = None if left is None else left - len(lines)
         if shown[at] and at < len(items) - 1:

@@ -23,7 +23,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.tui.text_layout import Piece, wrap_characters, wrap_words
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
@@ -106,8 +106,8 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def caption(self, title: str, foot: str = "") -> None:
         """Set title and subtitle of the border; never markup."""
-        self.border_title = Content(strip(title)) if title else None
-        self.border_subtitle = Content(strip(foot)) if foot else None
+        self.border_title = Content(reveal(title)) if title else None
+        self.border_subtitle = Content(reveal(foot)) if foot else None
 
     def show(self, count: int, *, place: int | None = None, empty: str | None = None) -> None:
         """Set the number of lines and redraw all; the cursor stays, or goes to `place`."""
@@ -211,7 +211,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     def text_of(self, place: int) -> str:
         """Return a line as text."""
         pieces = (*self._line_of(place, max(1, self.width)), *self._right_of(place))
-        return "".join(strip(text).replace("\n", " ") for text, _ in pieces)
+        return "".join(reveal(text).replace("\n", " ") for text, _ in pieces)
 
     @property
     def plain(self) -> str:
@@ -227,7 +227,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         styles = styles_of(self)
         if place >= self.count:
             if place == 0 and self._empty:
-                said = Segment(strip(self._empty), plain + styles.of("quiet"))
+                said = Segment(reveal(self._empty), plain + styles.of("quiet"))
                 return Strip([said]).adjust_cell_length(width, plain)
             return Strip.blank(width, plain)
         under = plain
@@ -238,7 +238,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         left, right = (
             [
                 Segment(
-                    strip(text).replace("\n", " ").expandtabs(2),
+                    reveal(text).replace("\n", " ").expandtabs(2),
                     under + (styles.of("asking") + _UNDERLINE if role == "hit" else styles.of(role)),
                 )
                 for text, role in pieces
@@ -424,7 +424,7 @@ class TextLines(LineList):
             self._take(lines)
 
     def _wrapped(self, text: str, width: int) -> list[str]:
-        return list(wrap_words(strip(text), width)) if self._by_words else wrap_characters(text, width)
+        return list(wrap_words(reveal(text), width)) if self._by_words else wrap_characters(text, width)
 
     def _take(self, lines: list[str]) -> None:
         self._lines = lines

@@ -15,7 +15,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widgets import Markdown
 
-from zoea.text.control_characters import prose_line, strip
+from zoea.text.control_characters import prose_line, reveal
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -128,7 +128,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
 
     def say(self, tail: str) -> None:
         """Show the newest end of the answer; append only the new part."""
-        tail = strip(tail)
+        tail = reveal(tail)
         if tail == self._seen:
             return
         was_silent, was_prepared = not self._seen, bool(self._prepared)

@@ -24,7 +24,7 @@ from zoea.model.enums import DeliveryMode
 from zoea.model.errors import StoreError, UsageError, ZoeaError
 from zoea.model.values import MysisView, Recipients
 from zoea.queries.broadcasts import read_commander_messages
-from zoea.text.control_characters import reveal, strip
+from zoea.text.control_characters import reveal
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands.swarm_commands import confirm_broadcast, show_receipt
@@ -343,12 +343,12 @@ class MessagePrompt(Vertical):
             return
         effect = MODES[self.mode][self.target.is_broadcast]
         what, blank, whom = self.target.title.partition(" ")
-        self.border_title = Content(strip(f"{what.upper()}{blank}{whom} · {effect}"))
+        self.border_title = Content(reveal(f"{what.upper()}{blank}{whom} · {effect}"))
         self._note(self.target.describe(self.text))
 
     def _note(self, text: str) -> None:
         note = self.query_one("#prompt-note", Static)
-        note.update(Content(strip(text)))
+        note.update(Content(reveal(text)))
         note.display = bool(text)
 
     def on_input_changed(self, event: Input.Changed) -> None:

@@ -16,7 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal
 from zoea.tui.commands.action import Action, ActionContext, ActionPlace, needs_target
 from zoea.tui.text_layout import Piece, cut_text
 from zoea.tui.theme.role_styles import styles_of
@@ -185,7 +185,7 @@ def _cells(pieces: Sequence[Piece]) -> int:
 
 def clean_line(text: str) -> str:
     """Escape hidden characters and replace line breaks; keep blanks."""
-    return strip(text).replace("\n", " ").replace("\t", " ")
+    return reveal(text).replace("\n", " ").replace("\t", " ")
 
 
 class KeyFooter(PieceLine):
