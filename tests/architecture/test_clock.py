@@ -10,9 +10,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "zoea"
-SOURCES = sorted(PACKAGE.rglob("*.py"))
+from tests.architecture.sources import PACKAGE, SOURCES, nodes_of, text_of
 
 WALL_CLOCK_READERS = {
     "process/clock.py": "the clock itself",
@@ -83,7 +81,7 @@ def wall_names(function: ast.AST) -> set[str]:
 def arithmetic(path: Path) -> Iterator[str]:
     """Functions of the file that subtract, add or compare the wall time."""
     name = path.relative_to(PACKAGE).as_posix()
-    for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for function in nodes_of(path):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         names = wall_names(function)
@@ -103,7 +101,7 @@ def test_the_wall_clock_is_read_in_named_places_only() -> None:
     readers = {
         path.relative_to(PACKAGE).as_posix()
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and dotted(node.func) in READERS
     }
     assert readers <= set(WALL_CLOCK_READERS), "read `Clock.now` for people, `Clock.uptime` for durations"
@@ -123,5 +121,5 @@ def test_durations_are_not_computed_from_the_wall_clock() -> None:
 def test_every_named_place_exists() -> None:
     for place in WALL_CLOCK_ARITHMETIC:
         file, function = place.split()
-        text = (PACKAGE / file).read_text(encoding="utf-8")
+        text = text_of(PACKAGE / file)
         assert function == "*" or f"def {function}(" in text, place

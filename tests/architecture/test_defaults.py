@@ -8,11 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import zoea
+from tests.architecture.sources import PACKAGE, SOURCES, nodes_of
 from zoea.settings.inert_keys import iterate_fields
 from zoea.settings.schema import Settings
 
-PACKAGE = Path(zoea.__file__).parent
 SCHEMA = ("schema.py", "endpoints.py", "commit_settings.py", "server_settings.py", "early_defaults.py")
 OTHER_THINGS = {
     "llm/discovery.py: host": "this machine, where servers are looked for",
@@ -26,7 +25,7 @@ OTHER_THINGS = {
 
 def stated(file: Path) -> Iterator[tuple[str, Any]]:
     """Each field and argument with a default, by name, and its value where it is a constant."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes_of(file):
         pairs: list[tuple[str, ast.expr | None]] = []
         if isinstance(node, ast.ClassDef):
             pairs = [
@@ -45,15 +44,19 @@ def stated(file: Path) -> Iterator[tuple[str, Any]]:
                 yield name, ast.literal_eval(value) if value is not None else None
 
 
-def test_no_default_of_a_setting_is_stated_twice() -> None:
+def defaults_stated_twice() -> set[str]:
+    """Return each field and argument with the name and the default of a setting, as `file: name`."""
     defaults: dict[str, list[Any]] = {}
     for path, field in iterate_fields(Settings):
         defaults.setdefault(path[-1], []).append(field.default)
-    twice = {
+    return {
         f"{file.relative_to(PACKAGE).as_posix()}: {name}"
-        for file in sorted(PACKAGE.rglob("*.py"))
+        for file in SOURCES
         if not (file.parent.name == "settings" and file.name in SCHEMA)
         for name, value in stated(file)
         if value and any(value == default for default in defaults.get(name.removesuffix("_"), ()))
     }
-    assert twice == OTHER_THINGS.keys()
+
+
+def test_no_default_of_a_setting_is_stated_twice() -> None:
+    assert defaults_stated_twice() == OTHER_THINGS.keys()

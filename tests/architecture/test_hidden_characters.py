@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2] / "zoea"
+from tests.architecture.sources import PACKAGE, text_of, tree_of
+
 COMMANDS = sorted((*(PACKAGE / "cli").rglob("*.py"), PACKAGE / "__main__.py"))
 ESCAPING = {"reveal_exactly"}
 """Functions around `json.dumps` after which a terminal may show its result."""
@@ -38,7 +38,7 @@ def uses(tree: ast.AST) -> Iterator[str]:
 
 def test_commands_write_json_and_documents_with_hidden_characters_as_escapes() -> None:
     found = {
-        str(file.relative_to(PACKAGE)): list(uses(ast.parse(file.read_text("utf-8"))))
+        str(file.relative_to(PACKAGE)): list(uses(tree_of(file)))
         for file in COMMANDS
         if str(file.relative_to(PACKAGE)) not in BYTES | NOT_SHOWN.keys()
     }
@@ -48,7 +48,7 @@ def test_commands_write_json_and_documents_with_hidden_characters_as_escapes() -
 def test_lines_are_joined_by_the_functions_that_keep_all_characters() -> None:
     """`str.split` takes some control characters for blanks, and leaves them out."""
     joined = re.compile(r"""["'] ["']\.join\([^()]*\b\w+(\[[^]]*\])?\.split\(\)""")
-    found = [str(file.relative_to(PACKAGE)) for file in (*COMMANDS, *SCREENS) if joined.search(file.read_text("utf-8"))]
+    found = [str(file.relative_to(PACKAGE)) for file in (*COMMANDS, *SCREENS) if joined.search(text_of(file))]
     assert found == []
     assert joined.search("say(' '.join(text.split()))")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "zoea"
-SOURCES = sorted(PACKAGE.rglob("*.py"))
+from tests.architecture import sizes
+from tests.architecture.sources import PACKAGE, ROOT, SOURCES, nodes_of, text_of, tree_of
+
 LONGEST_FILE = 600
 
 SLEEP = re.compile(r"^\s*(?:await asyncio|time)\.sleep\((?!0\)|600\))", re.MULTILINE)
@@ -147,16 +147,21 @@ class TestStarting:
 
 
 class TestFiles:
-    @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
-    def test_a_file_has_a_docstring_no_print_and_a_limited_length(self, file: Path) -> None:
-        text = file.read_text(encoding="utf-8")
-        assert text.count("\n") <= LONGEST_FILE
-        tree = ast.parse(text)
-        assert ast.get_docstring(tree), "every module has a docstring"
-        assert not list(prints(tree)), "no module calls print"
+    def test_each_file_has_a_docstring_no_print_and_a_limited_length(self) -> None:
+        problems = {
+            str(file.relative_to(ROOT)): problem
+            for file in SOURCES
+            for problem, is_here in (
+                (f"over {LONGEST_FILE} lines", text_of(file).count("\n") > LONGEST_FILE),
+                ("no docstring", not ast.get_docstring(tree_of(file))),
+                ("a call of print", any(is_print(node) for node in nodes_of(file))),
+            )
+            if is_here
+        }
+        assert problems == {}
 
     def test_directories_are_made_with_those_above_by_the_function_that_makes_all_private(self) -> None:
-        assert [file for file in SOURCES if re.search(r"parents=True|makedirs\(", file.read_text())] == []
+        assert [file for file in SOURCES if re.search(r"parents=True|makedirs\(", text_of(file))] == []
 
     def test_no_module_has_a_vague_name(self) -> None:
         vague = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
@@ -172,7 +177,62 @@ class TestFiles:
 
     def test_no_file_holds_a_mark_for_later_work(self) -> None:
         marks = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
-        assert not [file for file in SOURCES if any(mark in file.read_text(encoding="utf-8") for mark in marks)]
+        assert not [file for file in SOURCES if any(mark in text_of(file) for mark in marks)]
+
+
+class TestSizes:
+    """The package becomes no larger than `size_budgets.toml` says, and a budget follows when it becomes smaller."""
+
+    def test_nothing_is_above_its_budget_or_well_below_it(self) -> None:
+        assert sizes.compare(sizes.measure(), sizes.read_budgets()) == []
+
+    @pytest.mark.parametrize(
+        ("lines", "sentences"),
+        [
+            (3000, []),
+            (2941, []),
+            (
+                3001,
+                [
+                    "lines of chain: 3001, which is 1 above the budget: describe it once, or raise lines.chain in "
+                    "size_budgets.toml and say why in the commit."
+                ],
+            ),
+            (
+                2939,
+                [
+                    "lines of chain: 2939, well below the budget of 3000: "
+                    "`python -m tests.architecture.sizes --lower` lowers it."
+                ],
+            ),
+        ],
+    )
+    def test_a_number_is_at_most_its_budget_and_at_most_2_percent_below(self, lines: int, sentences: list[str]) -> None:
+        assert sizes.compare({"lines": {"chain": lines}}, {"lines": {"chain": 3000}}) == sentences
+
+    def test_a_new_package_and_one_that_is_gone_are_reported(self) -> None:
+        assert sizes.compare({"lines": {"files": 9}}, {"lines": {"team": 9}}) == [
+            "lines of files: 9, without a budget: add one to size_budgets.toml.",
+            "lines of team: a budget for nothing: `python -m tests.architecture.sizes --lower` removes it.",
+        ]
+
+    def test_budgets_are_lowered_and_never_raised(self) -> None:
+        measured = {"lines": {"chain": 2000, "llm": 4000}, "files": {"chain": 9}, "counts": {"short_functions": 7}}
+        budgets = {
+            "lines": {"chain": 3000, "llm": 3000, "gone": 5},
+            "files": {"chain": 12},
+            "counts": {"short_functions": 8},
+        }
+        assert sizes.lower(measured, budgets) == {
+            "lines": {"chain": 2020, "llm": 3000},
+            "files": {"chain": 10},
+            "counts": {"short_functions": 7},
+        }
+        assert tomllib.loads(sizes.render(budgets)) == budgets
+
+    def test_thin_modules_and_short_functions_are_counted_by_what_they_are(self) -> None:
+        assert all(name.startswith("zoea.") for name in sizes.thin_modules())
+        assert all(": _" in name for name in sizes.short_functions())
 
 
 class TestTests:
@@ -243,21 +303,18 @@ class TestContracts:
 
 def string_constants(file: Path) -> Iterator[str]:
     """The string literals of a module, without its docstrings."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
     docstrings = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes_of(file)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(file):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield node.value
 
 
-def prints(tree: ast.AST) -> Iterator[ast.Call]:
-    """Calls of `print` anywhere in a module."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
-            yield node
+def is_print(node: ast.AST) -> bool:
+    """Return whether a node is a call of `print`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"

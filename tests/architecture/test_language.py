@@ -7,12 +7,10 @@ import io
 import re
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "zoea"
-SOURCES = sorted(PACKAGE.rglob("*.py"))
+from tests.architecture.sources import ROOT, SOURCES, nodes_of, read_imports, text_of, tree_of
 
 RIDDLE = re.compile(r"\b(whoever|nobody|anew|whose|meanwhile|beyond|what is)\b", re.IGNORECASE)
 MOST_RIDDLES = 1.0
@@ -24,11 +22,10 @@ LARGEST_CIRCLE = 3
 
 def prose(file: Path) -> Iterator[str]:
     """The docstrings and comments of a file."""
-    text = file.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(file):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield ast.get_docstring(node) or ""
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in tokenize.generate_tokens(io.StringIO(text_of(file)).readline):
         if token.type == tokenize.COMMENT:
             yield token.string
 
@@ -48,29 +45,13 @@ def test_class_names_are_unique() -> None:
     for file in SOURCES:
         if file.parent.name in NAMED_BY_SUBJECT:
             continue
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in tree_of(file).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 files[node.name].append(str(file.relative_to(ROOT)))
     assert {name: places for name, places in files.items() if len(places) > 1} == {}
 
 
-def imports() -> dict[str, set[str]]:
-    """The modules of the package that each module imports anywhere, also inside functions."""
-    modules = {
-        ".".join(file.with_suffix("").relative_to(ROOT).parts).removesuffix(".__init__"): file for file in SOURCES
-    }
-    graph: dict[str, set[str]] = {}
-    for module, file in modules.items():
-        wanted = graph[module] = set()
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module in modules:
-                for alias in node.names:
-                    part = f"{node.module}.{alias.name}"
-                    wanted.add(part if part in modules else node.module)
-    return graph
-
-
-def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+def reachable(graph: Mapping[str, Set[str]], start: str) -> set[str]:
     """The modules that a module imports, directly or through others."""
     found: set[str] = set()
     waiting = list(graph[start])
@@ -82,7 +63,7 @@ def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
     return found
 
 
-def within_circles(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+def within_circles(graph: Mapping[str, Set[str]]) -> Mapping[str, Set[str]]:
     """The graph without modules that import no module of a circle or that no module of a circle imports."""
     while True:
         imported = set().union(*graph.values()) if graph else set()
@@ -93,7 +74,7 @@ def within_circles(graph: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def test_import_circles_are_small() -> None:
-    graph = within_circles(imports())
+    graph = within_circles(read_imports())
     reached = {module: reachable(graph, module) for module in graph}
     circles = {
         frozenset(other for other in reached[module] if module in reached[other])

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.architecture.sources import SOURCES, nodes_of
 
 
 def private_imports(file: Path) -> Iterator[str]:
     """Yield the dotted names in a module's imports of other packages that have a private part."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes_of(file):
         match node:
             case ast.ImportFrom(module=str(module), names=names, level=0) if module != "__future__":
                 imported = [f"{module}.{name.name}" for name in names]
@@ -25,5 +25,5 @@ def private_imports(file: Path) -> Iterator[str]:
 
 
 def test_private_names_of_libraries_are_not_imported() -> None:
-    found = {name for file in (ROOT / "zoea").rglob("*.py") for name in private_imports(file)}
+    found = {name for file in SOURCES for name in private_imports(file)}
     assert found == set()
