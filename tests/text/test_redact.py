@@ -77,6 +77,17 @@ def test_keys_tokens_and_passwords_become_labels(text: str, redacted: str) -> No
         ("from 10.0.0.1.", "from [REDACTED_IP]."),
         ("2001:db8::8a2e:370:7334", "[REDACTED_IP]"),
         ("2001:0db8:85a3:0000:0000:8a2e:0370:7334", "[REDACTED_IP]"),
+        ("卡号4111111111111111已绑定", "卡号[REDACTED_CARD]已绑定"),
+        ("服务器192.168.10.5挂了", "服务器[REDACTED_IP]挂了"),
+        ("地址是2001:db8::8a2e:370:7334吗", "地址是[REDACTED_IP]吗"),
+        ("身份证11010519491231002X在", "身份证[REDACTED_NATIONAL_ID]在"),
+        ("账户DE89370400440532013000到账", "账户[REDACTED_IBAN]到账"),
+        ("请打+8613912345678，谢谢", "请打[REDACTED_PHONE]，谢谢"),
+        ("手机号13912345678已记", "手机号[REDACTED_PHONE]已记"),
+        ("携帯番号は09012345678です", "携帯番号は[REDACTED_PHONE]です"),
+        ("请发邮件给李雷lilei@example.com，谢谢", "请发邮件给李雷[REDACTED_EMAIL]，谢谢"),
+        ("zhang@example.com的邮箱", "[REDACTED_EMAIL]的邮箱"),
+        ("张三@例子.公司", "[REDACTED_EMAIL]"),
     ],
 )
 def test_personal_data_is_redacted_in_exports_only(text: str, redacted: str) -> None:
@@ -91,6 +102,7 @@ def test_personal_data_is_redacted_in_exports_only(text: str, redacted: str) -> 
         "550e8400-e29b-41d4-a716-446655440000 and 12345678-1234-1234-1234-123456789012",
         "d41d8cd98f00b204e9800998ecf8427e sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         "v1.2.3.4, ==1.2.3.4, version 10.0.19041.1, Chrome/120.0.0.0, 3.11.7, 1.2.3.4-beta",
+        "软件版本1.2.3.4已装, 订单20931号, 共13912345678字节, バージョン1.2.3.4",
         "lines 100-200, 1,234,567 of 4111111111111112, 200 300 4000, 3.14159265358979",
         "std::fs::read, a[::2], face::add, 12:34:56:78, 2001::1::2, @@ -10,7 +10,7 @@, @app.route, foo@1.2.3",
         "max_tokens = 100000, total_tokens: 50,000, tokens: 12, token: 41, budget_token=123456789",
@@ -117,6 +129,7 @@ HOSTILE = [
     "authorization: ", "--a-a-",
     "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "4111 ", "4111111111111111", "tel ", "tel: 1 ", "0171 ", "AB12",
     "Authorization: Bearer a", "AKIA", "ABCDEF12", "a@a.", "a@a-", "1.1.1.", "é@é.", "[REDACTED_",
+    "漢", "漢@", "漢1", "漢a@", "电话1",
 ]  # fmt: skip
 
 

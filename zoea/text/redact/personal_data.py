@@ -5,20 +5,29 @@ from __future__ import annotations
 import re
 from ipaddress import AddressValueError, IPv6Address
 
+from zoea.text.sentences import UNSPACED
+
+# With `re.ASCII` a number also begins and ends beside a character of a script without spaces.
+_LETTER = rf"(?:(?![{UNSPACED}])\w)"
+_LOCAL = rf"(?:(?![{UNSPACED}])[\w.%+-])"
 _EMAIL = re.compile(
-    r"(?<![\w.%+-])[\w.%+-]{1,64}+@(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}(?![\w-]|@)", re.UNICODE
+    rf"(?:(?<!{_LOCAL}){_LOCAL}{{1,64}}+|(?<![{UNSPACED}])[{UNSPACED}]{{1,64}}+)@"
+    r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}"
+    rf"(?:[^\W\d_{UNSPACED}]{{2,24}}(?!{_LETTER}|[@-])|[^\W\d_]{{2,24}}(?![\w@-]))"
 )
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
-# Four numbers are a version after `v`, `==`, `version ` or `Name/`.
+# Four numbers are a version after `v`, `==`, `version `, `版本` or `Name/`.
 _IPV4 = re.compile(
-    r"(?<![\w.])(?<!==)(?<![A-Za-z]/)(?<![Vv]ersion )(?<![Rr]elease )"
-    rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![\w]|\.\d|-[A-Za-z])"
+    r"(?<![\w.])(?<!==)(?<![A-Za-z]/)(?<![Vv]ersion )(?<![Rr]elease )(?<!版本)(?<!版本号)(?<!バージョン)(?<!버전)"
+    rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![\w]|\.\d|-[A-Za-z])",
+    re.ASCII,
 )
 # Eight groups, or a `::` after a first group of four: `12:30:45`, `std::fs` and `[::2]` do not match.
 _IPV6 = re.compile(
     r"(?<![\w:.])(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}"
-    r"|(?=[A-Fa-f]{0,3}[0-9])[0-9A-Fa-f]{4}:[0-9A-Fa-f:]{1,34}+)(?![\w:])"
+    r"|(?=[A-Fa-f]{0,3}[0-9])[0-9A-Fa-f]{4}:[0-9A-Fa-f:]{1,34}+)(?![\w:])",
+    re.ASCII,
 )
 
 _CARD = re.compile(
@@ -26,7 +35,8 @@ _CARD = re.compile(
     r"(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6[0245]\d\d|35\d\d)([ -])\d{4}\1\d{4}\1\d{4}"
     r"|3[47]\d\d([ -])\d{6}\2\d{5}|3[0689]\d\d([ -])\d{6}\3\d{4}"
     r"|(?:4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2[2-7]\d{14}|6[0245]\d{14,17}|35\d{14}|3[47]\d{13}|3[0689]\d{12})"
-    r")(?!\w|\.\d|-\d)"
+    r")(?!\w|\.\d|-\d)",
+    re.ASCII,
 )
 
 _NATIONAL_ID = re.compile(
@@ -36,21 +46,27 @@ _NATIONAL_ID = re.compile(
     r"|[A-Z]{6}\d\d[A-EHLMPRST]\d\d[A-Z]\d{3}[A-Z]"  # Italy, codice fiscale
     r"|(?P<spain>[0-9XYZ]\d{7}[A-HJ-NP-TV-Z])"
     r"|(?P<china>[1-9]\d{5}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[0-9X])"
-    r")(?![\w-])"
+    r")(?![\w-])",
+    re.ASCII,
 )
 
-_IBAN = re.compile(r"(?<![\w-])[A-Z]{2}\d\d(?:( ?)[A-Z0-9]{4}(?:\1[A-Z0-9]{4}){1,6}(?:\1[A-Z0-9]{1,3})?)(?![\w-])")
+_IBAN = re.compile(
+    r"(?<![\w-])[A-Z]{2}\d\d(?:( ?)[A-Z0-9]{4}(?:\1[A-Z0-9]{4}){1,6}(?:\1[A-Z0-9]{1,3})?)(?![\w-])", re.ASCII
+)
 _IBAN_LENGTHS = range(15, 35)
 _PHONE = re.compile(
     r"(?<![\w+.-])(?:"
     r"\+1[ .-]?\(?\d{3}\)?[ .-]?\d{3}[ .-]?\d{4}|\+\d(?:[ .()/-]{0,2}\d){7,14}"  # international
     r"|(?:1[ .-])?\([2-9]\d\d\) ?\d{3}[ .-]\d{4}|(?:1-)?[2-9]\d\d-\d{3}-\d{4}|(?:1\.)?[2-9]\d\d\.\d{3}\.\d{4}"
     r"|0[1-9]\d{1,3}[ /-]\d{3,4}(?:[ -]?\d{3,5})"  # national, with its trunk zero
-    r")(?![\w]|[.-]\d)"
+    r")(?![\w]|[.-]\d)",
+    re.ASCII,
 )
 _LABELLED_PHONE = re.compile(
-    r"(?i)(\b(?:tel|telephone|phone|mobile|cell|fax|whatsapp)(?: ?(?:no|number))?\b[.:= \t\"']{1,4})"
-    r"(\+?\(?\d[\d ()./-]{5,22}\d)(?!\w)"
+    r"(?i)(\b(?:tel|telephone|phone|mobile|cell|fax|whatsapp)(?: ?(?:no|number))?\b[.:= \t\"']{1,4}"
+    r"|(?:电话|電話|手机|手機|携帯|전화)(?:番号|号码|號碼|번호|号)?(?:是|为|：|:|は|는)? ?)"
+    r"(\+?\(?\d[\d ()./-]{5,22}\d)(?!\w)",
+    re.ASCII,
 )
 _PHONE_DIGITS = range(8, 16)
 _SHORT_PHONE_DIGITS = range(7, 16)
