@@ -97,6 +97,10 @@ def test_identifiers_are_keyed_values_mixed_words_and_quoted_names() -> None:
     assert find_identifiers(text) == ["s-77", "12", "belt_alpha", "P1", "3f2b8c1e-1111-4222-8333-123456789abc", "tk_9"]
 
 
+def test_identifiers_are_found_beside_characters_of_scripts_without_spaces() -> None:
+    assert find_identifiers("工单OPS-20931已创建，提交abc1234def已合并") == ["OPS-20931", "abc1234def"]
+
+
 def test_ordinary_words_and_numbers_are_not_identifiers() -> None:
     assert find_identifiers("You mined 40 units of ore in 3 minutes; fuel is at 87.5 percent.") == []
 

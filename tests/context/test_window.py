@@ -283,6 +283,9 @@ def test_a_further_summary_is_written_when_a_hundred_messages_wait_for_one() -> 
         ("必须在周五前完成", LineKind.CONSTRAINT),
         ("The run is dep-7f3a91", LineKind.IDENTIFIER),
         ("Look at /etc/hosts", LineKind.IDENTIFIER),
+        ("工单OPS-20931已创建", LineKind.IDENTIFIER),
+        ("变量DB_HOST要设", LineKind.IDENTIFIER),
+        ("文件config.toml已改", LineKind.IDENTIFIER),
         ("That was a pleasant walk", LineKind.OTHER),
     ],
 )
@@ -369,6 +372,35 @@ def test_a_rare_chinese_clause_weighs_more_than_one_that_is_said_often() -> None
         recorder.open("好的，我们继续看下一部分吧。今天的天气不错。" if number != 7 else "钥匙在老黄牛下面的抽屉里。")
         recorder.answer("没有问题，我继续看。")
     assert rank_lines(recorder.memories)[0].text == "钥匙在老黄牛下面的抽屉里。"
+
+
+def test_lines_with_numbers_are_not_alike_because_their_script_has_no_spaces() -> None:
+    numbered = [
+        "东门的备用钥匙编号是5521。", "老周订了37张去成都的车票。", "图书馆周六8点才开门。", "冷库温度要保持零下18度。",
+        "王阿姨家的门牌是204。", "这批布料一共61卷。", "渡轮下午4点半离港。", "孩子们每人领到2本练习册。",
+        "面包房今天卖出390个牛角包。", "屋顶需要换掉15块瓦。",
+    ]  # fmt: skip
+    recorder = Recorder()
+    for text in [*numbered, "她把雨伞忘在出租车上了。"]:
+        recorder.open(text)
+    ranked = [line.text for line in rank_lines(recorder.memories)]
+    assert ranked.index(numbered[0]) < ranked.index("她把雨伞忘在出租车上了。")
+
+
+def test_a_line_is_as_new_as_the_other_lines_of_its_script_are() -> None:
+    recorder = Recorder()
+    characters = [chr(0x4E00 + place) for place in range(1_200)]
+    for number in range(100):
+        recorder.open("".join(characters[number * 12 : number * 12 + 12]) + "。")
+        recorder.answer("Then we go on with the next part of the plan as we did with the last one.")
+    recorder.open("Please send the porters of Ostrava through the gate that is at the side.")
+    assert rank_lines(recorder.memories)[0].text.startswith("Please send the porters")
+
+
+def test_prose_without_spaces_says_a_line_whose_words_it_holds() -> None:
+    recorder = Recorder()
+    recorder.open("数据库改用PostgreSQL。")
+    assert kept(summarise(recorder.memories, 400, prose="他们决定数据库改用PostgreSQL，下周开始。")) == []
 
 
 PORTERS = "Ostrava sends the porters through the side gate."

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from zoea.model.request import RequestMessage
+from zoea.text.sentences import UNSPACED
 from zoea.text.shorten import head, middle
 
 TRUNCATED = "\n\n[Context truncated to fit limit]\n"
@@ -24,9 +25,10 @@ TEXT_CHARS = 200
 IDENTIFIER_CHARS = 2000
 FEW_IDENTIFIER_CHARS = 200
 _VALUE = r"""["']?\s*[:=]\s*["']?([^\s"',;}\])]{1,80})"""
-_KEYED = r"""(?<![\w-])(?:[\w-]*[_-])?(?:id|key|token|ref|uuid|hash)""" + _VALUE
-_CAMEL = r"""(?<!\w)[A-Za-z]+(?:Id|Key|Token|Ref)(?!\w)""" + _VALUE
-_WORD = r"""(?<![\w.-])([A-Za-z0-9][\w-]{3,}+)"""
+_IN_WORD = rf"(?:(?![{UNSPACED}])[\w-])"
+_KEYED = rf"""(?<!{_IN_WORD})(?:{_IN_WORD}*[_-])?(?:id|key|token|ref|uuid|hash)""" + _VALUE
+_CAMEL = rf"""(?<!{_IN_WORD})[A-Za-z]+(?:Id|Key|Token|Ref)(?!\w)""" + _VALUE
+_WORD = rf"""(?<!{_IN_WORD})(?<!\.)([A-Za-z0-9]{_IN_WORD}{{3,}}+)"""
 _QUOTED = r"""["']([A-Za-z][A-Za-z0-9]*+(?:[_-][A-Za-z0-9]++)++)["'](?!\s*:)"""
 _NAMED = re.compile(f"{_KEYED}|{_CAMEL}|{_QUOTED}|{_WORD}")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:T[\d-]+\w*)?$")

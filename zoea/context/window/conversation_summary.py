@@ -18,7 +18,7 @@ from zoea.context.window.salient_lines import LineKind, SalientLine, rank_lines
 from zoea.context.window.window_estimate import estimate_memory, estimate_text
 from zoea.model.values import Memory
 from zoea.text.redact import redact_all
-from zoea.text.sentences import split_sentences
+from zoea.text.sentences import UNSPACED, split_sentences
 
 TITLE = "Previous context summary: "
 KEPT = "Kept word for word:"
@@ -43,7 +43,7 @@ _PREFIX, _JOINT = 4.5, 1.0
 """Tokens of the turn and the origin before a message's lines, and of what joins two of them."""
 _MOST_MISSES = 50
 """Lines in a row that may be too long for the room that is left."""
-_TERM = re.compile(r"[^\W_][\w./:#-]*[^\W_]|[\u2e80-\U0003ffff]")
+_TERM = re.compile(rf"[^\W_{UNSPACED}](?:[^\W{UNSPACED}]|[./:#-])*[^\W_{UNSPACED}]|[{UNSPACED}]")
 _SAID = 0.8
 _LABEL = re.compile(r"\[turn \d+, [^\]\n]*\]|- (?:turn )?\d+[^:\n]{0,60}: |```+\w*|</?[a-z_]+>")
 _digests: dict[tuple[object, ...], RangeDigest] = {}

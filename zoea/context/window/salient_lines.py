@@ -4,7 +4,7 @@ A line is a sentence, of a result as of any other message. No single sign decide
 in a short message, by a person, with names, numbers or paths, or with a word that marks an error, a decision or a
 constraint weighs more for each token that it takes; what is said over and over in alike words wears off. All is
 measured over the lines of the messages together, and those before them. Rarity counts words, and pairs of characters
-where a script has no spaces.
+where a script has no spaces; it is compared with the other lines of such scripts, or of those with spaces.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ _FREE_TOKENS = 15
 _PRECISE_SHARE = 0.5
 _LEAST_NEW = 0.05
 """What a line counts as new whose words were all said before, so that alike lines have an order too."""
+_FEW_LINES = 10
+"""Lines of one kind of script from which on they, more than all lines, say what is usual among them."""
 _SAID_BY = {Role.USER: 0.15, Role.ASSISTANT: 0.0, Role.TOOL: -0.1}
 
 
@@ -79,7 +81,8 @@ class SalientLine(Struct, frozen=True):
         return self.turn, self.seq, self.index
 
 
-_NUMBERED = re.compile(r"\S*\d\S*")
+_NUMBERED = re.compile(r"[^\s\u0e00-\U0010ffff]*\d+[^\s\u0e00-\U0010ffff]*")
+"""A number and the letters around it. Those of a script without spaces are words of their own."""
 _DIGITS = re.compile(r"\d+(?:[.,:]\d+)*")
 _WORD = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}](?:[^\W{UNSPACED}]|[.'#-](?=[\w#]))*|#")
 _FIRST_UNSPACED = "\u0e00"
@@ -88,7 +91,8 @@ _MAY_NAME = re.compile(r"[\d/_#\"'.]\S")
 _SPECIAL = re.compile(
     r"https?://\S+|(?<![\w.])(?:~|\.{0,2})/[\w.-]+/[\w./-]+|\b[0-9a-f]{7,40}\b(?=\W|$)|"
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,27}\b|\b[\w-]+\.(?:py|rs|go|ts|js|toml|yaml|yml|json|md|sql|c|h|cpp|java|sh)\b|"
-    r"\b[A-Z][A-Z0-9]+-\d+\b|#\d+\b|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b"
+    r"\b[A-Z][A-Z0-9]+-\d+\b|#\d+\b|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b",
+    re.ASCII,  # so that these also begin and end beside a character of a script without spaces
 )
 _PRECISE = re.compile(r"\d|[\w-]+[./_@][\w-]+|(?<=[\w,] )[A-ZÀ-Þ]\w")
 
@@ -170,14 +174,21 @@ def rank_lines(memories: Iterable[Memory], before: Sequence[Memory] = ()) -> lis
     count = len(older.texts) + len(new.texts)
     words = {word for entry in entries for word in entry.words}
     rarity = {word: log((count + 1) / (older.words[word] + new.words[word])) / log(count + 1) for word in words}
-    weighed = []
-    for place, (entry, newer) in enumerate(zip(entries, _count_newer(entries), strict=True)):
+    novelty = []
+    for entry in entries:
         size = _RAREST * (2 if entry.is_wide else 1)
         rare = sum(sorted([rarity[word] for word in entry.words], reverse=True)[:size]) / size
         once = sum([older.pairs[pair] + new.pairs[pair] == 1 for pair in entry.pairs])
-        share = once / len(entry.pairs) if entry.pairs else 0.0
+        novelty.append(rare * (_LEAST_NEW + (once / len(entry.pairs) if entry.pairs else 0.0)))
+    # Pairs of characters are new more often than words. So what is new counts less where all lines of a script are.
+    usual, mean = {}, sum(novelty) / max(1, len(novelty))
+    for is_wide in (False, True):
+        own_script = [one for one, entry in zip(novelty, entries, strict=True) if entry.is_wide is is_wide]
+        usual[is_wide] = 1 + (sum(own_script) + _FEW_LINES * mean) / (len(own_script) + _FEW_LINES)
+    weighed = []
+    for place, (entry, newer) in enumerate(zip(entries, _count_newer(entries), strict=True)):
         worn = 1 + max(0, newer + 1 - ALIKE) / 2
-        weighed.append(((rare * (_LEAST_NEW + share)) ** 2 * entry.signs / worn, place))
+        weighed.append(((novelty[place] / usual[entry.is_wide]) ** 2 * entry.signs / worn, place))
     weighed.sort(reverse=True)
     # What a message says beside its weightiest line is worth less.
     further: Tally[tuple[int, int]] = Tally()
