@@ -389,11 +389,11 @@ def test_lines_with_numbers_are_not_alike_because_their_script_has_no_spaces() -
 
 def test_a_line_is_as_new_as_the_other_lines_of_its_script_are() -> None:
     recorder = Recorder()
-    characters = [chr(0x4E00 + place) for place in range(1_200)]
+    characters = [chr(0x4E00 + place) for place in range(3_000)]
     for number in range(100):
-        recorder.open("".join(characters[number * 12 : number * 12 + 12]) + "。")
-        recorder.answer("Then we go on with the next part of the plan as we did with the last one.")
-    recorder.open("Please send the porters of Ostrava through the gate that is at the side.")
+        recorder.open("".join(characters[number * 30 : number * 30 + 30]) + "。")
+        recorder.answer(f"Then we go on with part {number} of the plan as we did with the last one.")
+    recorder.open("Please send the porters through the gate at the side, not the big one, as we did last time.")
     assert rank_lines(recorder.memories)[0].text.startswith("Please send the porters")
 
 
