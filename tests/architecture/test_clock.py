@@ -28,6 +28,7 @@ WALL_CLOCK_ARITHMETIC = {
     "llm/transport/admission_gate.py _wall_time": "shows a time of the gate to people",
     "llm/transport/admission_gate.py find_opening": "its `now` is the uptime of the gate",
     "llm/transport/retry_times.py _until": "a Retry-After that is a date",
+    "llm/transport/retry_times.py describe_wait": "shows the end of a long wait to people",
     "llm/transport/retry_times.py read_time": "a limit that is reset at a time since 1970",
     "runtime/periodic_tasks.py _release_always": "notices that the wall clock was set",
     "runtime/maintenance.py _look_after": "notices that the wall clock was set",

@@ -226,9 +226,9 @@ def test_a_number_outside_the_range_of_json_is_reported_to_the_model(text: str) 
         ({"retry-after-ms": "inf"}, None),
         ({"retry-after-ms": "1e400"}, None),
         ({"retry-after-ms": "nan"}, None),
-        ({"retry-after": "1e300"}, 86_400.0),
+        ({"retry-after": "1e300"}, None),
         ({"retry-after": "Mon, 01 Jan 99999999999 00:00:00 GMT"}, None),
-        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 -2359"}, 86_400.0),
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 -2359"}, None),
     ],
 )
 def test_an_impossible_retry_time_is_none(headers: dict[str, str], seconds: float | None) -> None:

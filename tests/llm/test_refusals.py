@@ -64,6 +64,33 @@ TOO_LONG: tuple[tuple[int, Any, int | None], ...] = (
     (400, {"code": "InvalidParameter", "message": "Range of input length should be [1, 30720]"}, 30_720),
     (400, {"error": {"code": "1261", "message": "Prompt 超长"}}, None),
     (400, said("invalid params, context window exceeds limit (2013)"), None),
+    # Mistral: https://portkey.ai/error-library/context-length-exceeded-error-13710000
+    (400, {"object": "error", "message": "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length", "type": "invalid_request_prompt", "code": "3051"}, 32768),
+    # Moonshot: https://platform.kimi.ai/docs/api/errors, MoonshotAI/kimi-cli#2011
+    (400, said("Input token length too long"), None),
+    (400, said("Invalid request: Your request exceeded model token limit: 262144 (requested: 269030)"), 262_144),
+    # DashScope: https://www.alibabacloud.com/help/en/model-studio/coding-plan-faq
+    (400, said("<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]", "invalid_parameter_error"), 30_720),
+    (400, said("输入长度超出限制，最大输入长度为 8192"), 8192),
+    (400, said("模型最大上下文长度为 32768 个 token，当前请求 40000"), 32768),
+    (400, said("输入长度超过最大长度"), None),  # baichuan-inc/Baichuan-13B#38
+    # Baidu: https://cloud.baidu.com/doc/qianfan-api/s/rmwbl43x7
+    (400, said("Prompt tokens too long", "tokens_too_long"), None),
+    (400, said("the max input characters is 20000", "characters_too_long"), 20_000),
+    # Cohere: https://docs.cohere.com/v1/reference/errors.md
+    (400, {"message": "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292. Try using a shorter prompt"}, 4081),
+    # Together: https://portkey.ai/error-library/input-validation-error-10151
+    (422, said("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 5013 `inputs` tokens and 128 `max_new_tokens`"), 4097),
+    (400, said("Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens)."), 59_862),  # sgl-project/sglang#4048
+    (400, said("Trying to keep the first 10136 tokens when context the overflows. However, the model is loaded with context length of only 7866 tokens, which is not enough."), 7866),  # cline/cline#3664
+    (500, said("Requested tokens (2285) exceed context window of 2048"), 2048),  # fedora-copr/logdetective-website#193
+    (400, said("Number of tokens (757) exceeded maximum context length (512)."), 512),  # AIAnytime/ChatCSV-Llama2-Chatbot#2
+    (400, said("The prompt size exceeds the context window size and cannot be processed."), None),  # nomic-ai/gpt4all#664
+    (400, said("This model's maximum context length is 196608 tokens. However, you requested 16384 output tokens and your prompt contains at least 180225 input tokens, for a total of at least 196609 tokens. (parameter=input_tokens, value=180225)"), 196_608),  # 0xku/kon#91
+    (400, said("This model's maximum context length is 16384 tokens. However, your request has 18225 input tokens. Please reduce the length of the input messages. None", None, "BadRequestError"), 16_384),  # QwenLM/Qwen-Agent#759
+    (400, said("prompt token count exceeds the limit: the model has a 32k context window"), 32_000),
+    (400, said("input tokens (40000) exceed 32768"), 32768),
+    (429, {"type": "error", "error": {"type": "rate_limit_error", "message": "Usage credits are required for long context requests."}}, None),  # anthropics/claude-code#64982
 )  # fmt: skip
 
 
@@ -85,6 +112,11 @@ def test_each_vendor_says_in_its_own_words_that_a_request_is_too_long(
         ),  # vercel/ai#5171
         (400, "Invalid 'tools[43].function.name': string too long. Expected 64"),  # mrexodia/ida-pro-mcp#129
         (400, "max_tokens is too large: 32000. This model supports at most 16384 completion tokens"),
+        (
+            400,
+            "max_tokens is too large: 8192. This model supports at most 4096 completion tokens",
+        ),  # ChatGPTNextWeb/NextChat#3199
+        (400, "<400> InternalError.Algo.InvalidParameter: Range of max_tokens should be [1, 8192]"),
     ],
 )
 def test_what_only_sounds_too_long_is_not(status: int, message: str) -> None:
@@ -157,6 +189,37 @@ WAITS: tuple[tuple[Any, dict[str, str], float | None], ...] = (
     (said("Rate limit resets every 24 hours; retry attempt 3 of 5"), {}, None),
     ({"error": {"code": "1302", "message": "您的账户已达到速率限制"}}, {}, None),
     (said("Concurrency limit exceeded for account, please retry later", None, "rate_limit_error"), {}, None),  # caidaoli/ccLoad#69
+    # DashScope: a limit of a minute (https://www.alibabacloud.com/help/en/model-studio/rate-limit, QwenLM/Qwen#2254)
+    ({"code": "Throttling.AllocationQuota", "message": "Allocated quota exceeded, please increase your quota limit."}, {}, None),
+    ({"code": "Throttling.BurstRate", "message": "Request rate increased too quickly, your quota is insufficient."}, {}, None),
+    (said("You exceeded your current quota, please check your plan and billing details. For details, see: https://help.aliyun.com/zh/model-studio/error-code#token-limit", "insufficient_quota", "insufficient_quota"), {}, None),
+    (said("Allocated quota exceeded, please increase your quota limit.", "insufficient_quota", "insufficient_quota"), {}, None),
+    # Zhipu tells Chinese time without a zone: can1357/oh-my-pi#11014, hugalafutro/model-hotel#955, dirge-code/dirge#818
+    ({"type": "error", "error": {"type": "rate_limit_error", "code": "1308", "message": "[1308][Usage limit reached for 5 hour. Your limit will reset at 2026-11-01 21:00:00][20260912001903b4955568412247d7]"}}, {}, 3_600.0),
+    ({"error": {"code": "1308", "message": "已达到 5\n小时的使用上限。您的限额将在 2026-11-01 20:30:00 重置。"}}, {}, 1_800.0),
+    ({"error": {"code": "1305", "message": "该模型当前访问量过大，请您稍后再试"}}, {}, None),
+    # MiniMax: MiniMax-AI/MiniMax-M2.7#36
+    ({"type": "error", "error": {"type": "rate_limit_error", "message": "usage limit exceeded, 5-hour usage limit reached for Token Plan Starter (0/0 used), resets at 2026-11-01T15:00:00Z (2056)"}}, {}, 10_800.0),
+    # https://platform.kimi.ai/docs/api/errors
+    (said("The engine is currently overloaded, please try again later", None, "engine_overloaded_error"), {}, None),
+    # OpenRouter: https://openrouter.ai/docs/api/reference/errors-and-debugging
+    ({"error": {"code": 429, "message": "Provider returned error", "metadata": {"raw": "temporarily rate-limited upstream. Please retry shortly", "limit_source": "upstream"}}}, {"retry-after": "12"}, 12.0),
+    # Cohere: https://docs.cohere.com/v1/reference/errors.md
+    ({"message": "trial token rate limit exceeded, limit is 100000 tokens per minute"}, {}, None),
+    # Bedrock: https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html
+    ({"message": "The model is not ready for inference", "__type": "ModelNotReadyException"}, {}, None),
+    # A time that is over, now or meaningless is none; the usual pause follows.
+    (said("Too many requests"), {"retry-after": "1e9"}, None),
+    (said("Too many requests"), {"retry-after": "-3"}, None),
+    (said("Too many requests"), {"retry-after": "0"}, None),
+    (said("Too many requests"), {"retry-after": "99999999"}, None),
+    (said("Too many requests"), {"retry-after": "1e300"}, None),
+    (said("Too many requests"), {"retry-after": "nan"}, None),
+    (said("Too many requests"), {"retry-after": "Sun, 01 Nov 2026 11:00:00 GMT"}, None),
+    (said("Too many requests"), {"retry-after": "-3", "x-ratelimit-reset": str(NOW // 1_000_000 + 11)}, 11.0),
+    (said("Too many requests"), {"x-ratelimit-reset": str(NOW // 1_000_000 - 11)}, None),
+    (said("Too many requests, try again in 8s"), {"retry-after": "Sun, 01 Nov 2026 11:00:00 GMT"}, 8.0),
+    (google(MINUTE, "0s"), {}, None),
 )  # fmt: skip
 
 
@@ -191,10 +254,84 @@ def test_a_429_that_names_a_time_is_waited_for_wherever_the_time_stands(
         (400, said("Failed to call a function.", "tool_use_failed"), ErrorClass.TRANSIENT),
         (400, {"message": "Rate exceeded", "__type": "ThrottlingException"}, ErrorClass.TRANSIENT),
         (503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}, ErrorClass.TRANSIENT),
+        # OpenAI: https://help.openai.com/en/articles/5955604-troubleshooting-api-rate-limits-and-429-errors
+        (429, said("You exceeded your current quota", "credit_balance_exhausted", "insufficient_quota"), ErrorClass.QUOTA),
+        (429, said("The project reached its limit", "project_spend_limit_exceeded", "insufficient_quota"), ErrorClass.QUOTA),
+        (503, said("The server is busy", "server_is_overloaded", "service_unavailable_error"), ErrorClass.TRANSIENT),
+        # Anthropic: https://platform.claude.com/docs/en/api/errors
+        (429, {"type": "error", "error": {"type": "rate_limit_error", "message": "Usage is paused", "details": {"error_code": "enforced_spend_limit_reached"}}}, ErrorClass.QUOTA),
+        (400, {"type": "error", "error": {"type": "invalid_request_error", "message": "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC."}}, ErrorClass.QUOTA),
+        # Google: https://ai.google.dev/gemini-api/docs/troubleshooting
+        (402, {"error": {"code": 402, "message": "Your prepay credits are depleted", "status": "RESOURCE_EXHAUSTED"}}, ErrorClass.QUOTA),
+        (429, {"error": {"code": "quota_exceeded", "message": "Daily quota"}}, ErrorClass.QUOTA),
+        (403, {"error": {"code": 403, "message": "no", "status": "PERMISSION_DENIED", "details": [{"reason": "BILLING_DISABLED"}]}}, ErrorClass.QUOTA),
+        # OpenRouter: https://openrouter.ai/docs/api/reference/errors-and-debugging
+        (402, {"error": {"code": 402, "message": "In-flight budget", "metadata": {"limit_source": "openrouter_in_flight_budget"}}}, ErrorClass.TRANSIENT),
+        (402, {"error": {"code": 402, "message": "More than your budget", "metadata": {"limit_source": "openrouter_credits"}}}, ErrorClass.QUOTA),
+        (403, {"error": {"code": 403, "message": "Budget limit exceeded", "metadata": {"limit_source": "openrouter_workspace_budget"}}}, ErrorClass.QUOTA),
+        # Fireworks: https://docs.fireworks.ai/guides/inference-error-codes
+        (412, {"error": {"message": "Account reef is suspended, possibly due to reaching the monthly spending limit"}}, ErrorClass.QUOTA),
+        # Groq: https://console.groq.com/docs/flex-processing
+        (498, said("Flex tier capacity exceeded", "capacity_exceeded"), ErrorClass.TRANSIENT),
+        (498, "", ErrorClass.TRANSIENT),
+        # Zhipu: https://docs.bigmodel.cn/cn/faq/api-code; MiniMax: https://platform.minimax.io/docs/api-reference/errorcode
+        (429, {"error": {"code": "1304", "message": "该 API 已达今日调用次数限额"}}, ErrorClass.QUOTA),
+        (429, {"error": {"code": "1311", "message": "当前订阅套餐暂未开放reef权限"}}, ErrorClass.MODEL_MISSING),
+        (400, {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, ErrorClass.QUOTA),
+        (400, {"base_resp": {"status_code": 1039, "status_msg": "token limit"}}, ErrorClass.TRANSIENT),
+        (500, {"type": "error", "error": {"type": "api_error", "message": "insufficient balance (1008)"}}, ErrorClass.QUOTA),  # MiniMax-AI/MiniMax-M2#62
+        (429, {"error": {"http_code": "429", "message": "insufficient balance (1008)", "type": "insufficient_balance_error"}}, ErrorClass.QUOTA),  # modelscope/modelscope#1691
+        (402, {"error": {"message": "Free quota used (30 requests / 5h).", "type": "insufficient_quota", "code": "free_quota_exceeded"}}, ErrorClass.QUOTA),  # Gitlawb/openclaude#1554
+        (404, {"error": {"message": "Not found the model kimi-k2-0711-preview or Permission denied", "type": "resource_not_found_error"}}, ErrorClass.MODEL_MISSING),  # langgenius/dify#39778
+        # Cohere: https://docs.cohere.com/docs/rate-limits
+        (429, {"message": "You are using a Trial key, which is limited to 1000 API calls / month."}, ErrorClass.QUOTA),
+        # DeepSeek: https://api-docs.deepseek.com/quick_start/error_codes
+        (402, said("Insufficient Balance", "invalid_request_error"), ErrorClass.QUOTA),
+        # Mistral: https://docs.mistral.ai/resources/error-glossary
+        (400, {"object": "error", "message": "no", "type": "invalid_request_error", "param": "model", "code": "unknown_model"}, ErrorClass.MODEL_MISSING),
+        # Bedrock: https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html
+        (400, {"message": "no", "__type": "ServiceQuotaExceededException"}, ErrorClass.TRANSIENT),
+        (424, {"message": "no", "__type": "ModelErrorException"}, ErrorClass.TRANSIENT),
+        (400, {"message": "no", "__type": "IncompleteSignature"}, ErrorClass.AUTH),
+        # Azure: https://learn.microsoft.com/azure/ai-services/openai
+        (404, {"error": {"code": "DeploymentNotFound", "message": "The API deployment for this resource does not exist."}}, ErrorClass.MODEL_MISSING),
+        (400, {"error": {"code": "OperationNotSupported", "message": "The chatCompletion operation does not work with the specified model"}}, ErrorClass.MODEL_MISSING),
+        # LM Studio: canopyai/Orpheus-TTS#229, tinyhumansai/openhuman#4181
+        (400, said("No models loaded. Please load a model in the developer page or use the `lms load` command."), ErrorClass.MODEL_MISSING),
+        # TGI: huggingface/text-generation-inference, clients/python/text_generation/errors.py
+        (429, {"error": "Model is overloaded", "error_type": "overloaded"}, ErrorClass.TRANSIENT),
+        (424, {"error": "Request failed during generation: Server error", "error_type": "generation"}, ErrorClass.TRANSIENT),
+        # Ollama: https://docs.ollama.com/api/errors.md
+        (502, {"error": "the cloud model cannot be reached"}, ErrorClass.TRANSIENT),
+        # vLLM, SGLang
+        (404, {"error": {"message": "The model `reef` does not exist.", "type": "NotFoundError", "param": "model", "code": 404}}, ErrorClass.MODEL_MISSING),
+        (400, {"object": "error", "message": "top_p must be in (0, 1]", "type": "BadRequest", "param": None, "code": 400}, ErrorClass.BAD_REQUEST),
     ],
 )  # fmt: skip
 def test_codes_decide_before_status_and_sentences(status: int, body: Any, kind: ErrorClass) -> None:
     assert refuse(status, body).kind is kind
+
+
+FAR_TIMES: tuple[tuple[int, Any, dict[str, str], str], ...] = (
+    (429, said("Too many requests"), {"retry-after": "864000"}, "before 2026-11-11 12:00 UTC"),
+    (429, said("Too many requests"), {"retry-after": "Wed, 04 Nov 2026 12:00:00 GMT"}, "before 2026-11-04 12:00 UTC"),
+    (503, "maintenance", {"retry-after": "172800"}, "before 2026-11-03 12:00 UTC"),
+    (429, said("Weekly limit reached. Resets in 3 days."), {}, "before 2026-11-04 12:00 UTC"),
+    # Zhipu's week, and OpenRouter's budgets
+    (429, {"error": {"code": "1310", "message": "Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-11-05 20:00:00"}}, {}, "before 2026-11-05 12:00 UTC"),
+    (403, {"error": {"code": 403, "message": "Budget limit exceeded", "metadata": {"limit_source": "openrouter_key_limit", "resets_at": "2026-11-09T12:00:00Z"}}}, {}, "before 2026-11-09 12:00 UTC"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "body", "headers", "until"), FAR_TIMES)
+def test_a_time_too_far_away_is_not_waited_for_but_said(
+    status: int, body: Any, headers: dict[str, str], until: str
+) -> None:
+    error = refuse(status, body, headers)
+    assert (error.kind, error.retry_after) == (ErrorClass.QUOTA, None)
+    assert error.title == "The provider asks to wait for days"
+    assert error.what.startswith(f"reefnet takes no request {until}: ")
+    assert error.hint == "Give the mysis another model or provider, or relaunch it after that time."
 
 
 def test_a_server_that_loads_its_model_says_so() -> None:
@@ -202,6 +339,11 @@ def test_a_server_that_loads_its_model_says_so() -> None:
 
 
 def test_an_error_in_the_stream_names_its_time_and_window_too() -> None:
+    far = error_from_stream({"error": {"code": 429, "message": "Please try again in 3 days"}}, provider="reefnet")
+    assert (far.kind, far.what) == (
+        ErrorClass.QUOTA,
+        "reefnet takes no request for 3 days: Please try again in 3 days",
+    )
     limited = error_from_stream({"error": {"code": 429, "message": "Please try again in 3.2s"}}, provider="reefnet")
     assert (limited.kind, limited.retry_after, limited.status) == (ErrorClass.TRANSIENT, 3.2, 429)
     size = {"code": 400, "type": "exceed_context_size_error", "message": "too much", "n_ctx": 6500}

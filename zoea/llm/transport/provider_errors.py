@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Any
 
 from msgspec import Struct
@@ -16,17 +17,27 @@ from msgspec.structs import replace
 from zoea.llm.transport.json_safety import parse
 from zoea.llm.transport.refusal_tables import (
     BAD_KEY,
+    CLEAR,
     CODES,
     FILTERED,
     NO_MODEL,
     QUOTA,
+    QUOTA_OF_A_MINUTE,
     RATE,
     STRENGTH,
     TOO_LONG,
     TOO_LONG_FOR_ANY_WAIT,
     window_in,
 )
-from zoea.llm.transport.retry_times import field_time, limit_reset, retry_after, sentence_time
+from zoea.llm.transport.retry_times import (
+    CHINA,
+    LONGEST_WAIT_S,
+    describe_wait,
+    field_time,
+    limit_reset,
+    retry_after,
+    sentence_time,
+)
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 
@@ -77,6 +88,9 @@ _TAG = re.compile(r"<[^<>]*>")
 _TITLE = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
 _UNSEEN = re.compile(r"<(script|style)\b", re.IGNORECASE)
 _ADDRESS = re.compile(r"https?://\S+")
+_TELLS_CHINESE_TIME = {"1308", "1310"}
+_WAITS = {"openrouter_in_flight_budget", "in_flight_budget_exhausted"}
+"""Codes of a 402 that passes by waiting."""
 MAX_PARTS = 400
 """Parts of an error object that are read."""
 
@@ -86,6 +100,9 @@ _BY_STATUS: dict[int, ErrorClass] = {
     403: ErrorClass.AUTH,
     404: ErrorClass.MODEL_MISSING,
     408: ErrorClass.TRANSIENT,
+    424: ErrorClass.TRANSIENT,
+    498: ErrorClass.TRANSIENT,
+    499: ErrorClass.TRANSIENT,
     409: ErrorClass.TRANSIENT,
     413: ErrorClass.CONTEXT_LENGTH,
     425: ErrorClass.TRANSIENT,
@@ -202,13 +219,26 @@ def _refusal_error(
     waits = (
         retry_after(headers, now_us),
         field_time(refusal.fields, now_us),
-        sentence_time(refusal.said, now_us),
+        sentence_time(refusal.said, now_us, CHINA if _TELLS_CHINESE_TIME & {*refusal.codes} else UTC),
     )
-    wait = next(filter(None, waits), waits[0])
+    wait = next(filter(None, waits), next((wait for wait in waits if wait is not None), None))
     hinted = limit_reset(headers, now_us) if status == 429 else None
     # A bill that is due is not paid by waiting, whatever a proxy's header says.
-    has_time = any(waits[1:]) if status == 402 else wait is not None
+    has_time = any(waits[1:]) if status == 402 and not _WAITS & {*refusal.codes} else wait is not None
     kind = classify(status, refusal, has_time=has_time, has_hint=hinted is not None)
+    # A time that is over, or now, says nothing: the usual pause follows.
+    wait = ((hinted if wait is None else wait) or None) if kind is ErrorClass.TRANSIENT else None
+    if wait is not None and wait > LONGEST_WAIT_S:
+        # Later than anyone waits for: the person is told until when.
+        return provider_error(
+            ErrorClass.QUOTA,
+            f"{provider} takes no request {describe_wait(wait, now_us)}: {refusal.text or status}",
+            status=status,
+            secrets=secrets,
+            title="The provider asks to wait for days",
+            hint="Give the mysis another model or provider, or relaunch it after that time.",
+            said=refusal.said,
+        )
     is_loading = status == 503 and "loading" in refusal.said.lower()
     title = "The server is still loading its model" if is_loading else _TRANSIENT_TITLES.get(status or 0)
     return provider_error(
@@ -216,7 +246,7 @@ def _refusal_error(
         what,
         status=status,
         title=title if kind is ErrorClass.TRANSIENT else None,
-        retry_after=(hinted if wait is None else wait) if kind is ErrorClass.TRANSIENT else None,
+        retry_after=wait,
         secrets=secrets,
         names_thinking=status == 400 and _THINKING.search(refusal.said) is not None,
         provider=provider,
@@ -246,10 +276,11 @@ def classify(status: int | None, refusal: RefusalBody, *, has_time: bool = False
         return ErrorClass.CONTEXT_LENGTH
     if has_time and (is_limit or status == 403 or named in (ErrorClass.QUOTA, ErrorClass.TRANSIENT)):
         return ErrorClass.TRANSIENT
-    if named is ErrorClass.QUOTA or status == 402:
+    if named is ErrorClass.QUOTA or (status == 402 and not _WAITS & {*refusal.codes}):
         return ErrorClass.QUOTA
-    if is_limit or named is ErrorClass.TRANSIENT:
-        is_empty = QUOTA.search(said) and not RATE.search(said) and not has_hint
+    if named is ErrorClass.TRANSIENT or (is_limit and named is None):
+        is_clear = any(CODES.get(code) is ErrorClass.TRANSIENT and CLEAR.search(code) for code in refusal.codes)
+        is_empty = not is_clear and QUOTA.search(said) and not RATE.search(said) and not has_hint
         return ErrorClass.QUOTA if is_empty else ErrorClass.TRANSIENT
     if status is not None and status >= 500 and status not in (501, 505):
         return named or ErrorClass.TRANSIENT
@@ -331,6 +362,7 @@ _CODE_KEYS = (
     "error_code",
     "errorcode",
     "quotaid",
+    "limit_source",
 )
 
 
@@ -349,6 +381,8 @@ def read_error_object(payload: Any) -> RefusalBody:
     _collect(payload, fields)
     sentences = [str(value) for name, value in fields if name in _SENTENCE_KEYS and isinstance(value, str) and value]
     codes = [_code(value) for name, value in fields if name in _CODE_KEYS and isinstance(value, str)]
+    if any(QUOTA_OF_A_MINUTE.search(sentence) for sentence in sentences):
+        codes = ["throttling.allocationquota", *(code for code in codes if code != "insufficient_quota")]
     numbers = [value for name, value in fields if name in ("code", "status", "status_code", "statuscode")]
     error = payload[0] if isinstance(payload, list) and payload else payload
     error = error.get("error", error) if isinstance(error, dict) else error

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-MAX_RETRY_AFTER_S = 86_400.0
-"""The longest wait that is honoured: one day."""
+LONGEST_WAIT_S = 86_400.0
+"""A refusal that names a later time than one day is not waited for."""
+_MEANT_S = 400 * 86_400.0
+"""Longer waits are nothing that a server means."""
 _EPOCH_S, _EPOCH_MS, _FAR = 1e9, 1e12, 1e15
 """Numbers from here on are times since 1970 in seconds, in milliseconds, and nothing that a server means."""
 _UNIT = r"ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?"
@@ -20,6 +21,8 @@ _DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s*(?:Z|UTC|GMT|[+-]\d
 _HTTP_DATE = r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"
 _VERB = r"(?:again|retry(?:ing)?|wait|resets?|available(?! for)|refresh\w*|renews?|replenish\w*)"
 _GAP = r"(?:(?!every|each)[^\d\n]){0,40}?"
+CHINA = timezone(timedelta(hours=8))
+"""Where Zhipu's times without a zone are told (can1357/oh-my-pi#11014)."""
 _WHEN = r"(?:\b(?:in|after|for|at|on|until|about)|[:=])"
 _COUNTED = r"(?![\d.]*\s*(?:times|attempts|tokens|requests|[/%]))"
 _SENTENCES = tuple(
@@ -29,6 +32,7 @@ _SENTENCES = tuple(
         rf"\bwait\b{_GAP}({_SPAN})",
         rf"\b(?:retry(?:ing)?|again|wait)[^\d\n.]{{0,20}}\b(?:in|after|for|at|until)\s*:?\s*(\d+(?:\.\d+)?){_COUNTED}",
         r"(\d+(?:\.\d+)?\s*(?:毫秒|秒|分钟|小时))钟?(?:后|之后|以后)",
+        rf"({_DATE})\s*(?:重置|恢复|之后|后)",
     )
 )
 """Sentences that name a time. One about each day or each minute tells a limit, not when it is lifted."""
@@ -96,18 +100,18 @@ def field_time(fields: Iterable[tuple[str, Any]], now_us: int | None) -> float |
     return max(seconds, default=None)
 
 
-def sentence_time(text: str, now_us: int | None) -> float | None:
-    """Return the wait that a sentence names, in seconds."""
+def sentence_time(text: str, now_us: int | None, zone: tzinfo = UTC) -> float | None:
+    """Return the wait that a sentence names, in seconds. `zone` is of dates without one."""
     for sentence in _SENTENCES:
         if (match := sentence.search(text)) is not None:
-            return read_time(match.group(1), now_us)
+            return read_time(match.group(1), now_us, zone=zone)
     return None
 
 
-def read_time(value: Any, now_us: int | None, *, in_ms: bool = False) -> float | None:
-    """Return a wait in seconds, at most a day, from a number, a span, a date, or a time since 1970.
+def read_time(value: Any, now_us: int | None, *, in_ms: bool = False, zone: tzinfo = UTC) -> float | None:
+    """Return a wait in seconds from a number, a span, a date, or a time since 1970; 0 where it is over.
 
-    Without the time of now, dates say nothing.
+    Without the time of now, dates say nothing. None for what no server means, as a negative number.
     """
     if isinstance(value, dict):  # a Duration of protobuf
         nanos = value.get("nanos")
@@ -119,12 +123,19 @@ def read_time(value: Any, now_us: int | None, *, in_ms: bool = False) -> float |
     try:
         number = float(text)
     except (ValueError, OverflowError):
-        return _span(text) if _PARTS.match(text) else _until(text, now_us)
+        return _span(text) if _PARTS.match(text) else _until(text, now_us, zone)
     if _EPOCH_S <= number < _FAR and not in_ms:
         if now_us is None:
             return None
-        number = (number / 1e3 if number >= _EPOCH_MS else number) - now_us / 1e6
+        number = max(0.0, (number / 1e3 if number >= _EPOCH_MS else number) - now_us / 1e6)
     return _bounded(number / 1e3 if in_ms else number)
+
+
+def describe_wait(seconds: float, now_us: int | None) -> str:
+    """Say until when a wait of days lasts: `before 2026-11-11 12:00 UTC`, or `for 3 days` without the time of now."""
+    if now_us is None:
+        return f"for {seconds / 86_400:.0f} days"
+    return f"before {datetime.fromtimestamp(now_us / 1e6 + seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _span(text: str) -> float | None:
@@ -134,11 +145,10 @@ def _span(text: str) -> float | None:
 
 
 def _bounded(seconds: float) -> float | None:
-    """Return the seconds between 0 and the maximum; None if they are not finite."""
-    return min(max(0.0, seconds), MAX_RETRY_AFTER_S) if math.isfinite(seconds) else None
+    return seconds if 0 <= seconds <= _MEANT_S else None  # NaN neither
 
 
-def _until(date: str, now_us: int | None) -> float | None:
+def _until(date: str, now_us: int | None, zone: tzinfo) -> float | None:
     if now_us is None:
         return None
     try:
@@ -149,8 +159,8 @@ def _until(date: str, now_us: int | None) -> float | None:
         except ValueError:
             return None
     if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
+        when = when.replace(tzinfo=zone)
     try:
-        return _bounded((when - datetime.fromtimestamp(now_us / 1e6, UTC)).total_seconds())
+        return _bounded(max(0.0, (when - datetime.fromtimestamp(now_us / 1e6, UTC)).total_seconds()))
     except OverflowError:
         return None
