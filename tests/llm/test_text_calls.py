@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 import pytest
 
 from tests.fakes import anthropic_server, ollama_server, openai_server
 from tests.fakes.wire_server import WireServer
 from tests.llm.sample_requests import SCAN, provider, request
 from tests.llm.sample_requests import answer as ask
-from zoea.llm.messages.text_calls import MAX_PREAMBLE, read_text_calls
+from zoea.llm.messages.text_calls import MAX_PREAMBLE, MAX_TEXT, read_text_calls
 from zoea.model.enums import Finish, ToolMode
 from zoea.model.request import Answer, AnswerCall, ToolSpec
 
@@ -160,6 +163,34 @@ MARKUP = {
     "DeepSeek V3.1": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>note<｜tool▁sep｜>{"text": "buy rope"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
     "gpt-oss": '<|channel|>commentary to=functions.note <|constrain|>json<|message|>{"text": "buy rope"}<|call|>',
     "gpt-oss with its role": '<|start|>assistant<|channel|>commentary to=functions.note<|message|>{"text": "buy rope"}<|call|>',
+    "LFM2": '<|tool_call_start|>[note(text="buy rope")]<|tool_call_end|>',  # lmstudio-ai/lmstudio-bug-tracker#1979, ml-explore/mlx-lm#864
+    "LFM2 JSON": '<|tool_call_start|>[{"name": "note", "arguments": {"text": "buy rope"}}]<|tool_call_end|>',
+    "FunctionGemma": '<start_function_call>call:note{text:<escape>buy rope<escape>}<end_function_call>',  # docker/model-runner#1045
+    "Gemma 4": '<|tool_call>call:note{text:<|"|>buy rope<|"|>}<tool_call|>',  # jundot/omlx#581, NousResearch/hermes-agent#7449
+    "Gemma 4 quotes": '<|tool_call>call:note{text:"buy rope"}<tool_call|>',
+    "Gemma 4 round": '<|tool_call>call:note(text: "buy rope")<tool_call|>',
+    "Gemma 3": "```tool_code\nprint(default_api.note(text='buy rope'))\n```",
+    "Gemma 3b": "```tool_code\nnote(text='buy rope')\n```",
+    "OLMo 3": '<function_calls>\nnote(text="buy rope")\n</function_calls>',  # vllm-project/vllm, olmo3_tool_parser.py
+    "Llama 4 tok": '<|python_start|>[note(text="buy rope")]<|python_end|>',
+    "Phi 4 mini": 'functools[{"name": "note", "arguments": {"text": "buy rope"}}]',  # vllm-project/vllm, phi4mini_tool_parser.py
+    "Phi 4": '<|tool_call|>[{"name": "note", "arguments": {"text": "buy rope"}}]<|/tool_call|>',
+    "Nemotron": '<TOOLCALL>[{"name": "note", "arguments": {"text": "buy rope"}}]</TOOLCALL>',
+    "InternLM": '<|action_start|><|plugin|>{"name": "note", "parameters": {"text": "buy rope"}}<|action_end|>',
+    "Granite": '<|tool_call|>[{"name": "note", "arguments": {"text": "buy rope"}}]',  # vllm-project/vllm, granite_tool_parser.py
+    "Granite 20b": '<function_call> {"name": "note", "arguments": {"text": "buy rope"}}',
+    "Apertus": '<|tools_prefix|>[{"note": {"text": "buy rope"}}]<|tools_suffix|>',  # sgl-project/sglang, apertus2509_detector.py
+    "Solar": '<|tool_call:start|>note\n<|tool_arg:start|>text<|tool_arg:value|>buy rope<|tool_arg:end|>\n<|tool_call:end|>',  # vllm-project/vllm, solar_open2_tool_parser.py
+    "Kimi K3": '<|open|>response<|sep|><|close|>response<|sep|><|open|>tools<|sep|><|open|>call tool="note" index="1"<|sep|><|open|>argument key="text" type="string"<|sep|>buy rope<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',  # ggml-org/llama.cpp, models/templates/Kimi-K3.jinja
+    "Kimi K3 json": '<|open|>tools<|sep|><|open|>call tool="note" index="1"<|sep|><|open|>json type="object"<|sep|>{"text": "buy rope"}<|close|>json<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
+    "Step 3": '<｜tool_calls_begin｜>\n<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="note">\n<steptml:parameter name="text">buy rope</steptml:parameter>\n</steptml:invoke><｜tool_call_end｜>\n<｜tool_calls_end｜>',  # sgl-project/sglang, step3_detector.py
+    "MiniMax M3": ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="note">]<]minimax[>[<text>buy rope]<]minimax[>[</text>]<]minimax[>[</invoke>]<]minimax[>[</tool_call>',  # sgl-project/sglang, minimax_m3.py
+    "tool_use": '<tool_use>\n<name>note</name>\n<arguments>{"text": "buy rope"}</arguments>\n</tool_use>',
+    "tool_use tags": '<tool_use>\n<name>note</name>\n<parameters>\n<text>buy rope</text>\n</parameters>\n</tool_use>',
+    "harmony to first": '<|start|>assistant to=functions.note<|channel|>commentary json<|message|>{"text": "buy rope"}<|call|>',
+    "harmony code": '<|channel|>commentary to=functions.note code<|message|>{"text": "buy rope"}<|call|>',
+    "harmony analysis": '<|channel|>analysis<|message|>I should not forget.<|end|><|start|>assistant<|channel|>commentary to=functions.note <|constrain|>json<|message|>{"text": "buy rope"}<|call|>',
+    "LongCat": '<longcat_tool_call>{"name": "note", "arguments": {"text": "buy rope"}}</longcat_tool_call>',
     "fenced": "```xml\n<function=note>\n<parameter=text>\nbuy rope\n</parameter>\n</function>\n```",
 }  # fmt: skip
 SCHEMAS = {
@@ -174,8 +205,47 @@ def test_a_call_in_the_markup_of_a_family_is_read_as_a_call(family: str, before:
     assert (read.text, read.calls) == (before.strip(), (NOTE,))
 
 
+@pytest.mark.parametrize("after", ["", "\nObservation: done\nAnswer: I wrote it down."])  # run-llama/llama_index#12865
+def test_an_action_of_react_is_a_call_and_what_it_invents_is_left_out(after: str) -> None:
+    said = 'Thought: I should note it.\nAction: note\nAction Input: {"text": "buy rope"}'
+    read = read_text_calls(Answer(said + after), {"note"}, SCHEMAS)
+    assert (read.text, read.calls) == ("Thought: I should note it.", (NOTE,))
+
+
+def test_a_bare_list_of_python_is_a_call_only_if_it_is_the_whole_answer() -> None:  # Llama 4
+    said = '[note(text="buy rope")]'
+    assert read_text_calls(Answer(said), {"note"}, SCHEMAS).calls == (NOTE,)
+    for longer in (f"I write it down.\n{said}", f"{said}\nDone."):
+        assert read_text_calls(Answer(longer), {"note"}, SCHEMAS).calls == ()
+
+
+def test_two_calls_in_one_list_of_python_are_two() -> None:
+    said = '<|tool_call_start|>[note(text="a", times=2), note(text=\'b\', tags=["x"], more=true)]<|tool_call_end|>'
+    calls = read_text_calls(Answer(said), {"note"}, SCHEMAS).calls
+    assert [call.arguments for call in calls] == ['{"text":"a","times":2}', '{"text":"b","tags":["x"],"more":true}']
+
+
+def test_values_of_gemma_keep_their_types() -> None:
+    said = '<|tool_call>call:note{text:<|"|>a, {b}: "c"<|"|>,times:2,tags:[<|"|>x<|"|>],deep:{yes:true,word:bare}}<tool_call|>'
+    (call,) = read_text_calls(Answer(said), {"note"}, SCHEMAS).calls
+    assert json.loads(call.arguments) == {
+        "text": 'a, {b}: "c"', "times": 2, "tags": ["x"], "deep": {"yes": True, "word": "bare"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "begin",
+    ["<|tool_call_start|>[a", "<|tools_prefix|>[", "<start_function_call>call:a{", "<function_calls>a", "```tool_code\na",
+     "<arg_key>a</arg_key><arg_value>", "<|channel|>analysis<|message|>", "Action: a\nAction Input: {", "[a("],
+)  # fmt: skip
+def test_beginnings_without_an_end_take_no_time(begin: str) -> None:
+    answer, started = Answer(begin * (MAX_TEXT // len(begin) - 1)), time.process_time()
+    assert read_text_calls(answer, {"note"}, SCHEMAS) is answer
+    assert time.process_time() - started < 2  # seconds of CPU; looking through the text for each takes many more
+
+
 def test_two_calls_in_markup_are_two() -> None:
-    for family in ("Qwen3-Coder", "GLM", "MiniMax", "Mistral", "Llama", "Kimi"):
+    for family in ("Qwen3-Coder", "GLM", "MiniMax", "Mistral", "Llama", "Kimi", "Solar", "Kimi K3", "FunctionGemma"):
         assert read_text_calls(Answer(f"{MARKUP[family]}\n{MARKUP[family]}"), {"note"}, SCHEMAS).calls == (NOTE, NOTE)
 
 
@@ -200,6 +270,23 @@ def test_values_in_markup_get_the_type_of_the_schema() -> None:
         "<tool_call>note it down</tool_call>",
         "The tag <tool_call> opens a call.",
         "<function=note>as I said</function>",
+        'LFM2 writes `<|tool_call_start|>[note(text="x")]<|tool_call_end|>` for that.',
+        '> <function=note>{"text": "x"}</function>',
+        '- <function=note>{"text": "x"}</function>',
+        '"<function=note>{"text": "x"}</function>"',
+        'For example:\nAction: note\nAction Input: {"text": "x"}',
+        "The Action: line names the tool, Action Input: its object.",
+        "```tool_code\nx = note(text='a')\n```",
+        "```tool_code\nnote('a')\n```",
+        "[1, 2]",
+        "[note]",
+        '[note(text=open("x"))]',
+        '```python\nnote(text="a")\n```',
+        'Use it as in\n```tool_code\nnote(text="a")\n```\nwhen you need it.',
+        "Write <start_function_call>call:note{text:<escape>x<escape>}<end_function_call> to note it.",
+        "<tool_use> is a tag of Claude.",
+        "<|tools_prefix|>[1]<|tools_suffix|>",
+        '<|tools_prefix|>[{"other": {"text": "x"}}]<|tools_suffix|>',
     ],
 )
 def test_markup_that_is_talked_about_stays_text(said: str) -> None:

@@ -1,12 +1,14 @@
 """Reads tool calls that a model writes in the markup of its chat template, because its server does not parse it.
 
-Families, with public reports: Qwen3-Coder (QwenLM/qwen-code#176), Llama (ggml-org/llama.cpp#16932), GLM
-(NousResearch/hermes-agent#83023), Claude, MiniMax and DeepSeek's DSML (anomalyco/opencode#24566,
-Kuberwastaken/claurst#395, AppsGanin/ai-free-vscode#16, #17), Mistral (lablup/mlxcel#204), Kimi, DeepSeek V3, gpt-oss.
+Most families are brought to one form first, `<function=NAME>` with parameters in tags or one JSON object, by the table
+`_FAMILIES`; `_READERS` read that form and those with a JSON object behind a name.
 """
+
+# ruff: noqa: E501  a spelling of a family stands on one line
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -24,10 +26,8 @@ MARKS = re.compile(
 """Where a call in markup may begin, after `plain`."""
 LONGEST_TAGGED = 10_000
 """Characters of a call in tags of its own names; each of them is looked for to the end."""
-_PREFIX = re.compile(r"<(/?)(?:antml:|minimax:|seed:|[｜|]+DSML[｜|]+ ?)")
-_BARS = re.compile(r"[｜|](tool▁[a-z▁]+)[｜|]")
 _TAGS = re.compile(
-    r"(?:\s|[,;]|</?(?:tool_calls?|function_calls?|calls|tools)>|\[/?TOOL_CALLS\]"
+    r"(?:\s|[,;]|</?(?:tool_calls?|function_calls?|calls|tools|tool_use)>|\[/?TOOL_CALLS\]|</?tool▁call▁end>"
     r"|<\|/?tool_calls?(?:_section)?(?:_(?:begin|end|start))?\|>(?!functions)|</?tool▁calls▁(?:begin|end)>"
     r"|<\|(?:end|call)\|>)*"
 )
@@ -40,9 +40,6 @@ _ARGUMENT = re.compile(
     r"(.*?)(?:</parameter>|(?=<parameter[= ])|\Z)",
     re.DOTALL,
 )
-_KEYED = re.compile(rf"{_NAME}\s*(?=<arg_key>|</?tool_call>|\Z)")
-_PAIR = re.compile(r"<arg_key>\s*([\w.\-]+)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>\s*", re.DOTALL)
-_END_OF_KEYED = re.compile(r"</?tool_call>|\Z")
 _TAGGED = re.compile(r"<([\w.\-]+)>\s*(.*?)\s*(?:</\1>|(?=</?tool_call>|\Z))", re.DOTALL)
 _CHILD = re.compile(r"<([\w.\-]+)>(.*?)</\1>", re.DOTALL)
 _BEFORE_JSON = (
@@ -50,16 +47,135 @@ _BEFORE_JSON = (
     re.compile(rf"<tool▁call▁begin>(?:function<tool▁sep>)?{_NAME}\s*(?:<tool▁sep>)?\s*(?:json\s*)?(?=\{{)"),
     re.compile(
         rf"(?:<\|start\|>assistant)?<\|channel\|>\w* ?to=(?:functions\.)?{_NAME}\s*(?:<\|channel\|>\w+)?\s*"
-        r"(?:<\|constrain\|>\w*)?\s*<\|message\|>\s*"
+        r"(?:<\|constrain\|>\w*|(?<=\s)\w+)?\s*<\|message\|>\s*"
     ),
 )
 _BARE_NAME = re.compile(rf"{_NAME}\s*(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*(?=\{{)")
 _AFTER_JSON = re.compile(r"\s*(?:```)?\s*(?:<\|tool_call_end\|>|<tool▁call▁end>|<\|call\|>|</function>)?")
 
 
+def _from_python(match: re.Match[str]) -> str:
+    """Write calls of Python in the common form; unchanged if they are anything else than calls with literal arguments."""
+    try:
+        body = _JsonWords().visit(ast.parse(match["calls"].strip())).body
+        if not all(isinstance(line, ast.Expr) for line in body):
+            return match[0]
+        values = [line.value for line in body]
+        return "".join(
+            [_write_python(one) for value in values for one in (value.elts if isinstance(value, ast.List) else [value])]
+        )
+    except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError):
+        return match[0]
+
+
+def _write_python(call: Any) -> str:
+    if isinstance(call.func, ast.Name) and call.func.id == "print" and len(call.args) == 1:
+        call = call.args[0]
+    if call.args:
+        raise ValueError("an argument without its name")
+    values = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
+    return _write_call(ast.unparse(call.func).removeprefix("default_api."), json.dumps(values, ensure_ascii=False))
+
+
+class _JsonWords(ast.NodeTransformer):
+    """Reads the words of JSON in Python."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        words = {"true": True, "false": False, "null": None}
+        return ast.Constant(words[node.id]) if node.id in words else node
+
+
+def _from_gemma(match: re.Match[str]) -> str:
+    """Write Gemma's call in the common form: its keys and some of its values stand without quotes."""
+
+    def quote(token: re.Match[str]) -> str:
+        text, quoted, key, bare = token.groups()
+        if bare is not None and re.fullmatch(r"-?\d+(?:\.\d+)?|true|false|null", bare):
+            return str(bare)
+        return str(quoted) if quoted is not None else json.dumps(text if text is not None else key or bare)
+
+    written = _GEMMA_TOKENS.sub(quote, match["arguments"][1:-1])
+    return _write_call(match["name"], f"{{{written}}}")
+
+
+def _from_pairs(match: re.Match[str]) -> str:
+    """Write Apertus' list of objects, each with the name of a tool as its key, in the common form."""
+    try:
+        items = [item for one in json.loads(match["calls"]) for item in one.items()]
+        return "".join([_write_call(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in items])
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return match[0]
+
+
+def _write_call(name: str, arguments: str) -> str:
+    return f"<function={name}>{arguments}</function>"
+
+
+_GEMMA_TOKENS = re.compile(
+    r"(?:<escape>|<\|\"\|>)(.*?)(?:<escape>|<\|\"\|>)|(\"(?:[^\"\\]|\\.)*\")|([\w.\-]+)(?=\s*:)|([^\s{}\[\],:]+)",
+    re.DOTALL,
+)
+# A body ends before the next beginning, so that no text is looked through for each beginning without an end.
+_BODY = r"(?:(?!<\|(?:tool|channel)|<start_function_call>|<function_calls>|<arg_key>|```tool_code|^[ \t]*Action:).)*?"
+_FAMILIES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
+    (re.compile(pattern.replace("BODY", _BODY), re.DOTALL | re.MULTILINE), form)
+    for pattern, form in (
+        # namespaces: Claude, MiniMax M2, Seed, DeepSeek's DSML (anomalyco/opencode#24566, Kuberwastaken/claurst#395),
+        # Step 3 (sgl-project/sglang, step3_detector.py), LongCat, MiniMax M3 (minimax_m3.py)
+        (r"<(/?)(?:antml:|minimax:|seed:|steptml:|longcat_(?=tool_call>)|[｜|]+DSML[｜|]+ ?)", r"<\1"),
+        (r"\]<\]minimax\[>\[", ""),
+        # DeepSeek and Step 3: bars of double width
+        (r"[｜|](tool▁[a-z▁]+)[｜|]", r"\1"),
+        (r"<｜tool_(calls?)_(begin|end)｜>", r"<tool▁\1▁\2>"),
+        (r"<tool▁call▁begin>function(?:<tool▁sep>|<｜tool_sep｜>)\s*(?=<invoke )", ""),
+        # GLM 4.5 to 4.7 (NousResearch/hermes-agent#83023)
+        (r"<tool_call>\s*([\w.\-/:]+)\s*(?=<arg_key>|</?tool_call>|\Z)", r"<function=\1>"),
+        (r"<arg_key>\s*([\w.\-]+)\s*</arg_key>\s*<arg_value>(BODY)</arg_value>", r"<parameter=\1>\2</parameter>"),
+        # Solar Open 2 (vllm-project/vllm, solar_open2_tool_parser.py)
+        (r"<\|tool_call:start\|>\s*([\w.\-/:]+)\s*", r"<function=\1>"),
+        (r"<\|tool_arg:start\|>([\w.\-]+)<\|tool_arg:value\|>(BODY)<\|tool_arg:end\|>", r"<parameter=\1>\2</parameter>"),
+        (r"<\|tool_call:end\|>", "</function>"),
+        # Kimi K3 (ggml-org/llama.cpp, models/templates/Kimi-K3.jinja)
+        (r"<\|open\|>call tool=\"([\w.\-/:]+)\"[^<]*<\|sep\|>", r"<function=\1>"),
+        (r"<\|open\|>argument key=\"([^\"]+)\" type=\"string\"<\|sep\|>", r'<parameter name="\1" string="true">'),
+        (r"<\|open\|>argument key=\"([^\"]+)\"[^<]*<\|sep\|>", r'<parameter name="\1" string="false">'),
+        (r"<\|close\|>argument<\|sep\|>", "</parameter>"),
+        (r"<\|close\|>call<\|sep\|>", "</function>"),
+        (r"<\|(?:open|close)\|>(?:tools|response|message|json)[^<]*<\|sep\|>|<\|end_of_msg\|>", ""),
+        # prompts of clients for models without calls (Cherry Studio), MiniMax
+        (r"<tool_(?:use|call)>\s*<name>\s*([\w.\-/:]+)\s*</name>\s*<(?:arguments|input|parameters)>", r"<function=\1>"),
+        (r"</(?:arguments|input|parameters)>\s*</tool_(?:use|call)>", "</function>"),
+        # gpt-oss: the recipient before the channel, and its thoughts (openai/harmony)
+        (r"<\|start\|>assistant to=([\w.\-]+)\s*<\|channel\|>(\w+)", r"<|channel|>\2 to=\1"),
+        (r"<\|channel\|>(?:analysis|commentary|final)<\|message\|>BODY(?:<\|end\|>|(?=<\|start\|>))", ""),
+        # ReAct; what follows is invented (run-llama/llama_index#12865)
+        (
+            r"^[ \t]*Action:[ \t]*([\w.\-/:]+)[ \t]*\n+[ \t]*Action Input:\s*(\{BODY\})\s*(?:^[ \t]*Observation:.*)?\Z",
+            r"<function=\1>\2</function>",
+        ),
+        # Apertus (sgl-project/sglang, apertus2509_detector.py)
+        (r"<\|tools_prefix\|>\s*(?P<calls>\[BODY\])\s*(?:<\|tools_suffix\|>|\Z)", _from_pairs),
+        # FunctionGemma (docker/model-runner#1045) and Gemma 4 (jundot/omlx#581)
+        (
+            r"(?:<start_function_call>|<\|tool_call>)\s*call:(?P<name>[\w.\-/]+)\s*(?P<arguments>[{(]BODY[})])\s*"
+            r"(?:<end_function_call>|<tool_call\|>|\Z)",
+            _from_gemma,
+        ),
+        # LFM2 (lmstudio-ai/lmstudio-bug-tracker#1979), Gemma 3, OLMo 3 and Llama 4 (vllm-project/vllm, pythonic parsers)
+        (r"<\|tool_call_start\|>\s*(?P<calls>\[(?!\s*\{)BODY\])\s*(?:<\|tool_call_end\|>|\Z)", _from_python),
+        (r"^[ \t]*```tool_code[ \t]*\n(?P<calls>BODY)\n[ \t]*```", _from_python),
+        (r"<function_calls>\s*(?P<calls>[A-Za-z_]BODY)\s*(?:</function_calls>|\Z)", _from_python),
+        (r"(?:\A|<\|python_start\|>)\s*(?P<calls>\[\s*[A-Za-z_][\w.]*\(BODY\)\s*\])\s*(?:<\|python_end\|>)?\s*\Z", _from_python),
+    )
+)  # fmt: skip
+"""Spellings of each family with the common form, and the source of the spelling (template, parser or public report)."""
+
+
 def plain(text: str) -> str:
-    """Return the text with the tags of all families in one form: without namespaces and DeepSeek's wide bars."""
-    return _BARS.sub(r"\1", _PREFIX.sub(r"<\1", text))
+    """Return the text with the calls of all families in the common form."""
+    for pattern, form in _FAMILIES:
+        text = pattern.sub(form, text)
+    return text
 
 
 def read_markup(text: str, schemas: Schemas) -> tuple[AnswerCall, ...] | None:
@@ -96,31 +212,19 @@ def _read_block(text: str, place: int, schemas: Schemas) -> _Found | None:
     name, body = match.group(1), match.group(2)
     if body.startswith("{"):
         return name, body, match.end()
-    if _ARGUMENT.sub("", body).strip():
+    schema = schemas.get(name, {})
+    if body and not _CHILD.sub("", body).strip() and _ARGUMENT.search(body) is None:
+        values = {key: _value(value, schema, key) for key, value in _CHILD.findall(body)}
+    elif _ARGUMENT.sub("", body).strip():
         return None
-    values = {
-        (one.group(1) or one.group(2)): _value(
-            one.group(4), schemas.get(name, {}), one.group(1) or one.group(2), one.group(3)
-        )
-        for one in _ARGUMENT.finditer(body)
-    }
+    else:
+        values = {
+            (one.group(1) or one.group(2)): _value(one.group(4), schema, one.group(1) or one.group(2), one.group(3))
+            for one in _ARGUMENT.finditer(body)
+        }
     if set(values) == {"arguments"} and isinstance(values["arguments"], dict):
         values = values["arguments"]
     return name, json.dumps(values, ensure_ascii=False), match.end()
-
-
-def _read_keyed(text: str, place: int, schemas: Schemas) -> _Found | None:
-    """Read GLM's name with pairs of keys and values."""
-    match = _KEYED.match(text, place)
-    if match is None or match.group(1) not in schemas:
-        return None
-    values, place = dict[str, Any](), match.end()
-    while (pair := _PAIR.match(text, place)) is not None:
-        values[pair.group(1)] = _value(pair.group(2), schemas[match.group(1)], pair.group(1))
-        place = pair.end()
-    if _END_OF_KEYED.match(text, place) is None:
-        return None
-    return match.group(1), json.dumps(values, ensure_ascii=False), place
 
 
 def _read_tagged(text: str, place: int, schemas: Schemas) -> _Found | None:
@@ -153,7 +257,6 @@ _READERS: tuple[Callable[[str, int, Schemas], _Found | None], ...] = (
     _read_block,
     _read_before_json,
     _read_tagged,
-    _read_keyed,
 )
 
 

@@ -26,7 +26,9 @@ MAX_TEXT = 100_000
 MAX_PREAMBLE = 400
 """Characters of text before the first call; a longer text explains something."""
 _TAG = re.compile(
-    r"\[TOOL_CALLS\]|</?(?:\|?tool_calls?\|?|tools|function_calls?|calls)>|<\|(?:python_tag|START_ACTION|END_ACTION|/?tool_call)\|>"
+    # Phi 4 mini, Nemotron, InternLM 2 and LFM2 (vllm-project/vllm, their parsers)
+    r"\[TOOL_CALLS\]|</?(?:\|?tool_calls?\|?|tools|function_calls?|calls|TOOLCALL)>|functools(?=\s*\[)"
+    r"|<\|(?:python_tag|START_ACTION|END_ACTION|/?tool_call|tool_call_(?:start|end)|action_(?:start|end)|plugin)\|>"
 )
 _FENCE = re.compile(r"^[ \t]*```[a-zA-Z_]*[ \t]*$", re.MULTILINE)
 _SEPARATOR = re.compile(r"[\s,;]*")
@@ -36,6 +38,9 @@ _EXPLAINS = re.compile(
     r"|like this|looks? like|such as|as follows|you can|you may|beispiel|etwa|exemple|ejemplo)\b",
     re.IGNORECASE,
 )
+_THOUGHT = re.compile(r"^[ \t]*Thought:[^\n]*$", re.MULTILINE)
+_QUOTED = re.compile(r"^[ \t]*(?:[>*|-]|\d+\.)[ \t]*\Z|[`\"'«“(]\Z", re.MULTILINE)
+"""Ends a text whose next words are quoted, or an item of a list."""
 _KEYS = frozenset({"name", "arguments", "parameters", "id", "type", "function", "tool_name", "tool_call_id"})
 
 
@@ -65,7 +70,7 @@ def _markup_in(text: str, schemas: Schemas) -> tuple[str, tuple[AnswerCall, ...]
         return None
     before = _FENCE.sub("", text[: start.start()])
     preamble = _TAG.sub("", before).strip()
-    if len(preamble) > MAX_PREAMBLE or _EXPLAINS.search(preamble):
+    if len(preamble) > MAX_PREAMBLE or _EXPLAINS.search(_THOUGHT.sub("", preamble)) or _QUOTED.search(before):
         return None
     calls = read_markup(_FENCE.sub("", text[start.start() :]).strip(), schemas)
     return None if calls is None else (preamble, calls)
