@@ -91,6 +91,23 @@ FORMS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, dict[str, Any]]]]] 
     "arguments as an object": ([p(NORTH, {"km": 7}, NO_INDEX)], SEVEN),
     "blank pieces after the end": ([p(NORTH, '{"km": 7}', 0, "a"), p(None, "", 0), p(None, " ", 0)], SEVEN),
     "a number for an id": ([p(NORTH, '{"km"', 0, 7), p(None, ": 7}", 1, 7)], SEVEN),
+    "arguments before the name": ([p(None, '{"km"', 0, "a"), p(NORTH, ": 7}", 0)], SEVEN),  # vercel/ai#14722
+    "all arguments before the name": ([p(None, '{"km": 7}', 0, "a"), p(NORTH, "", 0)], SEVEN),
+    "an empty name first": ([p("", "", 0, "a"), p(NORTH, '{"km": 7}', 0)], SEVEN),  # vercel/ai#16507
+    "an empty name first, then the whole call": ([p("", "", 0, "a"), p(NORTH, '{"km": 7}', 0, "a")], SEVEN),  # jjang-ai/vmlx#244
+    "a brace with the name": ([p(NORTH, "{", 0, "a"), p(None, '"km":', 0), p(None, "7", 0), p(None, "}", 0)], SEVEN),  # agentjido/req_llm#801
+    "name and arguments apart in one delta": ([p(NORTH, None, 0, "a"), p(None, '{"km": 7}', 0)], SEVEN),  # vllm-project/vllm#42683
+    "the same index twice in the first delta": ([p(NORTH, "", 0, "a"), p(None, '{"km"', 0), p(None, ": 7}", 0)], SEVEN),  # openai/openai-python#3201
+    "name in three pieces": ([p("no", "", 0, "a"), p("rt", "", 0), p("h", '{"km": 7}', 0)], SEVEN),  # NVIDIA-NeMo/Switchyard#785
+    "no index in the rest": ([p(NORTH, "", 0, "a"), p(None, '{"km": 7}', NO_INDEX)], SEVEN),  # AstrBotDevs/AstrBot#6692
+    "an empty piece of arguments first": ([p(NORTH, "", 0, "a"), p(None, "", 0), p(None, '{"km": 7}', 0)], SEVEN),  # BerriAI/litellm#39288
+    "no index, whole": ([p(NORTH, ONE, NO_INDEX, "a"), p(SOUTH, TWO, NO_INDEX, "b")], BOTH),  # EricLBuehler/mistral.rs#1507
+    "arguments as an object, twice": ([p(NORTH, {"km": 1}, 0, "a"), p(NORTH, {"km": 2}, 0, "b")], TWICE),
+    "no arguments at all": ([p(NORTH, None, 0, "a"), p(SOUTH, None, 1, "b")], [(NORTH, {}), (SOUTH, {})]),
+    "null arguments": ([{"index": 0, "id": "a", "function": {"name": NORTH, "arguments": None}}], [(NORTH, {})]),
+    "one id, head again at the end": ([p(NORTH, '{"km"', 0, "a"), p(None, ": 7}", 0), p(NORTH, "", 0, "a")], SEVEN),
+    "index 1 first": ([p(NORTH, ONE, 1, "a"), p(SOUTH, TWO, 2, "b")], BOTH),
+    "calls in reverse": ([p(NORTH, "", 1, "a"), p(SOUTH, "", 0, "b"), p(None, TWO, 0), p(None, ONE, 1)], BOTH),
 }  # fmt: skip
 
 

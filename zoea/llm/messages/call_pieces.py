@@ -64,7 +64,7 @@ class CallPieces:
         identity = piece.get("id")
         id = str(identity) if identity and isinstance(identity, str | int) else ""
         call = self._place(_index(piece.get("index")), id, name, arguments)
-        if name and name != call.name and not call.arguments:
+        if name and name != call.name and not (call.name and call.arguments):
             call.name = as_tool_name(call.name + name)
         if id and not call.id:
             call.id = id
@@ -97,7 +97,7 @@ class CallPieces:
     def _begins(self, call: PieceCall, name: str, arguments: str) -> bool:
         """Return whether a piece with a name and without a known id begins another call than `call`."""
         if call.is_whole:
-            return bool(arguments) or name != call.name
+            return bool(arguments) or bool(call.name and name != call.name)
         if name == call.name or not call.name:
             return False
         if call.arguments:
