@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -57,6 +58,15 @@ def has_key(*keys: str) -> Wrong:
     return lambda body: any(f'"{key}"' in json.dumps(body.get("tools", [])) for key in keys)
 
 
+def has_body(key: str) -> Wrong:
+    return lambda body: key in body
+
+
+def has_neighbours(body: dict[str, Any]) -> bool:
+    roles = [one["role"] for one in body["messages"]]
+    return any(pair == ("user", "user") for pair in pairwise(roles))
+
+
 def has_tool(name: str) -> Wrong:
     return lambda body: any(one["function"]["name"] == name for one in body.get("tools", []))
 
@@ -81,6 +91,26 @@ FORMS: tuple[tuple[int, str, Wrong, str, tuple[str, ...]], ...] = (
     (400, "Invalid JSON payload received. Unknown name \"anyOf\" at 'tools[0].function_declarations[0].parameters': Cannot find field.", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
     (400, "Invalid schema for function 'attach': the tool is not wanted here", has_tool("attach"), "reef", (WITHOUT_TOOL + "attach",)),
     (400, "GenerateContentRequest.tools[0].function_declarations[0].parameters.properties: should be non-empty", has_tool("attach"), "reef", (WITHOUT_TOOL + "attach",)),
+    # ogx-ai/ogx#5982, CherryHQ/cherry-studio#4973
+    (422, "Input should be 'user' or 'assistant'", has_system, "reef", (Trait.NO_SYSTEM,)),
+    # eclipse-theia/theia#17104, mistralai/mistral-vibe#1006, SWE-agent/mini-swe-agent#759, sterlp/eclipse-peon-ai#75
+    (500, "Error: Jinja Exception: After the optional system message, conversation roles must alternate user and assistant roles except for tool calls and results.", has_neighbours, "reef", (Trait.MERGED_USERS,)),
+    # the-open-agent/openagent#2206, openclaw/openclaw#83135, can1357/oh-my-pi#787
+    (400, "Param Incorrect: The reasoning_content in the thinking mode must be passed back to the API.", lacks_reasoning, "work-mi", (Trait.REASONING_BACK,)),
+    # router-for-me/CLIProxyAPI#4893: of every answer, also of one without calls
+    (400, "[invalid_request_error] The reasoning_content in the thinking mode must be passed back to the API.", lacks_reasoning, "ep-1", (Trait.REASONING_BACK,)),
+    # Gemini: anomalyco/opencode#11889, google-gemini/gemini-cli#4400, sbroenne/mcp-server-excel#674, taylorwilsdon/google_workspace_mcp#1099
+    (400, "* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties[data].properties: only allowed for OBJECT type", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    (400, "Unable to submit request because attach functionDeclaration parameters.url schema didn't specify the schema type field.", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    (400, "GenerateContentRequest...parameters.properties[formulas].items: field predicate failed: == Type.ARRAY", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    (400, "Proto field is not repeating, cannot start list", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    (400, "tool parameters array type must have items", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),  # SoftInstigate/restheart#593
+    # evalstate/fast-agent#279, langchain-ai/open-swe#628
+    (400, "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported.", has_body("temperature"), "reef", (Trait.NO_TEMPERATURE,)),
+    (400, "Unsupported parameter: 'reasoning_effort' is not supported with this model.", has_body("reasoning_effort"), "reef", (Trait.NO_THINKING,)),
+    (422, "stream_options: Extra inputs are not permitted", has_body("stream_options"), "reef", (Trait.NO_STREAM_OPTIONS,)),
+    (400, "Function calling is not enabled for models/gemma-3-27b-it", has_body("tools"), "reef", (Trait.NO_TOOLS,)),
+    (400, "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", has_body("max_tokens"), "reef", (Trait.COMPLETION_TOKENS,)),
 )  # fmt: skip
 
 
@@ -92,9 +122,9 @@ def refusing(status: int, sentence: str, is_wrong: Wrong) -> Callable[[Received]
 async def test_a_refused_form_is_changed_at_once_and_kept(
     status: int, sentence: str, is_wrong: Wrong, model: str, traits: tuple[str, ...]
 ) -> None:
-    asked = request(*SPOKEN, tools=(ATTACH, PLAIN), model=model)
+    asked = request(*SPOKEN, user("Go on."), user("Now."), tools=(ATTACH, PLAIN), model=model)
     async with OpenAIServer(otherwise=refusing(status, sentence, is_wrong)) as server:
-        source = provider("openai", server.base_url)
+        source = provider("openai", server.base_url, thinking="low", temperature=0.0)
         first = await answer(source, asked)
         tried = len(server.chats)
         again = await answer(source, asked)

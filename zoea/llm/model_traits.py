@@ -81,11 +81,11 @@ _LESSONS = (
     _lesson("function call turn comes immediately after a user turn", "opening calls", Trait.USER_BEFORE_CALLS, statuses=_TEMPLATE),
     _lesson(r"must alternate|(first|start|begin)[^.]{0,60}\buser\b", "opening answer", Trait.USER_FIRST, statuses=_TEMPLATE),
     # Gemma and others: huggingface/chat-ui#1386, sgl-project/sglang#892, vllm-project/guidellm#67, arcee-ai/fastmlx#22;
-    # o1: tailcallhq/forgecode#1177; Gemini: QuantumNous/new-api#989, langchain-ai/langchain#14710
+    # o1: tailcallhq/forgecode#1177; servers of the Messages API: ogx-ai/ogx#5982; Gemini: QuantumNous/new-api#989, langchain-ai/langchain#14710
     _lesson(
         r"(?:system|developer)['`\"]? ?(?:role|message|prompt|instruction|type)s?\b[^.\n]{0,40}(?:not supported|unsupported|not (?:been )?(?:allowed|enabled)|not support)"
         r"|(?:not support|unsupported|unexpected|invalid|unknown)[^.\n]{0,40}['`\"]?system['`\"]?(?: role| messages?| prompts?| with|\b)"
-        r"|'system' type not supported|only (?:the )?user and assistant roles|roles? (?:must|should) be (?:one of |in |either )?[^.\n]{0,10}user['`\"]?(?:,| or| and| /)[^.\n]{0,10}assistant['`\"\]]*(?![^.\n]*system)",
+        r"|'system' type not supported|only (?:the )?user and assistant roles|input should be 'user' or 'assistant'|roles? (?:must|should) be (?:one of |in |either )?[^.\n]{0,10}user['`\"]?(?:,| or| and| /)[^.\n]{0,10}assistant['`\"\]]*(?![^.\n]*system)",
         "system", Trait.NO_SYSTEM, statuses=_ANY,
     ),
     # An alternation that a system message breaks too: EricLBuehler/mistral.rs#45
@@ -107,27 +107,34 @@ _LESSONS = (
     ),
     # Groq, Cerebras, Mistral
     _lesson(
-        r"(?:reasoning_content|reasoning_details|reasoning)['`\"]?[^\n]{0,60}(?:is unsupported|not supported|unrecogni[sz]ed|extra inputs|not permitted)"
+        r"(?:reasoning_content|reasoning_details|\breasoning\b)['`\"]?[^\n]{0,60}(?:is unsupported|not supported|unrecogni[sz]ed|extra inputs|not permitted)"
         r"|(?:extra|unknown|unrecogni[sz]ed|additional)[^\n]{0,60}(?:reasoning_content|reasoning_details)",
         "reasoning", Trait.NO_REASONING,
     ),
     # Anthropic: anomalyco/opencode#46628, langchain-ai/langchain#39271, Kilo-Org/kilocode#12905; OpenAI says the same
     _lesson(r"(?:oneOf|anyOf|allOf)[^\n]{0,120}top[- ]level|top[- ]level[^\n]{0,120}(?:oneOf|anyOf|allOf)", "tools", Trait.FOLDED_SCHEMAS, Trait.PLAIN_SCHEMAS),
-    # Gemini: router-for-me/CLIProxyAPI#97, zed-industries/zed#44875, #53919, cline/cline#7339, nanbingxyz/5ire#42
+    # Gemini: router-for-me/CLIProxyAPI#97, zed-industries/zed#44875, #53919, cline/cline#7339, nanbingxyz/5ire#42,
+    # sbroenne/mcp-server-excel#674, google-gemini/gemini-cli#4400, taylorwilsdon/google_workspace_mcp#1099;
+    # Copilot: SoftInstigate/restheart#593
     _lesson(
-        r"function_declarations|(?:invalid|unsupported|bad)[^\n]{0,30}(?:schema|parameters)\b[^\n]{0,40}(?:function|tool)|invalid_function_parameters"
+        r"function_?declarations?\b|field predicate failed|proto field is not repeating|array (?:type must have|schema missing) items"
+        r"|(?:invalid|unsupported|bad)[^\n]{0,30}(?:schema|parameters)\b[^\n]{0,40}(?:function|tool)|invalid_function_parameters"
         r"|(?:input_schema|json schema|schema)\b[^\n]{0,80}(?:invalid|not supported|unsupported|does not support|not valid|not permitted)"
         r"|(?:failed to|unable to|cannot|can't) (?:parse|compile|convert|build)[^\n]{0,30}(?:grammar|schema)|schema (?:compilation|conversion)",
         "tools", Trait.FOLDED_SCHEMAS, Trait.PLAIN_SCHEMAS, statuses=_ANY,
     ),
     _lesson(
-        r"does not support (?:tools|function)|tools? (?:is|are) not supported|tool use is not supported|requires? --jinja"
+        r"does not support (?:tools|function)|function calling is not enabled|tools? (?:is|are) not supported|tool use is not supported|requires? --jinja"
         r"|no endpoints found that support tool|auto.? tool choice requires",
         "free tools", Trait.NO_TOOLS, statuses=_ANY,
     ),
     _lesson(r"stream_options|include_usage", "stream_options", Trait.NO_STREAM_OPTIONS),
     _lesson(r"max_completion_tokens", "max_tokens", Trait.COMPLETION_TOKENS),
     _lesson(r"temperature", "temperature", Trait.NO_TEMPERATURE),
+    _lesson(
+        r"reasoning[_ ]effort[^\n]{0,60}(?:not supported|unsupported|not permitted|extra inputs)|(?:unsupported|unknown|unrecogni[sz]ed)[^\n]{0,40}reasoning[_ ]effort",
+        "reasoning_effort", Trait.NO_THINKING,
+    ),
 )  # fmt: skip
 """In the order in which they are tried; each with public reports of what it answers to (repository and number)."""
 

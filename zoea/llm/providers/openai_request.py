@@ -103,7 +103,8 @@ def body_of(
         body["response_format"] = json_schema_tools.response_format(request)
     elif request.tools:
         body["tools"] = [tool_wire(tool) for tool in request.tools]
-    if (effort := effort_of(config.thinking)) is not None and not without_thinking:
+    is_without = without_thinking or Trait.NO_THINKING in traits
+    if (effort := effort_of(config.thinking)) is not None and not is_without:
         body["reasoning_effort"] = effort
     body.update(config.options)
     body.update(request.options)
