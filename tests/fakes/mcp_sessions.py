@@ -14,7 +14,7 @@ class SessionServer:
     """Listens on loopback while the block lasts. Set `fault` to choose what the next tool calls meet.
 
     Faults: `` none, `hang_up` closes the connection, `html_503`, `json_400` with the
-    TypeScript SDK's text for a missing session, `bare_404`.
+    TypeScript SDK's text for a missing session, `bare_404`; or a status with a body.
     With `clings` it never acknowledges the end of a session.
     """
 
@@ -22,7 +22,7 @@ class SessionServer:
         self.sessions: set[str] = set()
         self.calls: list[dict[str, Any]] = []
         self.initialized = 0
-        self.fault = ""
+        self.fault: str | tuple[int, str] = ""
         self.headers: dict[str, str] = {}
         self.farewells = 0
         self.clings = False
@@ -122,6 +122,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.reply(400, json.dumps({"jsonrpc": "2.0", "id": None, "error": error}))
             case "bare_404":
                 self.reply(404, "", kind="text/plain")
+            case (status, body):
+                self.reply(status, body, kind="application/json" if body.startswith("{") else "text/plain")
         return True
 
     def lost(self, message: dict[str, Any]) -> None:

@@ -42,6 +42,19 @@ REPAIRED: list[tuple[str, Any, dict[str, Any]]] = [
     ("spelling of Gemini", _tool({"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}), {"type": "object"}),
     ("a type in place of a schema", _tool({"properties": {"a": "string"}}), {"properties": {"a": {"type": "string"}}}),
     ("an object or null", _tool({"type": ["object", "null"]}), {}),
+    ("modelcontextprotocol/servers#3051", _tool({"$schema": "http://json-schema.org/draft-07/schema#"}), {}),
+    ("zereight/gitlab-mcp#286", _tool({}), {}),
+    ("xpzouying/xiaohongshu-mcp#677", _tool({"type": "object"}), {}),
+    (
+        "github/copilot-cli#4623",
+        _tool({"properties": {"a": {"type": ["array", "null"], "items": {"properties": {"value": True}}}}}),
+        {"properties": {"a": {"type": ["array", "null"], "items": {"properties": {"value": True}}}}},
+    ),
+    (
+        "SoftInstigate/restheart#593",
+        _tool({"properties": {"a": {"type": "array"}}}),
+        {"properties": {"a": {"type": "array"}}},
+    ),
 ]
 LEFT_OUT: list[tuple[str, Any, str]] = [
     ("sandialabs/atlas-ui-3#727", _tool({"type": "string"}), "odd: its arguments would be of the type string"),

@@ -1,5 +1,7 @@
 """Public MCP servers work unmodified: over stdio from the package index, over streamable HTTP from the SDK."""
 
+# ruff: noqa: E501  a refusal stands on one line, as its server sends it
+
 from __future__ import annotations
 
 import asyncio
@@ -145,8 +147,23 @@ async def test_a_forgotten_session_is_reopened_and_the_call_repeated(open_box: O
         assert server.initialized == 2
 
 
-@pytest.mark.parametrize("fault", ["json_400", "bare_404"])
-async def test_other_spellings_of_a_lost_session_are_understood(open_box: Opener, fault: str) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "json_400",
+        "bare_404",
+        # diegosouzapw/OmniRoute#5169
+        (400, '{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Unknown Mcp-Session-Id header"},"id":null}'),
+        (401, "Unauthorized: Session not found"),  # modelcontextprotocol/rust-sdk#689
+        (503, '{"error":"unknown mcp-session-id"}'),  # markmhendrickson/neotoma#1923
+        (404, '{"error":"Session not found"}'),  # modelcontextprotocol/python-sdk#1676
+        (404, '{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}'),  # DAWNCR0W/affine-mcp-server#306
+        (400, "Invalid session ID"),  # mark3labs/mcp-go#689
+        (400, '{"message":"The session does not exist"}'),  # ansible/aap-mcp-server#111
+        (410, "session expired"),
+    ],
+)  # fmt: skip
+async def test_other_spellings_of_a_lost_session_are_understood(open_box: Opener, fault: str | tuple[int, str]) -> None:
     with SessionServer() as server:
         session = open_box(UpstreamConfig("sessions", url=server.url, backoff=0.02)).session(1, "alpha", "")
         await session.catalogue()

@@ -21,7 +21,7 @@ from mcp_types import INVALID_REQUEST
 
 from zoea.tools.upstream.bounded_network import BoundedNetwork
 from zoea.tools.upstream.checked_answer import CheckedEvents, check_any_answer
-from zoea.tools.upstream.http_refusal import describe_other_answer, describe_refusal, name_status_in
+from zoea.tools.upstream.http_refusal import describe_other_answer, describe_refusal, name_status_in, names_lost_session
 from zoea.tools.upstream.large_answer import LargeAnswers
 from zoea.tools.upstream.session_traffic import SessionTraffic
 from zoea.tools.upstream.unreadable_answer import RequestKey, find_key, to_key
@@ -183,11 +183,11 @@ async def _refuse(request: httpx2.Request, response: httpx2.Response) -> httpx2.
             body = await _read_body(response)
     except (TimeoutError, httpx2.TransportError):
         logger.info("the reason of a refusal (HTTP %d) did not arrive", status)
-    if (error := name_status_in(body, status)) is not None:
-        return _error(*error)
-    if status == HTTPStatus.NOT_FOUND and "mcp-session-id" in request.headers:
-        return _error(INVALID_REQUEST, f"Session terminated ({describe_refusal(status, response.headers, body)})")
-    return _error(REFUSED, describe_refusal(status, response.headers, body))
+    error = name_status_in(body, status)
+    text = describe_refusal(status, response.headers, body) if error is None else error[1]
+    if "mcp-session-id" in request.headers and names_lost_session(status, text, is_message=error is not None):
+        return _error(INVALID_REQUEST, f"Session terminated ({text})")
+    return _error(REFUSED, text) if error is None else _error(*error)
 
 
 async def _read_body(response: httpx2.Response) -> bytes:

@@ -23,6 +23,21 @@ _ADVICE = {
 }
 
 
+_LOST = re.compile(
+    r"session[^.\n]{0,40}\b(?:not found|unknown|invalid|expired|terminated|(?:does not|doesn't) exist|no longer)"
+    r"|(?:unknown|invalid|expired|missing|no valid|no such)[^.\n]{0,20}session",
+    re.IGNORECASE,
+)
+
+
+def names_lost_session(status: int, text: str, *, is_message: bool) -> bool:
+    """Return whether a refusal of a request with a session says that the server has it no longer.
+
+    The protocol asks for a 404; servers send 400, 401 and 503 too, and say it in words.
+    """
+    return (status == 404 and not is_message) or (status in (400, 401, 404, 410, 503) and bool(_LOST.search(text)))
+
+
 def describe_refusal(status: int, headers: Mapping[str, str], body: bytes) -> str:
     """Describe a status of 400 or more: `HTTP 401 Unauthorized: The access token expired. Check …`."""
     sentence = read_sentence(body) or _read_challenge(headers)
