@@ -1,7 +1,9 @@
 """Windows, output limits and cache minimums of known models that their provider does not report.
 
-As published on `AS_OF`; prices are in `price_table.py`. Sources: https://platform.claude.com/docs/en/about-claude/models/overview,
-https://platform.openai.com/docs/models, https://ai.google.dev/gemini-api/docs/models.
+As published on `AS_OF`; prices are in `price_table.py`. Sources: https://platform.claude.com/docs/en/models,
+https://developers.openai.com/api/docs/models, https://ai.google.dev/gemini-api/docs/models,
+https://api-docs.deepseek.com/quick_start/pricing, https://platform.kimi.ai/docs/models,
+https://docs.z.ai/guides/llm, https://docs.x.ai/developers/models.
 """
 
 from __future__ import annotations
@@ -28,13 +30,18 @@ class KnownModel(Struct, frozen=True):
 # The longest key that begins the model's name (without its vendor's prefix) holds.
 _TABLE: dict[str, KnownModel] = {
     "claude-fable-5": KnownModel(1_000_000, 128_000),
-    "claude-opus-5-5": KnownModel(1_000_000, 128_000),
+    "claude-mythos-5": KnownModel(1_000_000, 128_000),
     "claude-opus-5": KnownModel(1_000_000, 128_000),
+    "claude-opus-4-8": KnownModel(1_000_000),
+    "claude-opus-4-7": KnownModel(1_000_000),
+    "claude-opus-4-6": KnownModel(1_000_000),
     "claude-sonnet-5": KnownModel(1_000_000, 128_000),
+    "claude-sonnet-4-6": KnownModel(1_000_000),
     "claude-haiku-5-5": KnownModel(1_000_000, 128_000),
     "claude-haiku-4-5": KnownModel(200_000, 64_000),
     "claude": KnownModel(200_000),
     "gpt-5": KnownModel(400_000, 128_000),
+    "gpt-5.5": KnownModel(1_050_000, 128_000),
     "gpt-4.1": KnownModel(1_047_576, 32_768),
     "gpt-4o": KnownModel(128_000, 16_384),
     "gpt-4-turbo": KnownModel(128_000, 4_096),
@@ -45,8 +52,19 @@ _TABLE: dict[str, KnownModel] = {
     "gemini-3": KnownModel(1_048_576, 65_536),
     "deepseek-chat": KnownModel(128_000),
     "deepseek-reasoner": KnownModel(128_000),
-    "kimi-k2": KnownModel(256_000),
+    "deepseek-flash": KnownModel(1_000_000, 384_000),
+    "deepseek-v4": KnownModel(1_000_000, 384_000),
+    "kimi-k2": KnownModel(262_144),
+    "kimi-k3": KnownModel(1_048_576),
+    "glm-4.5": KnownModel(128_000, 96_000),
     "glm-4.6": KnownModel(200_000),
+    "glm-5": KnownModel(200_000),
+    "glm-5.2": KnownModel(1_000_000),
+    "glm-5.3": KnownModel(1_000_000, 128_000),
+    "grok-4": KnownModel(256_000),
+    "grok-4.3": KnownModel(1_000_000),
+    "grok-4.5": KnownModel(500_000),
+    "grok-4.6": KnownModel(500_000),
     "smollm2": KnownModel(8_192),
 }
 
@@ -55,9 +73,14 @@ _TABLE: dict[str, KnownModel] = {
 # https://platform.claude.com/docs/en/build-with-claude/prompt-caching,
 # https://platform.openai.com/docs/guides/prompt-caching, https://ai.google.dev/gemini-api/docs/caching.
 _CACHE_MINIMUMS: dict[str, int] = {
+    "claude-fable-5": 512,
+    "claude-mythos-5": 512,
+    "claude-opus-5": 512,
     "claude-opus-4": 1_024,
     "claude-opus-4-5": 4_096,
     "claude-opus-4-6": 4_096,
+    "claude-opus-4-7": 2_048,
+    "claude-sonnet-5": 1_024,
     "claude-sonnet-4": 1_024,
     "claude-sonnet-4-6": 2_048,
     "claude-haiku-4-5": 4_096,
@@ -67,10 +90,8 @@ _CACHE_MINIMUMS: dict[str, int] = {
     "gpt-4o": 1_024,
     "o3": 1_024,
     "o4-mini": 1_024,
-    "gemini-2.5-flash": 1_024,
-    "gemini-2.5-pro": 4_096,
-    "gemini-3-flash": 1_024,
-    "gemini-3-pro": 4_096,
+    "gemini-2.5": 2_048,
+    "gemini-3": 4_096,
 }
 
 

@@ -1,7 +1,8 @@
 """Published prices of well-known models.
 
 Prices are dollars per million tokens, for prompts of ordinary length, without discounts for batches. A model whose
-price depends on the length of its prompt is left out, because an unknown price is shown as such and a wrong one is not.
+price depends on the length of its prompt or on the hour is left out, because an unknown price is shown as such and a
+wrong one is not.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 ANTHROPIC = "https://platform.claude.com/docs/en/about-claude/pricing"
 OPENAI = "https://platform.openai.com/docs/pricing"
-DEEPSEEK = "https://api-docs.deepseek.com/quick_start/pricing"
+MOONSHOT = "https://platform.kimi.ai/docs/pricing/chat"
 AS_OF = "2026-11"
 
 
@@ -36,6 +37,7 @@ def _openai(per_input: float, cached: float, per_output: float) -> PublishedPric
 PUBLISHED: dict[str, PublishedPrice] = {
     "claude-fable-5": _claude(10, 50),
     "claude-fable-5-1": _claude(10, 50, 0.25),
+    "claude-fable-5-2": _claude(8, 40, 0.2),
     "claude-opus-5-5": _claude(4, 20, 0.2),
     "claude-opus-5": _claude(5, 25),
     "claude-opus-4-8": _claude(5, 25),
@@ -44,7 +46,7 @@ PUBLISHED: dict[str, PublishedPrice] = {
     "claude-opus-4-5": _claude(5, 25),
     "claude-opus-4-1": _claude(15, 75),
     "claude-opus-4": _claude(15, 75),
-    "claude-sonnet-5-5": _claude(2, 10),
+    "claude-sonnet-5-5": _claude(2, 10, 0.1),
     "claude-sonnet-5": _claude(2, 10),
     "claude-sonnet-4-6": _claude(3, 15),
     "claude-sonnet-4-5": _claude(3, 15),
@@ -62,6 +64,5 @@ PUBLISHED: dict[str, PublishedPrice] = {
     "gpt-4o-mini": _openai(0.15, 0.075, 0.6),
     "o3": _openai(2, 0.5, 8),
     "o4-mini": _openai(1.1, 0.275, 4.4),
-    "deepseek-chat": PublishedPrice(0.28, 0.028, 0.42, DEEPSEEK),
-    "deepseek-reasoner": PublishedPrice(0.28, 0.028, 0.42, DEEPSEEK),
+    "kimi-k3": PublishedPrice(3, 0.3, 15, MOONSHOT),
 }
