@@ -180,6 +180,11 @@ def test_an_investigation_is_part_of_the_state() -> None:
     assert describe_state(state_of(found)) == "Debug: turn it"
 
 
+def test_the_text_of_an_investigation_is_its_fix_plan_where_the_data_has_none() -> None:
+    found = message(1, "INVESTIGATION_COMPLETE", text="Set the path.", data={"rootCauses": [{"cause": "a cookie"}]})
+    assert state_of(found) == {"debug": {"fix_plan": "Set the path.", "root_causes": ["a cookie"]}}
+
+
 def test_a_message_of_another_topic_changes_nothing() -> None:
     state = state_of(*STORY)
     assert fold_state(state, message(9, "CHATTER", data={"approved": True})) == state
@@ -298,7 +303,13 @@ def test_the_progress_of_a_zeroshot_worker_is_in_the_state(name: str) -> None:
         ("VALIDATION_RESULT", {"errors": [{"line": 7, "fatal": True}]}, "validation",
          {"v": {"errors": ['{"line": 7, "fatal": true}']}}),
         ("INVESTIGATION_COMPLETE", {"rootCauses": [{"cause": "race"}]}, "debug",
-         {"root_causes": ['{"cause": "race"}']}),
+         {"root_causes": ["race"]}),
+        ("INVESTIGATION_COMPLETE", {"rootCauses": [{"why": "race"}, "two"]}, "debug",
+         {"root_causes": ['{"why": "race"}', "two"]}),
+        ("VALIDATION_RESULT", {"errors": [{"file": "a.py", "message": "boom"}]}, "validation",
+         {"v": {"errors": ["boom"]}}),
+        ("VALIDATION_RESULT", {"issues": [{"bug": "boom"}, "plain"]}, "validation",
+         {"v": {"errors": ["boom", "plain"]}}),
         ("PLAN_READY", {"acceptanceCriteria": [["a", 1]]}, "plan", {"text": "", "acceptance_criteria": ['["a", 1]']}),
         ("PLAN_READY", {"filesAffected": [{"path": "a.py"}]}, "plan",
          {"text": "", "files_affected": ['{"path": "a.py"}']}),

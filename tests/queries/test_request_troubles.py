@@ -48,6 +48,17 @@ async def test_a_trouble_of_one_topic_is_not_told_of_another_whose_name_begins_a
     ]
 
 
+async def test_a_topic_whose_message_opened_the_turn_is_not_missing(tmp_path: Path) -> None:
+    known = templates(tmp_path, worker=WORKER.replace('["GO"]', '["PLAN_READY"]'))
+    async with swarm(tmp_path, script(Answer(text="Done.")), settings=QUIET, templates=known) as s:
+        await s.commander.create("wanda", template="worker", start=False)
+        await s.commander.publish("PLAN", "Fix the cookie.")
+        await s.commander.publish("PLAN_READY", "Go.")
+        await s.settled("wanda")
+        found = find_troubles(s.path, inspect_request(s.path, 1))
+    assert "missing anchor" not in [one.symptom for one in found]
+
+
 async def test_a_source_of_the_oldest_messages_is_stale_only_where_newer_ones_are_left_out(tmp_path: Path) -> None:
     known = templates(tmp_path, worker=OLDEST)
     async with swarm(tmp_path, script(Answer(text="Done.")), settings=QUIET, templates=known) as s:

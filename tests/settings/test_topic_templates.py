@@ -184,6 +184,29 @@ def test_a_valid_template_that_lacks_something_is_advised(keys: dict[str, Any], 
     assert [text for text in advice(("PLAN_READY",), **keys) if said in text]
 
 
+@pytest.mark.parametrize(
+    ("topic", "meant"),
+    [
+        ("PLAN_REDY", "PLAN_READY"),
+        ("PLAN_RAEDY", "PLAN_READY"),
+        ("plan_ready", "PLAN_READY"),
+        ("VALIDATION_RESULTS", "VALIDATION_RESULT"),
+        # Right names of Zeroshot's own templates, which share a word with another topic.
+        ("QUICK_VALIDATION_PASSED", ""),
+        ("CLUSTER_OPERATIONS_VALIDATION_FAILED", ""),
+        ("VALIDATION_FAILED", ""),
+        ("IMPLEMENTATION_READY", ""),
+    ],
+)
+def test_only_a_mistyped_topic_is_told_another(topic: str, meant: str) -> None:
+    produced = ("PLAN_READY", "VALIDATION_RESULT", "CLUSTER_OPERATIONS")
+    read = advice(produced, context_strategy={"sources": [{**SNAPSHOT, "topic": topic}]})
+    woken = advice(produced, strategy="topics", subscribes=[topic])
+    for texts in (read, woken):
+        offered = [text.split("did you mean ")[1] for text in texts if "did you mean" in text]
+        assert offered == ([f"{meant}?"] if meant else [])
+
+
 def test_a_complete_template_has_no_advice() -> None:
     keys = {"role": "worker", "subscribes": ["PLAN_READY"], "publishes": "WORKER_PROGRESS"}
     assert advice(("PLAN_READY", "VALIDATION_RESULT"), **keys, **json.loads(EXAMPLE)) == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,20 @@ def find_troubles(database: Path, inspection: Inspection) -> tuple[Trouble, ...]
         ).fetchone()
         shown = reader.execute(_SHOWN, (row[1],)).fetchone() if row is not None else None
         frozen = json.loads(row[0]) if row is not None else {}
-        sources = _count_messages(reader, frozen.get("topics") or {})
+        topics = frozen.get("topics") or {}
+        sources = _count_messages(reader, topics)
     view = json.loads(shown[0]) if shown is not None else {}
     failure = json.loads(row[2]) if row is not None and row[2] else {}
     plan = inspection.plan
     refused: list[Trouble] = []
     if (cause := failure.get("title")) and inspection.request.state == RequestState.REFUSED:
         refused = [Trouble("budget exceeded", cause, failure.get("hint") or "raise that budget (`zoea stats`)")]
-    return (*refused, *_of_budget(plan), *_of_topics(plan, sources), *_of_window(plan, frozen, view))
+    return (
+        *refused,
+        *_of_budget(plan),
+        *_of_topics(plan, sources, {topic for _, topic in topics.get("triggers", ())}),
+        *_of_window(plan, frozen, view),
+    )
 
 
 def _of_budget(plan: Plan) -> Iterator[Trouble]:
@@ -93,11 +99,13 @@ def _count_messages(reader: sqlite3.Connection, topics: Mapping[str, Any]) -> li
     return found
 
 
-def _of_topics(plan: Plan, sources: Iterable[tuple[TopicSource, int]]) -> Iterator[Trouble]:
+def _of_topics(plan: Plan, sources: Iterable[tuple[TopicSource, int]], triggers: Collection[str]) -> Iterator[Trouble]:
     decisions = (one for one in plan.decisions if one.section == "sources")
     for (source, stored), decision in zip(sources, decisions, strict=False):
         topic = source.topic
-        if decision.priority is Priority.REQUIRED and decision.status is PackStatus.SKIPPED:
+        # The message that opened the turn stands at its end and in no source.
+        is_missing = decision.priority is Priority.REQUIRED and decision.status is PackStatus.SKIPPED
+        if is_missing and topic not in triggers:
             since = f" since {write_since(source.since)}" if source.since else ""
             yield Trouble(
                 "missing anchor",

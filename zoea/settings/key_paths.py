@@ -108,9 +108,9 @@ def _part(part: str) -> str:
     return f'"{shown[:60]}"'
 
 
-def find_nearest(wrong: str, known: Iterable[str]) -> str:
-    """Return the known key most similar to the wrong one, or ""."""
-    found = get_close_matches(wrong, list(known), n=1, cutoff=0.6)
+def find_nearest(wrong: str, known: Iterable[str], least: float = 0.6) -> str:
+    """Return the known key most similar to the wrong one, or "". `least` is the similarity from 0 to 1 that counts."""
+    found = get_close_matches(wrong, list(known), n=1, cutoff=least)
     return found[0] if found else ""
 
 

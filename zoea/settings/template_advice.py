@@ -16,6 +16,8 @@ FROM_PEOPLE = ("ISSUE_OPENED",)
 """Topics that people publish on, by `zoea topic publish`."""
 PUBLISH_TOOL = "zoea_publish"
 FROM_ZOEA = (SNAPSHOT_TOPIC, METRICS_TOPIC)
+_MISTYPED = 0.85
+"""Similarity of a mistyped name to the right one; names that share a word, as VALIDATION_FAILED, are less alike."""
 
 Advice = tuple[KeyPath, str]
 
@@ -67,13 +69,22 @@ def _sources(template: Template, known: set[str]) -> Iterator[Advice]:
         if source.topic == RAW_TOPIC:
             yield path, f"{RAW_TOPIC} is raw output, which no request shows"
         elif source.topic not in known:
-            near = "" if source.topic in STATE_TOPICS else find_nearest(source.topic, known)
+            near = _find_meant(source.topic, known)
             meant = f"; did you mean {near}?" if near else ""
             yield path, f"{source.topic}: no template publishes on it{meant}"
     shown = {source.topic for source in strategy.sources}
     for topic in template.subscribes:
         if topic not in shown:
             yield ("subscribes",), f"{topic} opens turns and is no source, so earlier messages on it are not shown"
+        if near := _find_meant(topic, known):
+            yield ("subscribes",), f"{topic}: no template publishes on it; did you mean {near}?"
+
+
+def _find_meant(topic: str, known: set[str]) -> str:
+    """Return the topic that a mistyped name means; "" where the name may be right."""
+    if topic in known or topic in STATE_TOPICS:
+        return ""
+    return find_nearest(topic, known, _MISTYPED) or find_nearest(topic.upper(), known, _MISTYPED)
 
 
 def _anchors(template: Template) -> Iterator[Advice]:

@@ -20,6 +20,7 @@ MOST_NUMBER = 1e9
 """A larger number says nothing, and one that no float holds cannot be described."""
 _NOT_VALID = "rejected"
 _TRUTHS = {"true": True, "false": False}
+_ERROR_KEYS = ("message", "error", "bug", "summary")
 
 
 def fold_state(state: Mapping[str, Any], message: TopicMessage) -> State:
@@ -102,6 +103,17 @@ class _Fields:
         if not isinstance(found, list):
             return None
         return [cut_words(_item_text(one), ITEM_CHARS) for one in found[-most:]]
+
+    def named(self, name: str, most: int, keys: tuple[str, ...]) -> list[str] | None:
+        """Return the items of a list, of an object the text of the first of these keys that it has."""
+        found = self.items(name, most)
+        if found is None:
+            return None
+        texts = [
+            next(filter(None, map(one.get, keys)), "") if isinstance(one, dict) else "" for one in self.value(name)
+        ]
+        pairs = zip(found, texts[-most:], strict=True)
+        return [cut_words(text, ITEM_CHARS) if isinstance(text, str) and text else item for item, text in pairs]
 
     def truth(self, name: str) -> bool | None:
         found = self.value(name)
@@ -198,7 +210,7 @@ def _implementation(state: State, message: TopicMessage, given: _Fields) -> Stat
 def _validation(state: State, message: TopicMessage, given: _Fields) -> State:
     result = _known(
         approved=given.truth("approved"),
-        errors=given.items("errors", 5),
+        errors=given.named("errors", 5, _ERROR_KEYS) or given.named("issues", 5, _ERROR_KEYS),
         criteria_results=criteria_results(message.data or {}),
     )
     state["validation"] = {**state.get("validation", {}), message.sender: result}
@@ -232,11 +244,13 @@ def _criterion(given: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _debug(state: State, _message: TopicMessage, given: _Fields) -> State:
+def _debug(state: State, message: TopicMessage, given: _Fields) -> State:
+    # The investigators of Zeroshot write the plan as the text.
+    text = cut_words(message.text, 1200) if message.text else None
     state["debug"] = _known(
-        fix_plan=given.words("fix_plan", 1200),
+        fix_plan=given.words("fix_plan", 1200) or text,
         success_criteria=given.words("success_criteria", 300),
-        root_causes=given.items("root_causes", 5),
+        root_causes=given.named("root_causes", 5, ("cause", "summary", "description")),
     )
     return state
 
