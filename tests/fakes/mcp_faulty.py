@@ -211,7 +211,7 @@ class Server:
         return self.text("after the garbage")
 
     def do_nonsense(self, arguments: Json, params: Json, call: Any) -> Json:
-        return {"content": "not a list"}
+        return {"answer": 42}
 
     def do_answer(self, arguments: Json, params: Json, call: Any) -> None:
         """Write a line as it is; ID stands for the id of the request."""

@@ -193,6 +193,35 @@ async def test_a_result_that_is_none_is_an_error_result(open_box: Opener, faulty
     assert "not a tool result" in result.content
 
 
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"content": [{"type": "hologram", "x": 1}, {"type": "text", "text": "kept"}]},
+         '[content of type hologram] {"x": 1}\nkept'),
+        ({"content": [{"type": "text"}, {"type": "text", "text": None}, None, {"type": "text", "text": "kept"}]},
+         "[content of type text]\nkept"),
+        ({"content": [{"type": "image", "data": 5}, {"type": "text", "text": "kept", "annotations": "no"}]},
+         "[image octet-stream, unreadable]\nkept"),
+        ({"content": [{"type": "resource_link"}, {"type": "text", "text": "kept"}]}, "[link  <>]\nkept"),
+        ({"content": "plain words"}, "plain words"),
+        ({"content": {"type": "text", "text": "one part"}}, "one part"),
+        ({"content": None, "structuredContent": {"ok": True}}, '{"ok": true}'),
+        ({"structuredContent": {"ok": True}}, '{"ok": true}'),
+        ({"content": [], "structuredContent": [1, 2]}, "[1, 2]"),
+        ({"content": [{"type": "text", "text": "kept"}], "isError": None, "_meta": 3}, "kept"),
+        ({"toolResult": "of 2024"}, "of 2024"),
+    ],
+)  # fmt: skip
+async def test_one_bad_part_of_a_result_never_loses_the_others(
+    open_box: Opener, faulty: Faulty, result: dict[str, Any], text: str
+) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    line = json.dumps({"jsonrpc": "2.0", "id": 0, "result": result}).replace('"id": 0', '"id": ID')
+    read = await session.call(asked("answer", line=line), meta=meta())
+    assert (read.content, read.is_error) == (text, False)
+
+
 async def test_a_protocol_error_is_an_error_result_with_its_text(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config())
     session = box.session(1, "alpha", "")

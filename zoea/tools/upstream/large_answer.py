@@ -1,4 +1,4 @@
-"""Passes large answers under a mark, because the SDK parses every value in the event loop."""
+"""Passes answers under a mark, because the SDK parses every value in the event loop and refuses all for a bad part."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from zoea.text.large_json import MAX_VALUES, has_too_many_values, is_large, parse_large
+from zoea.text.large_json import MAX_VALUES, has_too_many_values, parse_large
 from zoea.tools.upstream.unreadable_answer import UnreadableMessage, find_key
 
 _MARK = "zoea/large"
+_PARTS = frozenset({"content", "structuredContent", "toolResult"})
+"""What a result of a call holds; an object without any of them is none."""
 _KEPT_S = 60.0
 """A result that the SDK did not hand on within this time was dropped with its caller."""
 
@@ -48,8 +50,8 @@ def parse_large_message(data: bytes) -> Any:
 
 
 def hide_result(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a call's result for the SDK, without its content where that is large."""
-    if not is_large(result):
+    """Return a call's result for the SDK, without its content, of which one bad part would lose all."""
+    if _PARTS.isdisjoint(result):
         return result
     kind = result.get("resultType")
     return {
@@ -60,10 +62,6 @@ def hide_result(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def reveal_result(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the result that was hidden; any other as it is. Raises ValueError if its content is no list."""
+    """Return the result that was hidden; any other as it is."""
     hidden = result.get(_MARK)
-    if not isinstance(hidden, _HiddenResult):
-        return result
-    if not isinstance(hidden.wire.get("content", []), list):
-        raise ValueError("its content is not a list")
-    return hidden.wire
+    return hidden.wire if isinstance(hidden, _HiddenResult) else result
