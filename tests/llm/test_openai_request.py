@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
-from zoea.llm.messages.message_rules import EMPTY, NO_OUTPUT, NO_RESPONSE, OPENING
+from zoea.llm.messages.message_rules import EMPTY, NO_OUTPUT, OPENING
 from zoea.llm.model_traits import Trait, trait_in
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import body_of, effort_of, forms_in
 from zoea.model.enums import ToolMode
-from zoea.model.request import ModelRequest, RequestMessage
+from zoea.model.request import NO_RESPONSE, ModelRequest, RequestMessage
 from zoea.model.values import Native
 
 PLAIN = ProviderConfig("openai", model="reef-1")

@@ -107,6 +107,49 @@ async def test_a_turn_that_is_stopped_or_out_of_budget_is_no_answer(tmp_path: Pa
     assert "udget" in answer.reason
 
 
+REFUSED = ProviderError("odd words", kind=ErrorClass.BAD_REQUEST)
+ENDS = [
+    ((REFUSED,), "odd words", "`zoea start alpha` relaunches it."),
+    ((Answer(), Answer()), "its model returned an empty answer twice", "in other words"),
+]
+
+
+@pytest.mark.parametrize(("replies", "reason", "hint"), ENDS, ids=["refused", "empty"])
+async def test_a_turn_without_an_answer_says_why_and_what_to_do(
+    tmp_path: Path, replies: tuple[Answer | ProviderError, ...], reason: str, hint: str
+) -> None:
+    async with swarm(tmp_path, script(*replies)) as s:
+        await s.commander.create("alpha", start=False)
+        [answer] = await wait(s, await s.commander.send("alpha", "begin"))
+    assert (answer.status, answer.text, answer.error().exit_code) == ("not answered", "", 10)
+    assert answer.reason.startswith("alpha did not answer: ")
+    assert answer.reason.endswith(reason)
+    assert hint in answer.hint
+    assert "once it is there" not in answer.hint
+
+
+async def test_a_turn_that_a_person_stops_says_so(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(calls=(call("look"),)), Answer(text="late"))) as s:
+        s.peer.gates["look"] = asyncio.Event()
+        await s.commander.create("alpha", start=False)
+        receipt = await s.commander.send("alpha", "begin")
+        waiting = asyncio.create_task(wait(s, receipt))
+        await s.until(lambda: s.peer.running)
+        await s.commander.stop("alpha")
+        [answer] = await waiting
+    assert answer.reason == "alpha did not answer: its turn was stopped"
+    assert answer.hint.startswith("`zoea start alpha` relaunches it.")
+
+
+async def test_what_to_do_of_each_recipient_names_that_one_alone(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="done"))) as s:
+        for name in ("alpha", "beta"):
+            await s.commander.create(name, start=False)
+        await s.commander.hold(True)
+        answers = await wait(s, await s.commander.broadcast("report"))
+    assert [f"`zoea log {one.mysis}` the answer" in one.hint for one in answers] == [True, True]
+
+
 async def test_a_wait_that_is_over_says_that_the_mysis_goes_on(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("look"),)), Answer(text="late"))) as s:
         gate = s.peer.gates["look"] = asyncio.Event()

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from zoea.model.enums import Outcome
+from zoea.model.enums import MysisState, Outcome
 from zoea.model.errors import AnswerHeld, AnswerLate, NoRunningSwarm, NotAnswered
+from zoea.model.request import NO_RESPONSE
 from zoea.model.status import StatusWord
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView, Receipt, ReceiptLine, SwarmView
@@ -21,6 +22,7 @@ from zoea.text.control_characters import one_line
 READ_AGAIN_S = 0.5
 """How long nothing changes until the receipt is read again, and until what hinders an answer counts."""
 _SEE = "`zoea send --receipt {id}` shows its status, `zoea log {name}` the answer once it is there."
+_ENDS = {Outcome.CANCELLED: "its turn was stopped", Outcome.INTERRUPTED: "another message ended its turn"}
 
 
 class ReceivedAnswer(Struct, frozen=True):
@@ -57,8 +59,8 @@ async def wait_for_answers(
         NoRunningSwarm: The swarm ended first.
     """
     names = ", ".join(one_line(line.mysis) for line in receipt.lines[:5])
-    see = _SEE.format(id=receipt.message_id, name=names)
-    wait = _AnswerWait(swarm, receipt, database, see)
+    see = _SEE.format(id=receipt.message_id, name=names if len(receipt.lines) == 1 else "NAME")
+    wait = _AnswerWait(swarm, receipt, database)
     try:
         async with asyncio.timeout(timeout_s):
             await wait.run()
@@ -76,11 +78,10 @@ async def wait_for_answers(
 
 
 class _AnswerWait:
-    def __init__(self, swarm: SwarmApi, receipt: Receipt, database: Path, see: str) -> None:
+    def __init__(self, swarm: SwarmApi, receipt: Receipt, database: Path) -> None:
         self._swarm = swarm
         self._receipt = receipt
         self._database = database
-        self._see = see
         self._view = SwarmView(0, False, "", ())
         self._myses: dict[str, MysisView] = {}
         self._hindered: dict[str, tuple[str, str]] = {}
@@ -134,16 +135,17 @@ class _AnswerWait:
         if self._is_settled(line):
             return None
         view, name = self._myses.get(line.mysis), one_line(line.mysis)
+        see = _SEE.format(id=self._receipt.message_id, name=name)
         if view is None:
-            return f"{name} was deleted before it answered", self._see
+            return f"{name} was deleted before it answered", "`zoea undelete` restores it, with the message."
         match view.status:
             case StatusWord.ASKING:
                 return f"{name} asks you something before it answers", "`zoea approvals` shows what; answer it there."
             case StatusWord.HELD:
                 why = f": {one_line(self._view.hold_reason)}" if self._view.hold_reason else ""
-                return f"the swarm is on hold{why}", f"`zoea hold --lift` lets it go on. {self._see}"
+                return f"the swarm is on hold{why}", f"`zoea hold --lift` lets it go on. {see}"
             case StatusWord.PAUSED:
-                return f"{name} is paused", f"`zoea hold {name} --lift` lets it go on. {self._see}"
+                return f"{name} is paused", f"`zoea hold {name} --lift` lets it go on. {see}"
             case StatusWord.STOPPED:
                 return f"{name} was stopped ({one_line(view.state_reason)})", f"`zoea start {name}` lets it answer."
             case StatusWord.ERRORED:
@@ -161,17 +163,27 @@ class _AnswerWait:
         name = one_line(line.mysis)
         if (why := self._hindered.get(line.mysis)) is not None:
             return ReceivedAnswer(line.mysis, "held", "", line.turn_id, *why)
-        if line.status == "answered" and line.turn_id is not None:
-            answer = read_turn_answer(self._database, line.turn_id)
-            if answer.outcome == Outcome.ANSWERED:
-                return ReceivedAnswer(line.mysis, "answered", answer.text, line.turn_id)
+        if not self._is_settled(line):
+            see = _SEE.format(id=self._receipt.message_id, name=name)
+            return ReceivedAnswer(line.mysis, "late", "", line.turn_id, f"{name} {late}", see)
+        if line.turn_id is None:
+            reason = f"{name} did not answer: {line.reason or line.status}"
+            return ReceivedAnswer(line.mysis, line.status, "", None, reason, "Send the message again.")
+        answer = read_turn_answer(self._database, line.turn_id)
+        if answer.outcome == Outcome.ITERATION_LIMIT:
             limit = f"{name} ended its turn without an answer, after the most requests of one"
             return ReceivedAnswer(
                 line.mysis, "not answered", answer.text, line.turn_id, limit, "Raise turn.max_iterations."
             )
-        if self._is_settled(line):
-            reason = line.reason.removeprefix("not answered: ") or line.status
-            return ReceivedAnswer(
-                line.mysis, line.status, "", line.turn_id, f"{name} did not answer: {reason}", self._see
-            )
-        return ReceivedAnswer(line.mysis, "late", "", line.turn_id, f"{name} {late}", self._see)
+        if line.status == "answered" and answer.text != NO_RESPONSE:
+            return ReceivedAnswer(line.mysis, "answered", answer.text, line.turn_id)
+        if line.status == "answered":
+            why, hint = "its model returned an empty answer twice", "Send the message again, in other words."
+        else:
+            end = line.reason.removeprefix("not answered: ")
+            why = ": ".join(filter(None, (_ENDS.get(end, end), one_line(answer.failure))))  # type: ignore[call-overload]
+            view = self._myses.get(line.mysis)
+            is_over = view is not None and view.state in (MysisState.STOPPED, MysisState.ERRORED)
+            hint = f"`zoea start {name}` relaunches it. " if is_over else ""
+            hint += f"`zoea log {name}` shows the turn; send the message again."
+        return ReceivedAnswer(line.mysis, "not answered", "", line.turn_id, f"{name} did not answer: {why}", hint)

@@ -9,6 +9,9 @@ from msgspec import Struct, field
 from zoea.model.enums import Finish, Role, Source, ToolShow
 from zoea.model.values import Native, Usage
 
+NO_RESPONSE = "(no response)"
+"""What is stored of an answer without text and calls."""
+
 
 class RequestCall(Struct, frozen=True, omit_defaults=True):
     """A tool call in an assistant message; `arguments` is JSON text.

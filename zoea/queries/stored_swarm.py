@@ -310,17 +310,19 @@ def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row, *, swar
 
 
 _OUTCOME = """
-SELECT t.outcome, (SELECT m.content FROM memory m WHERE m.turn_id = t.id AND m.role = 'assistant' AND m.partial = 0
+SELECT t.outcome, t.failure ->> 'what',
+ (SELECT m.content FROM memory m WHERE m.turn_id = t.id AND m.role = 'assistant' AND m.partial = 0
   AND m.content <> '' ORDER BY m.seq DESC LIMIT 1)
 FROM turn t WHERE
 """
 
 
 class NewestAnswer(Struct, frozen=True):
-    """The outcome of a turn, empty while it is open, and its last answer."""
+    """The outcome of a turn, empty while it is open, its last answer, and in a few words why it failed."""
 
     outcome: str = ""
     text: str = ""
+    failure: str = ""
 
 
 def read_newest_answer(database: Path, mysis_id: int) -> NewestAnswer:
@@ -336,4 +338,4 @@ def read_turn_answer(database: Path, turn_id: int) -> NewestAnswer:
 def _read_outcome(database: Path, where: str, value: int) -> NewestAnswer:
     with closing(connect_reader(database)) as conn, translate_errors():
         row = conn.execute(f"{_OUTCOME} {where}", (value,)).fetchone()
-    return NewestAnswer() if row is None else NewestAnswer(row[0] or "", row[1] or "")
+    return NewestAnswer() if row is None else NewestAnswer(row[0] or "", row[2] or "", row[1] or "")

@@ -15,12 +15,11 @@ from msgspec.structs import replace
 
 from zoea.llm.transport.json_safety import parse
 from zoea.model.enums import Role
-from zoea.model.request import RequestMessage
+from zoea.model.request import NO_RESPONSE, RequestMessage
 from zoea.model.values import Native
 from zoea.text.shorten import head
 
 OPENING = "(the conversation so far)"
-NO_RESPONSE = "(no response)"
 NO_OUTPUT = "(no output)"
 EMPTY = "(empty message)"
 NO_OBJECT = "(the arguments of {name}, as written: {text})"

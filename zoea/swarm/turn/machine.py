@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from zoea.context.topics.agent_texts import write_repair
 from zoea.model.enums import DONE_TOOL, WAIT_TOOL, CallState, ErrorClass, Outcome, Role
-from zoea.model.request import Answer, ToolResult
+from zoea.model.request import NO_RESPONSE, Answer, ToolResult
 from zoea.model.values import Failure, Memory, ToolCall
 from zoea.swarm.rules import SECOND, to_micros
 from zoea.swarm.turn import loop_guard, message_budget
@@ -32,7 +32,6 @@ from zoea.swarm.turn.turn_close import (
     state_of,
 )
 
-NO_RESPONSE = "(no response)"
 OUTPUT_NOTE = "output"
 UNFIT_OUTPUT = "Its answer does not match the output schema"
 UNFIT_HINT = "look at its last two answers, and make the template's output_schema or prompt clearer"
