@@ -63,6 +63,32 @@ def test_an_import_names_what_it_left_out_and_its_branches_and_is_read_whole(zoe
     assert zoea("ctx", "resolve", "claude-code", "--at", "2025-09-21T13:00:02Z", "--json").json["messages"] == 2
 
 
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [
+        ("2025-09-21T13:00:02Z", "First."),
+        ("2025-09-21T13:00:03Z", "First."),
+        ("2025-09-21T13:00:04Z", "Second."),
+        ("2025-09-21T13:00:04.250Z", "First."),
+        ("2025-09-21T13:00:04.300Z", "Second."),
+    ],
+)
+def test_the_time_that_is_shown_of_a_commit_names_it(zoea: Zoea, tmp_path: Path, time: str, said: str) -> None:
+    made = Transcript()
+    for name, prompt, answer in (("m1", "One", "First."), ("m2", "Two", "Second.")):
+        made.user(prompt)
+        made.answer(name, text(answer), timestamp=f"2025-09-21T13:00:{len(made.lines) + 1:02d}.300Z")
+    file = tmp_path / "shop.jsonl"
+    file.write_bytes(made.data())
+    assert zoea("ctx", "import", str(file)).code == 0
+    shown = zoea("ctx", "log", "import/shop~1" if said == "First." else "import/shop", "-n", "1").out
+    for command in (("resolve", "claude-code", "--at", time), ("at", time)):
+        assert zoea("ctx", *command).out.split()[command[0] == "at"] == shown.split()[0]
+    assert said in zoea("ctx", "cat", f"import/shop@{{{time}}}").out.splitlines()
+    listed = zoea("ctx", "log", "--since", "2025-09-21T13:00:04Z", "--oneline").out
+    assert ("Second." in listed, "First." in listed) == (True, False), "a bound from below holds its whole second too"
+
+
 def test_a_session_is_written_where_claude_code_looks_for_it(
     zoea: Zoea, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

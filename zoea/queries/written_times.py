@@ -27,6 +27,16 @@ def parse_moment(text: str, now: int) -> int | None:
         return None
 
 
+def read_moment(text: str, now: int) -> int:
+    """Return the µs UTC up to which a person looks back: a time without a fraction holds its whole second.
+
+    Raises:
+        UsageError: It is no time.
+    """
+    at = read_written_time(text, now)
+    return at if at % _SECOND else at + _SECOND - 1
+
+
 def read_written_time(text: str, now: int) -> int:
     """Return the µs UTC of a time as a person writes it. Raises UsageError."""
     found = parse_moment(text, now)

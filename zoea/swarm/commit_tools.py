@@ -90,6 +90,8 @@ class CommitTools:
         given = ContextResolveArguments.parse(arguments)
         try:
             at = round(datetime.fromisoformat(given.at).timestamp() * 1_000_000)
+            # Times are shown without a fraction, so such a time holds its whole second.
+            at = at if at % 1_000_000 else at + 999_999
         except (ValueError, OverflowError):
             hint = "Give ISO 8601, such as 2026-01-31T10:30:00Z."
             raise UsageError(f"{given.at!r:.60} is no time", hint=hint) from None

@@ -16,7 +16,7 @@ from zoea.model.errors import StoreMissing
 from zoea.model.values import SAME_MYSIS, MysisOverrides
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import argument
-from zoea.queries.written_times import read_written_time
+from zoea.queries.written_times import read_moment
 from zoea.settings.paths import Places
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
@@ -47,8 +47,8 @@ def open_contexts(where: Places) -> Iterator[sqlite3.Connection]:
 
 
 def read_time(text: str) -> int:
-    """Return the µs UTC of a time as a person writes it. Raises UsageError."""
-    return read_written_time(text, SystemClock().now())
+    """Return the µs UTC up to which a person looks back. Raises UsageError."""
+    return read_moment(text, SystemClock().now())
 
 
 def find_commit(conn: sqlite3.Connection, revision: str) -> ContextCommit:

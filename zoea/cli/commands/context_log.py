@@ -11,11 +11,13 @@ from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_lanes import Lane, draw_row, lay_out
 from zoea.chain.commit_rows import read_newest, read_refs, shortest_id, walk_chain, walk_newest
 from zoea.cli import output
-from zoea.cli.commands.context_access import describe_commit, find_commit, name_commits, open_contexts, read_time
+from zoea.cli.commands.context_access import describe_commit, find_commit, name_commits, open_contexts
 from zoea.cli.output import Output, moment
 from zoea.model.errors import UsageError
+from zoea.process.clock import SystemClock
 from zoea.process.command_line import argument, flag, option, whole_number
 from zoea.queries.context_history import find_tips
+from zoea.queries.written_times import read_written_time
 from zoea.settings.paths import Places
 from zoea.text.control_characters import prose_line
 from zoea.text.shorten import head
@@ -80,7 +82,7 @@ def _read_pages(conn: sqlite3.Connection, first: ContextCommit | None, limit: in
 
 def _select(commits: Iterable[ContextCommit], since: str, by: str, grep: str) -> Iterator[ContextCommit]:
     """Yield the commits that options choose; "" for any."""
-    oldest = read_time(since) if since else 0
+    oldest = read_written_time(since, SystemClock().now()) if since else 0
     for one in commits:
         texts = (one.note.summary, *one.note.tags)
         is_by = not by or one.provenance.principal.casefold() == by.casefold()

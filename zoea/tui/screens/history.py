@@ -19,7 +19,7 @@ from zoea.chain.materialize import MaterializedContext
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.queries.commit_details import CommitDetails, KnownThen, read_conversation_until, read_details, read_known_then
 from zoea.queries.context_history import ContextHistory, read_history, read_newer, read_older
-from zoea.queries.written_times import read_written_time
+from zoea.queries.written_times import read_moment
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
@@ -514,7 +514,7 @@ class HistoryScreen(TabbedScreen):
     def on_filter_line_closed(self, event: FilterLine.Closed) -> None:
         if self.moment is not None and (text := self._filter.text):
             try:
-                at = read_written_time(text, self.cockpit.now())
+                at = read_moment(text, self.cockpit.now())
             except UsageError as error:
                 self.notify(one_line(error.text), severity="error", markup=False)
                 self._filter.open()
