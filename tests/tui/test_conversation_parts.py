@@ -15,8 +15,11 @@ from rich.style import Style
 from textual.strip import Strip
 
 from tests.tui.sample_turns import START
+from zoea.model.enums import MysisState
+from zoea.model.values import Mysis
 from zoea.queries.request_summary import MysisContext, PackSummary, RequestSummary, ToolSnapshot
 from zoea.store import Store
+from zoea.swarm.live_view import LiveMysis
 from zoea.tui.conversation import focus_lines
 from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, Symbols
 from zoea.tui.conversation.conversation_reader import (
@@ -34,6 +37,7 @@ from zoea.tui.widgets.live_answer import find_continuation
 from zoea.tui.widgets.strip_overlay import find_occurrences, restyle_span
 
 BOLD = Style(bold=True)
+WRITER = Mysis(1, "u", "alpha", "default", b"", "scripted", "", MysisState.RUNNING, "", 0)
 
 
 def roll(*heights: int) -> LineIndex:
@@ -102,25 +106,45 @@ class TestOverlay:
 
 class TestStreaming:
     @pytest.mark.parametrize(
-        ("seen", "tail", "new"),
+        ("shown", "tail", "before", "new"),
         [
-            ("", "The belt", "The belt"),
-            ("The", "The belt", " belt"),
-            ("The belt", "The belt", ""),
-            ("The belt is rich", "Another answer", None),
-            ("x", "y", None),
+            (0, "The belt", 0, "The belt"),
+            (3, "The belt", 0, " belt"),
+            (8, "The belt", 0, ""),
+            (8, "belt is rich", 4, " is rich"),
+            (8, "Another answer", 9, None),
+            (8, "The", 0, None),
+            (1, "a\u202eb", 0, "\\u202eb"),
+            (2, "👩\u200d💻", 0, None),
         ],
     )
-    def test_the_new_part_of_a_growing_text_is_found(self, seen: str, tail: str, new: str | None) -> None:
-        assert find_continuation(seen, tail) == new
+    def test_the_new_part_of_a_growing_text_is_returned(
+        self, shown: int, tail: str, before: int, new: str | None
+    ) -> None:
+        assert find_continuation(shown, tail, before) == new
 
-    @given(st.text(min_size=60, max_size=200), st.text(min_size=1, max_size=60))
-    def test_a_sliding_window_loses_no_text(self, start: str, more: str) -> None:
-        whole = start + more
-        window = len(start)
-        found = find_continuation(start, whole[-window:])
-        # A text that repeats itself may be taken for less; nothing is invented.
-        assert found is None or (whole.endswith(found) and len(found) <= len(more))
+    @given(st.lists(st.integers(1, 6000), min_size=1, max_size=6), st.integers(1, 9000))
+    def test_a_tail_that_moves_loses_no_text_and_repeats_none(self, lengths: list[int], most: int) -> None:
+        row, text, end = LiveMysis(WRITER), "", 0
+        pieces = [("iron " * length)[:length] for length in lengths]
+        for piece in pieces:
+            row.stream(piece)
+            view = row.freeze(most=most)
+            more = find_continuation(end, view.streaming, view.streamed_before)
+            assert (more is None) is (len(piece) > len(view.streaming))
+            text = view.streaming if more is None else text + more
+            end = view.streamed_before + len(view.streaming)
+        assert "".join(pieces).endswith(text)
+        assert end == len("".join(pieces))
+
+    def test_the_next_answer_continues_none_although_it_begins_alike(self) -> None:
+        row = LiveMysis(WRITER)
+        row.stream("Iron. ")
+        end = len(row.freeze().streaming)
+        row.clear_stream()
+        row.stream("Iron. Iron. ")
+        view = row.freeze()
+        assert find_continuation(end, view.streaming, view.streamed_before) is None
 
 
 class TestWrapping:

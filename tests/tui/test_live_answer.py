@@ -43,12 +43,12 @@ async def test_a_table_whose_last_row_becomes_another_block_is_drawn(tmp_path: P
         said = TABLE
         for piece in ("", *pieces):
             said += piece
-            live.say(said)
+            live.say(said, 0)
             await stage.pilot.pause()
         await stage.until(lambda: "the end" in stage.text())
         assert "iron" in stage.text()
         live.clear()
-        live.say("another answer")
+        live.say("another answer", 100)
         await stage.until(lambda: "another answer" in stage.text() and "iron" not in stage.text())
         assert stage.app.reported_defects == []
 
@@ -59,7 +59,7 @@ async def test_the_end_of_a_streamed_answer_is_in_sight_however_late_it_is_drawn
     async with conversation(tmp_path) as stage:
         live, transcript = stage.one(LiveAnswer), stage.one(ConversationView)
         delay_mounts(monkeypatch, Markdown.BLOCKS["paragraph_open"])
-        live.say(STREAMED)
+        live.say(STREAMED, 0)
         await stage.until(lambda: "streamed 3" in stage.text())
         await stage.until(lambda: live.size.height >= live.virtual_size.height > 4)
         assert transcript.scroll_offset.y == transcript.max_scroll_y > 0

@@ -248,6 +248,8 @@ class MysisView(Struct, frozen=True):
         questions: The number of `approvals` that need an answer in words.
         text: The newest of question, error, final answer, tool call, prompt.
         streaming, thinking: The end of the answer and of the reasoning being written.
+        streamed_before: Where `streaming` begins among all characters that it wrote in this run. An answer does not
+            begin where the one before ended, so that it is not taken for its continuation.
         retry_count: The number of the recovery that `retry_at` starts.
         held_reason: Why a person paused it; empty where they did not say.
         swarm_held: The whole swarm is on hold; `held` concerns this mysis.
@@ -330,6 +332,7 @@ class MysisView(Struct, frozen=True):
     is_reviewed: bool = False
     is_at_rest: bool = False
     held_reason: str = ""
+    streamed_before: int = 0
 
     @property
     def status(self) -> StatusWord:

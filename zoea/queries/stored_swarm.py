@@ -49,6 +49,7 @@ _DELETED = (
 _ANSWER = (
     "SELECT content FROM memory WHERE turn_id = ? AND role = 'assistant' AND content <> '' ORDER BY seq DESC LIMIT 1"
 )
+_STORED_FIELDS = [name for name in MysisView.__struct_fields__ if name in Mysis.__struct_fields__]
 _LAST_SAID = f"{row_values.LAST_SAID.format(row_values.SAID)} WHERE y.id = ?"
 
 
@@ -275,38 +276,12 @@ def _find(reader: sqlite3.Connection, ref: str) -> Mysis:
 def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row, *, swarm_held: bool) -> MysisView:
     was_running = mysis.state is MysisState.RUNNING
     last = reader.execute(_LAST_SAID, (mysis.id,)).fetchone()
-    return MysisView(
-        id=mysis.id,
-        name=mysis.name,
-        template=mysis.template,
-        provider=mysis.provider,
-        model=mysis.model,
-        state=MysisState.IDLE if was_running else mysis.state,
-        state_reason=KILLED if was_running else mysis.state_reason,
-        state_at=mysis.state_at,
-        activity=Activity.IDLE,
-        failure=mysis.failure,
-        retry_at=None if was_running else mysis.retry_at,
-        held=mysis.held,
-        held_reason=mysis.held_reason,
-        tags=mysis.tags,
-        turns=counts["turns"],
-        tool_calls=counts["tool_calls"],
-        errors=counts["errors"],
-        requests=counts["requests"],
-        tokens=counts["tokens"],
-        cost_micros=counts["cost_micros"],
-        answered_by=counts["answered_by"],
-        pending=counts["pending"],
-        approvals=counts["approvals"],
-        text=last["content"] if last else "",
-        text_at=last["created_at"] if last else 0,
-        retry_count=mysis.retry_count,
-        swarm_held=swarm_held,
-        goal=mysis.goal,
-        goal_reached_at=mysis.goal_reached_at,
-        is_reviewed=mysis.is_reviewed,
-    )
+    fields = {name: getattr(mysis, name) for name in _STORED_FIELDS} | dict(counts)
+    if was_running:
+        fields |= {"state": MysisState.IDLE, "state_reason": KILLED, "retry_at": None}
+    if last:
+        fields |= {"text": last["content"], "text_at": last["created_at"]}
+    return MysisView(**fields, activity=Activity.IDLE, swarm_held=swarm_held)
 
 
 _OUTCOME = """

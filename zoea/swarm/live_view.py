@@ -62,6 +62,7 @@ class LiveMysis(Struct):
     failure_text: str = ""
     text_before_failure: tuple[str, int] = ("", 0)
     streaming: str = ""
+    streamed_before: int = 0
     thinking: str = ""
     in_turn: bool = False
     queue_place: int = 0
@@ -85,13 +86,16 @@ class LiveMysis(Struct):
         self.text_at = at
 
     def stream(self, text: str) -> None:
-        self.streaming = (self.streaming + text)[-STREAM_TAIL:]
+        whole = self.streaming + text
+        self.streaming = whole[-STREAM_TAIL:]
+        self.streamed_before += len(whole) - len(self.streaming)
 
     def add_reasoning(self, reasoning: str) -> None:
         self.thinking = (self.thinking + reasoning)[-STREAM_TAIL:]
 
     def clear_stream(self) -> None:
         """Drop the streamed text; nothing is being written."""
+        self.streamed_before += len(self.streaming) + 1  # the next answer continues none
         self.streaming = self.thinking = ""
 
     def show_activity(self, activity: Activity) -> None:
@@ -148,12 +152,14 @@ class LiveMysis(Struct):
         """
         mysis = self.mysis
         tail = STREAM_TAIL if most is None else max(1, most // 2)
+        streaming = self.streaming[-tail:]
         return replace(
             MysisView(*_read_fields(self)),
             activity=self._activity(),
             waiting_until=None if self.waiting_until is None else self.waiting_until + ahead,
             attempt_at=None if self.attempt_at is None else self.attempt_at + ahead,
-            streaming=self.streaming[-tail:],
+            streaming=streaming,
+            streamed_before=self.streamed_before + len(self.streaming) - len(streaming),
             thinking=self.thinking[-tail:],
             swarm_held=swarm_held,
             goal=mysis.goal if most is None else mysis.goal[:GOAL_CHARS],

@@ -260,7 +260,7 @@ class FocusScreen(CockpitScreen[None]):
             self._live_ends = False
             self.live.think(view.thinking)
             if view.streaming:
-                self.live.say(view.streaming)
+                self.live.say(view.streaming, view.streamed_before)
         elif self.live.is_live:
             # It stays until the stored answer was read, so that nothing flickers.
             self._live_ends = True

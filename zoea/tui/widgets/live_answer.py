@@ -22,20 +22,17 @@ from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.widget_part import WidgetPart
 
 
-def find_continuation(seen: str, tail: str) -> str | None:
-    """Return the text that `tail` adds to `seen`; None if it continues another text.
+def find_continuation(shown: int, tail: str, before: int) -> str | None:
+    """Return what to add to a text that is shown, with hidden characters as escapes; None if it is another text.
 
     Args:
-        seen: End of a growing text.
-        tail: A later end of it, which may overlap `seen`.
+        shown: Where the shown text ends in the stream.
+        tail: A later end of the stream, which begins at `before`.
     """
-    if not seen or tail.startswith(seen):
-        return tail[len(seen) :]
-    for dropped in range(1, len(seen)):
-        if tail.startswith(seen[dropped:]):
-            # An overlap of a few characters is chance; a window slides by less than its length.
-            return tail[len(seen) - dropped :] if len(seen) - dropped >= min(40, len(seen) // 2) else None
-    return None
+    if not before <= shown <= before + len(tail):
+        return None
+    seen, whole = reveal(tail[: shown - before]), reveal(tail)
+    return whole[len(seen) :] if whole.startswith(seen) else None
 
 
 LONGEST = 40_000
@@ -60,6 +57,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._seen = ""
+        self._end = 0
         self._thought = ""
         self._prepared = ""
         self._drawn_at = 0
@@ -126,17 +124,17 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         if self._thought:
             self.display = True
 
-    def say(self, tail: str) -> None:
-        """Show the newest end of the answer; append only the new part."""
-        tail = reveal(tail)
-        if tail == self._seen:
+    def say(self, tail: str, before: int) -> None:
+        """Show the newest end of the answer, which begins at `before` in the stream; append only the new part."""
+        end = before + len(tail)
+        if self._seen and end == self._end:
             return
         was_silent, was_prepared = not self._seen, bool(self._prepared)
-        more = find_continuation(self._seen, tail)
+        more = find_continuation(before if was_silent else self._end, tail, before)
+        self._seen, self._end = reveal(tail), end
         if more is None or self._shown > LONGEST:
             self._restart, self._fresh, self._shown = True, [], 0
-            more = tail
-        self._seen = tail
+            more = self._seen
         self._shown += len(more)
         self._fresh.append(more)
         self._woken.set()
