@@ -89,7 +89,7 @@ def test_servers_are_added_switched_tried_and_removed_by_keys(address: str) -> N
         screen.press("\x12")
         screen.until("done")
         screen.press("escape", "tab", "tab")
-        screen.press("j", "d")
+        screen.press("j", "D")
         screen.until("Remove wiki?")
         screen.press("y")
         screen.until(lambda text: not row_of("wiki", text))

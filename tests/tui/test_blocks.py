@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.tui.sample_turns import HOSTILE, SECOND, START, answer, call, noted, prompt, result, turn
-from zoea.model.enums import MASK, CallState, MessageKind, OpenedBy, Outcome, SenderKind
+from zoea.model.enums import DONE_TOOL, MASK, CallState, MessageKind, OpenedBy, Outcome, SenderKind
 from zoea.model.values import Failure, Sender
 from zoea.tui.conversation import markdown_lines
 from zoea.tui.conversation.block_painter import LINES, PaintOptions, paint_block
@@ -118,11 +118,47 @@ class TestBlocks:
             (CallState.CANCELLED, "cancelled"),
         ],
     )
-    def test_a_call_without_a_result_shows_its_state(self, state: CallState, words: str) -> None:
+    def test_a_call_without_a_result_shows_its_state_and_its_arguments(
+        self, state: CallState, words: str, palette: ConversationPalette
+    ) -> None:
         made = call(5, state=state, ended_at=None)
         block = build_turn_blocks(turn(answer(2, "", made)), START + 3 * SECOND, MARKS)[-1]
         assert words in "".join(text for text, _ in block.right)
-        assert not block.folds
+        assert lines(block, palette, is_open=True)[2:] == ['      belt: "b-2"']
+
+    def test_an_open_call_shows_its_arguments_whole_and_then_its_result(self, palette: ConversationPalette) -> None:
+        values = {"path": "a.py", "content": "x = 1\n" + "y" * 100, "session_id": MASK}
+        written = call(5, "write_file", json.dumps(values))
+        block = build_turn_blocks(turn(answer(2, "", written), result(3, 5, "ok")), START, MARKS)[-1]
+        assert [line.strip() for line in lines(block, palette, is_open=True)[2:]] == [
+            'path: "a.py"',
+            "content:",
+            "│ x = 1",
+            "│ " + "y" * 69,
+            "y" * 31,
+            "result:",
+            "ok",
+        ]
+
+    def test_a_report_as_done_is_an_answer(self, palette: ConversationPalette) -> None:
+        reported = call(5, DONE_TOOL, json.dumps({"summary": "**All** of it.\n\n- one\n- two"}))
+        block = build_turn_blocks(turn(answer(2, "", reported), result(3, 5, "You are done.")), START, MARKS)[-1]
+        assert (block.key, block.kind) == ("call 5", BlockKind.ANSWER)
+        assert [line.strip() for line in lines(block, palette)[1:]] == [
+            "✓ reports its task as done",
+            "All of it.",
+            "",
+            "• one",
+            "• two",
+        ]
+
+    def test_a_diff_in_a_result_is_coloured(self, palette: ConversationPalette) -> None:
+        diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b"
+        for text in (diff, json.dumps({"diff": diff, "ok": True})):
+            block = build_turn_blocks(turn(answer(2, "", call(5)), result(3, 5, text)), START, MARKS)[-1]
+            strips = paint_block(block, PaintOptions(80, palette, MARKS), is_open=True)
+            colours = {segment.text: segment.style for strip in strips for segment in strip}
+            assert (colours["-a"], colours["+b"]) == (palette.style("errored"), palette.style("ok"))
 
     def test_a_folded_error_shows_its_first_words(self, palette: ConversationPalette) -> None:
         made = call(5, state=CallState.ERROR)

@@ -83,7 +83,7 @@ async def test_a_refused_key_says_why(tmp_path: Path) -> None:
 async def test_without_myses_every_action_that_needs_one_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=()) as stage:
         await stage.press("escape")
-        for key in ("m", "s", "r", "d", "full_stop", "space", "i"):
+        for key in ("m", "s", "r", "D", "full_stop", "space", "i"):
             before = len(stage.notices)
             await stage.press(key)
             assert "There is no mysis under the cursor" in stage.notices[before]
@@ -141,17 +141,17 @@ async def test_marks_outside_the_filter_still_count(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("space", "slash")
         await stage.write("gamma")
-        await stage.press("enter", "d")
+        await stage.press("enter", "D")
         assert "Delete alpha?" in stage.text()
 
 
 async def test_d_names_who_is_deleted_and_does_nothing_until_confirmed(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        await stage.press("space", "space", "d")
+        await stage.press("space", "space", "D")
         assert stage.shows(ConfirmDialog)
         assert "Delete alpha, beta?" in stage.text()
         assert "Their names become free." in stage.text()
-        await stage.press("escape", "escape", "d")
+        await stage.press("escape", "escape", "D")
         assert "A turn that has not ended is cut off." in stage.text()
         assert "Its name becomes free. Its memories are kept: z undoes this," in stage.text()
         await stage.press("escape")
@@ -161,7 +161,7 @@ async def test_d_names_who_is_deleted_and_does_nothing_until_confirmed(tmp_path:
 
 async def test_y_deletes_and_z_restores_the_whole_batch(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.press("space", "space", "d", "y")
+        await stage.press("space", "space", "D", "y")
         await stage.until(lambda: len(stage.app.undo.newest) == 2 and not stage.has("alpha") and not stage.has("beta"))
         await stage.press("z")
         await stage.until(lambda: stage.has("alpha", "beta", "gamma"))
@@ -171,7 +171,7 @@ async def test_y_deletes_and_z_restores_the_whole_batch(tmp_path: Path) -> None:
 
 async def test_an_undo_that_is_refused_can_be_tried_again(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.press("d", "y")
+        await stage.press("D", "y")
         await stage.until(lambda: len(stage.app.undo) == 1)
         await stage.api.create("alpha", start=False)
         await stage.press("z")

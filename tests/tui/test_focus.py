@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,9 +20,9 @@ from tests.swarm.harness import call, script
 from tests.tui.cockpit import QUIET, Stage, cockpit
 from tests.tui.sample_turns import HOSTILE
 from zoea.llm.providers.scripted import Rule
-from zoea.model.enums import ErrorClass, MysisState, Role
+from zoea.model.enums import DONE_TOOL, ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError, StoreError
-from zoea.model.request import Answer, Delta, ModelRequest, StreamItem
+from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest, StreamItem
 from zoea.queries import conversation
 from zoea.settings import Settings
 from zoea.text.amounts import short_count
@@ -682,3 +683,61 @@ async def test_the_end_is_kept_although_a_jump_asked_for_before_arrives_late(
         await stage.swarm.settled()
         await shows(stage, "the newest prompt")
         assert view(stage).follows
+
+
+class TestResult:
+    DIFF = "--- a/shop.py\n+++ b/shop.py\n@@ -1 +1,2 @@\n-old\n+new\n+more"
+    REPORT = "Prices are **decimal** now.\n\n- `make test` passed"
+
+    @asynccontextmanager
+    async def done(self, folder: Path, **more: Any) -> AsyncIterator[Stage]:
+        """A dashboard on alpha, which made two calls and reported its task as done."""
+        patch = call("look", self.DIFF)
+        report = AnswerCall(DONE_TOOL, json.dumps({"summary": self.REPORT}))
+        rules = script(Answer(calls=(patch,)), Answer(text="I test", calls=(call("look"),)), Answer(calls=(report,)))
+        async with cockpit(folder, rules, names=("beta",), **more) as stage:
+            await stage.swarm.commander.create("alpha", task="Make prices decimal")
+            await stage.until(lambda: stage.has("alpha") and stage.view().status == "done")
+            await stage.press("G")
+            yield stage
+
+    async def test_a_finished_mysis_opens_as_its_report_with_changes_and_calls_below(self, tmp_path: Path) -> None:
+        async with self.done(tmp_path) as stage:
+            await stage.press("enter")
+            await opens(stage)
+            await shows(stage, "reports its task as done")
+            words = [
+                "reports its task",
+                "Prices are decimal now",
+                "1 changed file",
+                "shop.py  +2 -1",
+                "2 calls",
+                "look",
+            ]
+            places = [view(stage).plain.index(word) for word in words]
+            assert places == sorted(places)
+            assert "RESULT" in stage.text()
+            assert "Make prices decimal" not in view(stage).plain
+            await stage.press("d")
+            await shows(stage, "I test")
+            assert "CONVERSATION" in stage.text()
+            await stage.press("d")
+            await settles(stage, lambda: "I test" not in view(stage).plain)
+
+    async def test_its_calls_open_with_their_arguments_as_text(self, tmp_path: Path) -> None:
+        async with self.done(tmp_path) as stage:
+            await stage.press("d")
+            await opens(stage)
+            await shows(stage, "2 calls")
+            await stage.press("G", "k", "enter")
+            await shows(stage, "│ -old")
+            assert [line.strip() for line in view(stage).plain.splitlines() if "│" in line][-1] == "│ +more"
+
+    async def test_a_result_becomes_the_conversation_when_the_mysis_works_on(self, tmp_path: Path) -> None:
+        async with self.done(tmp_path) as stage:
+            await stage.press("enter")
+            await opens(stage)
+            await shows(stage, "reports its task")
+            await stage.swarm.commander.send("alpha", "and the tests")
+            await shows(stage, "and the tests")
+            assert "CONVERSATION" in stage.text()

@@ -335,7 +335,7 @@ async def test_space_switches_an_upstream_off_and_on_and_d_removes_it(
         await stage.until(lambda: "reef" in stage.text())
         await stage.press("home")
         await stage.until(lambda: isinstance(screen.chosen, UpstreamView) and screen.chosen.state == "open")
-        await stage.press("d")
+        await stage.press("D")
         assert "Remove reef?" in stage.text()
         await stage.press("y")
         await stage.until(lambda: api.reloads == 3)
@@ -357,7 +357,7 @@ async def test_the_cursor_passes_over_titles_and_keys_on_a_provider_say_what_the
             await stage.press(*keys)
             assert screen.chosen is not None
             assert screen.chosen.name == name
-        await stage.press("space", "d")
+        await stage.press("space", "D")
         assert stage.notices.count("on/off: Put the cursor on an upstream first") == 1
         assert stage.notices.count("remove: Put the cursor on an upstream first") == 1
         assert api.reloads == 0

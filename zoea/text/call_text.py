@@ -49,7 +49,7 @@ def format_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> 
         hidden: Arguments with this value are omitted, such as those Zoea fills in.
         more: Marks a cut.
     """
-    values = _parse_object(arguments) if len(arguments) <= _LARGE else None
+    values = parse_arguments(arguments)
     if values is None:
         return _cut(one_line(reveal_arguments(arguments[:_LOOKED_AT])), MOST_CHARS, len(arguments), more)
     joined = ""
@@ -65,7 +65,10 @@ def format_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> 
     return joined
 
 
-def _parse_object(arguments: str) -> dict[str, Any] | None:
+def parse_arguments(arguments: str) -> dict[str, Any] | None:
+    """Return the arguments of a call as an object; None where they are none, or too large to be parsed for a screen."""
+    if len(arguments) > _LARGE:
+        return None
     try:
         values = json.loads(arguments)
     except (ValueError, RecursionError):

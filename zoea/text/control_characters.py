@@ -35,6 +35,9 @@ _SUSPECT = re.compile(f"[{_HIDDEN}]")
 _SUSPECT_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a third of the time of the pattern above
 _EXACT = re.compile(f"[{_HIDDEN}]+")
 _BEFORE_ESCAPE = re.compile(rf"\\+(?=u[0-9a-f]{{4}}|[{_HIDDEN}])")
+_IN_LINE = rf"[{_HIDDEN}\t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]|\ +$"
+_INEXACT = re.compile(_IN_LINE)
+_BEFORE_INEXACT = re.compile(rf"\\+(?=u[0-9a-f]{{4}}|t|{_IN_LINE})")
 _PROSE = re.compile(
     rf"""
     \r(?=\n)                                                                          # shown as the end of a line
@@ -79,6 +82,15 @@ def reveal_unambiguously(text: str) -> str:
     return (
         reveal_exactly(_BEFORE_ESCAPE.sub(lambda match: match[0] * 2, text)) if "\\" in text else reveal_exactly(text)
     )
+
+
+def reveal_line(line: str) -> str:
+    """Show a line of a text exactly: hidden characters, tabs, unusual blanks and blanks at its end are escapes.
+
+    A backslash before what could be read as such an escape is doubled. Not idempotent.
+    """
+    doubled = _BEFORE_INEXACT.sub(lambda match: match[0] * 2, line)
+    return reveal_exactly(_INEXACT.sub(lambda match: "\\t" if match[0] == "\t" else escape(match[0]), doubled))
 
 
 def _escape_hidden(text: str, pattern: re.Pattern[str], escape_match: Callable[[re.Match[str]], str]) -> str:

@@ -85,6 +85,16 @@ def wrap_characters(text: str, width: int) -> list[str]:
     return lines
 
 
+def wrap_pieces(pieces: Sequence[Piece], width: int, *, by_words: bool = False) -> Iterator[list[Piece]]:
+    """Yield one line of pieces; the last piece is wrapped below itself, at any character or between words."""
+    *first, (last, role) = pieces
+    used = count_cells(first)
+    room = max(10, width - used)
+    parts = wrap_words(last, room) if by_words else iter(wrap_characters(last, room))
+    yield [*first, (next(parts), role)]
+    yield from ([(" " * used, ""), (part, role)] for part in parts)
+
+
 def fit_text(text: str, width: int, *, right: bool = False) -> str:
     """Return exactly `width` cells: cut with an ellipsis, or padded."""
     if width <= 0:

@@ -7,7 +7,7 @@ segments and is never parsed as markup.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -16,12 +16,14 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
-from zoea.text.control_characters import prose_line
+from zoea.model.enums import MASK
+from zoea.text.control_characters import prose_line, reveal
 from zoea.text.shorten import head_with_length
 from zoea.tui import number_format
 from zoea.tui.conversation import markdown_lines
+from zoea.tui.conversation.argument_lines import GUTTER, has_texts, iterate_argument_lines, mark_diff
 from zoea.tui.conversation.blocks import BlockKind, BodyFormat, ConversationBlock, Symbols
-from zoea.tui.text_layout import Piece, fit_text, wrap_words
+from zoea.tui.text_layout import Piece, count_cells, fit_text, wrap_pieces, wrap_words
 from zoea.tui.theme.role_styles import ConversationPalette
 
 DEPTH = 20
@@ -49,6 +51,12 @@ def _children(value: Any, indent: str, width: int, symbols: Symbols, depth: int)
     for place, (key, item) in enumerate(items):
         is_last = place == len(items) - 1
         branch = indent + (symbols.last if is_last else symbols.branch)
+        if isinstance(item, str) and "\n" in item.strip():
+            yield [(branch, "quiet"), (key, "llm"), ("", "")]
+            below = indent + (" " * len(symbols.last) if is_last else symbols.down)
+            for line, role in mark_diff(item):
+                yield [(below, "quiet"), (GUTTER, "quiet"), (reveal(line), role)]
+            continue
         short = _fitting(item, width - len(branch) - len(key))
         if short is not None or depth == 0:
             text = short if short is not None else head_with_length(_inline(item), VALUE_CHARS)
@@ -120,7 +128,7 @@ def estimate_weight(block: ConversationBlock, *, is_open: bool) -> int:
     """Estimate the cost of painting in characters; Markdown counts tenfold."""
     if block.folds and not is_open:
         return 200
-    return 200 + len(block.body) * (10 if block.shape is BodyFormat.MARKDOWN else 1)
+    return 200 + len(block.arguments) + len(block.body) * (10 if block.shape is BodyFormat.MARKDOWN else 1)
 
 
 def _measure(options: PaintOptions) -> int:
@@ -188,6 +196,11 @@ def _body(block: ConversationBlock, options: PaintOptions) -> list[Strip]:
 
 def _lines(block: ConversationBlock, options: PaintOptions, width: int, indent: int) -> Iterator[Strip]:
     palette = options.palette
+    if block.arguments and (not block.body or _is_cut(block, options)):
+        for pieces in iterate_argument_lines(block.arguments, hidden=MASK):
+            yield from _pieces(pieces, width, palette, indent)
+        if block.body:
+            yield _text("result:", "quiet", palette, indent)
     if not block.body:
         return
     if block.shape is BodyFormat.MARKDOWN and markdown_lines.is_markdown_size(block.body):
@@ -203,21 +216,26 @@ def _lines(block: ConversationBlock, options: PaintOptions, width: int, indent: 
             value = None
         if isinstance(value, dict | list):
             for pieces in iterate_tree_lines(value, width, options.symbols):
-                yield from _pieces(pieces, width, palette, indent)
+                yield from _pieces(pieces, width, palette, indent, by_words=True)
             return
-    for line in wrap_words(block.body, width):
-        yield _text(line, block.role, palette, indent)
+    for text, role in mark_diff(block.body):
+        for line in wrap_words(text, width):
+            yield _text(line, role or block.role, palette, indent)
 
 
-def _pieces(pieces: Iterable[Piece], width: int, palette: ConversationPalette, indent: int) -> Iterator[Strip]:
+def _is_cut(block: ConversationBlock, options: PaintOptions) -> bool:
+    """Return whether the head shows less of the arguments than they hold, or a text in one line."""
+    shown = "".join(text for text, _ in block.head)
+    room = _measure(options) - BODY - count_cells(block.right) - 3
+    return options.symbols.more in shown or cell_len(shown) > room or has_texts(block.arguments)
+
+
+def _pieces(
+    pieces: Sequence[Piece], width: int, palette: ConversationPalette, indent: int, *, by_words: bool = False
+) -> Iterator[Strip]:
     """Paint one line of pieces; wrap the last piece."""
-    *first, (last, role) = pieces
-    segments = [Segment(" " * indent), *(Segment(text, palette.style(kind)) for text, kind in first if text)]
-    used = sum(cell_len(text) for text, _ in first)
-    lines = list(wrap_words(last, max(10, width - used)))
-    yield Strip([*segments, Segment(lines[0], palette.style(role))])
-    for line in lines[1:]:
-        yield _text(line, role, palette, indent + used)
+    for line in wrap_pieces(pieces, width, by_words=by_words):
+        yield Strip([Segment(" " * indent), *(Segment(text, palette.style(role)) for text, role in line if text)])
 
 
 def _text(text: str, role: str, palette: ConversationPalette, indent: int) -> Strip:

@@ -11,11 +11,11 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from zoea.model.enums import MASK, CallState, OpenedBy, Outcome, Role, SenderKind
+from zoea.model.enums import DONE_TOOL, MASK, CallState, OpenedBy, Outcome, Role, SenderKind
 from zoea.model.values import Delivery, Failure, Sender, ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationPage, ConversationTurn
 from zoea.queries.topic_ledger import describe_origin
-from zoea.text.call_text import format_arguments, reveal_call
+from zoea.text.call_text import format_arguments, parse_arguments, reveal_call
 from zoea.text.control_characters import one_line, prose_line, reveal
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
@@ -52,6 +52,7 @@ class ConversationBlock(Struct, frozen=True):
         head: First line, left; empty if the body begins at once.
         right: First line, right.
         body: Text below the head.
+        arguments: Arguments of a call as JSON, shown above its body.
         role: Theme role of the body.
         folds: Whether the body can be hidden.
         is_open: Whether the body is shown by default.
@@ -70,6 +71,7 @@ class ConversationBlock(Struct, frozen=True):
     head: tuple[Piece, ...] = ()
     right: tuple[Piece, ...] = ()
     body: str = ""
+    arguments: str = ""
     role: str = ""
     shape: BodyFormat = BodyFormat.TEXT
     folds: bool = False
@@ -307,6 +309,20 @@ def _call(
     tick: float | None,
 ) -> ConversationBlock:
     content = reveal(result.memory.content) if result else ""
+    kept = (("  kept", "strong"),) if result is not None and result.is_preserved else ()
+    report = (parse_arguments(call.arguments) or {}).get("summary")
+    if call.name == DONE_TOOL and call.state is CallState.DONE and isinstance(report, str) and report.strip():
+        return ConversationBlock(
+            f"call {call.id}",
+            BlockKind.ANSWER,
+            turn.number,
+            result.memory.id if result else None,
+            request_id,
+            head=((f"{symbols.ok} reports its task as done", "ok"), *kept),
+            body=reveal(report).strip(),
+            shape=BodyFormat.MARKDOWN,
+            is_kept=bool(kept),
+        )
     is_bad = result is not None and call.state is not CallState.DONE
     shown = prose_line(content[:2000])
     return ConversationBlock(
@@ -319,14 +335,15 @@ def _call(
             (f"{symbols.tool} ", "tool"),
             (one_line(call.name), "called"),
             (f"({format_arguments(call.arguments, hidden=MASK, more=symbols.more)})", "quiet"),
-            *([("  kept", "strong")] if result is not None and result.is_preserved else []),
+            *kept,
         ),
-        is_kept=result is not None and result.is_preserved,
+        is_kept=bool(kept),
         right=(*([(f"tick {tick:.15g}  ", "quiet")] if tick is not None else []), *_state(call, result, now, symbols)),
         body=content,
+        arguments=call.arguments,
         role="errored" if is_bad else "",
         shape=BodyFormat.JSON if (content.lstrip()[:1] in ("{", "[")) else BodyFormat.TEXT,
-        folds=bool(content),
+        folds=bool(content or parse_arguments(call.arguments) != {}),
         is_open=False,
         brief=shown if is_bad else "",
         missing=result.chars - len(result.memory.content) if result else 0,

@@ -14,12 +14,15 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from zoea.model.enums import OpenedBy
 from zoea.model.errors import StoreError
 from zoea.model.values import Memory
 from zoea.queries import conversation
 from zoea.queries.conversation import ConversationPage, ConversationTurn
 from zoea.queries.search_reader import FindHit, FindResult
-from zoea.tui.conversation.blocks import ConversationBlock, Symbols, build_page_blocks, build_turn_blocks
+from zoea.text.sentences import count_of
+from zoea.tui.conversation.argument_lines import list_changes
+from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, Symbols, build_page_blocks, build_turn_blocks
 
 MOST_MEMORIES = 600
 
@@ -60,10 +63,39 @@ class TurnWindow(Struct, frozen=True):
         return (*(block for turn in self.turns for block in self.made[turn.number]), *self.waiting)
 
     @property
+    def result(self) -> tuple[ConversationBlock, ...]:
+        """Return the newest work: what it reports, the files it changed, its calls."""
+        opened = (at for at in range(len(self.turns) - 1, 0, -1) if self.turns[at].opened_by is OpenedBy.PROMPT)
+        work = self.turns[next(opened, 0) :]
+        blocks = [block for turn in work for block in self.made[turn.number]]
+        ends = [block for block in blocks if block.kind in (BlockKind.ANSWER, BlockKind.OUTCOME)]
+        calls = [block for block in blocks if block.kind is BlockKind.CALL]
+        changes = list_changes(call for turn in work for entry in turn.entries for call in entry.memory.calls)
+        files = "\n".join(f"{change.path}  +{change.added} -{change.removed}" for change in changes)
+        number = work[-1].number if work else 0
+        words = count_of(len(calls), "call") if calls else "no calls"
+        return (
+            *self.made.get(number, ())[:1],
+            *ends[-1:],
+            *([_note("changes", number, count_of(len(changes), "changed file"), files)] if changes else ()),
+            _note(
+                "calls",
+                number,
+                words,
+                "older ones are in the conversation" if self.has_older and len(work) == len(self.turns) else "",
+            ),
+            *(replace(block, has_gap=False) for block in calls),
+        )
+
+    @property
     def is_running_a_call(self) -> bool:
         """Return whether the last turn has a call in progress."""
         calls = (call for turn in self.turns[-1:] for entry in turn.entries for call in entry.memory.calls)
         return any(call.started_at is not None and call.ended_at is None for call in calls)
+
+
+def _note(key: str, turn: int, words: str, body: str) -> ConversationBlock:
+    return ConversationBlock(key, BlockKind.NOTE, turn, head=((words, "title"),), body=body)
 
 
 def read_newest(source: ConversationSource) -> TurnWindow:

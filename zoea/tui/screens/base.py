@@ -245,7 +245,8 @@ class CockpitScreen(BaseScreen[T]):
 
     def retitle(self, action_id: str, title: str) -> None:
         """Show a title for the key that switches something back; "" for the usual one again."""
-        self._retitled = {action_id: title} if title else {}
+        kept = {other: text for other, text in self._retitled.items() if other != action_id}
+        self._retitled = {**kept, action_id: title} if title else kept
         self._bars = None
         self.redraw_bars()
 

@@ -15,6 +15,7 @@ from textual.css.query import NoMatches
 
 from zoea.model.enums import Activity
 from zoea.model.errors import StoreError
+from zoea.model.status import StatusWord
 from zoea.model.values import Event, MysisView
 from zoea.queries.conversation import read_content
 from zoea.queries.status_phrases import describe_preparation
@@ -70,6 +71,7 @@ class FocusScreen(CockpitScreen[None]):
         turn: Open at this turn instead of the reader's last place.
         key: Open this block and scroll to it (`memory 7`, `thought 7`, `call 3`).
         words: Highlight these words in it.
+        result: Show what the mysis reports, the files it changed and its calls, instead of the conversation.
     """
 
     CSS_PATH = "focus.tcss"
@@ -77,8 +79,11 @@ class FocusScreen(CockpitScreen[None]):
     ZOOM_NOTE: ClassVar[str] = ""
     PLACE = ActionPlace.FOCUS
 
-    def __init__(self, mysis_id: int, *, turn: int | None = None, key: str = "", words: str = "") -> None:
+    def __init__(
+        self, mysis_id: int, *, turn: int | None = None, key: str = "", words: str = "", result: bool = False
+    ) -> None:
         super().__init__()
+        self._shows_result = result
         self.mysis_id = mysis_id
         self._start: tuple[int | None, str, str] = (turn, key, words)
         self._prompt = MessagePrompt(id="prompt")
@@ -87,13 +92,14 @@ class FocusScreen(CockpitScreen[None]):
         self._worth: tuple[Any, ...] = ()
         self._last_view: MysisView | None = None
         self._live_ends = False
-        self._jump = 0
+        self._jump = self._result_turn = 0
         self._is_ready = False
         self._wrong = TextBlock(id="wrong")
 
     @classmethod
     def open_over(cls, cockpit: Cockpit) -> FocusScreen:
-        return cls(cockpit.action_context().targets[0].id)
+        (view, *_) = cockpit.action_context().targets
+        return cls(view.id, result=view.status is StatusWord.DONE)
 
     def bind_actions(self) -> Handlers:
         return {
@@ -109,6 +115,7 @@ class FocusScreen(CockpitScreen[None]):
             "focus.next-hit": lambda: self._finder.step(1),
             "focus.previous-hit": lambda: self._finder.step(-1),
             "focus.verbose": self._toggle_verbose,
+            "focus.result": lambda: self._show_result(not self._shows_result),
             "focus.copy": self._copy,
             "focus.keep": self._toggle_kept,
             "focus.message": lambda: self._prompt.write_to(self.action_context().targets[0]),
@@ -131,7 +138,6 @@ class FocusScreen(CockpitScreen[None]):
     def on_mount(self) -> None:
         super().on_mount()
         self._is_ready = True
-        self._talk.border_title = "CONVERSATION"
         self.transcript.show_reasoning(self.cockpit.shows_reasoning)
         self.transcript.focus()
         self._begin()
@@ -187,7 +193,10 @@ class FocusScreen(CockpitScreen[None]):
         turn, key, words = self._start
         self._start = (None, "", "")
         bookmark = self.cockpit.bookmarks.get(self.mysis_id)
-        if turn is not None:
+        self._mark_result(self._shows_result)
+        if self._shows_result:
+            self._reading.newest()
+        elif turn is not None:
             if key or words:
                 self.transcript.mark(words, key)
             self._reading.around(turn, "found" if key else "turn")
@@ -203,6 +212,11 @@ class FocusScreen(CockpitScreen[None]):
         """Show a window of turns that was read."""
         if not self._has_widgets:
             return
+        if why == "newest":
+            self._result_turn = window.last_number
+        elif self._shows_result and window.last_number > self._result_turn:
+            self._mark_result(False)  # it goes on to work
+            why = "newest"
         at: LinePosition | None = None
         bookmark = self.cockpit.bookmarks.get(self.mysis_id)
         if why == "bookmark" and isinstance(bookmark, Bookmark):
@@ -213,9 +227,18 @@ class FocusScreen(CockpitScreen[None]):
         if self._live_ends:
             self._live_ends = False
             self.live.clear()
-        self.transcript.show(
-            window.blocks, has_older=window.has_older, has_newer=window.has_newer, at=at, to_end=why == "newest"
-        )
+        if self._shows_result:
+            blocks = window.result
+            is_first = why == "newest" and bool(blocks)
+            self.transcript.show(
+                blocks, has_older=False, has_newer=False, at=LinePosition(blocks[0].key) if is_first else None
+            )
+            if is_first:
+                self.transcript.choose(blocks[0].key)
+        else:
+            self.transcript.show(
+                window.blocks, has_older=window.has_older, has_newer=window.has_newer, at=at, to_end=why == "newest"
+            )
         self._tell_what_is_wrong()
         if not window.turns and not window.waiting:
             self._subtitle()
@@ -392,6 +415,9 @@ class FocusScreen(CockpitScreen[None]):
 
     def _go_to_turn(self, by: int) -> None:
         """Go to the turn before or after; read the one before where it is not loaded."""
+        if self._shows_result:
+            self._show_result(False)
+            return
         if self.transcript.turn_beside(by):
             return
         if by > 0:
@@ -401,7 +427,8 @@ class FocusScreen(CockpitScreen[None]):
             self._reading.around(self._jump, "turn")
 
     def load_around(self, turn: int) -> None:
-        """Read the turns around a turn that is not loaded."""
+        """Read the turns around a turn that is not loaded, and show them as the conversation."""
+        self._mark_result(False)
         self._jump = turn
         self._reading.around(turn, "found")
 
@@ -415,6 +442,7 @@ class FocusScreen(CockpitScreen[None]):
         self._prompt.close()
         self.mysis_id = order[(at + by) % len(order)]
         self._worth, self._last_view, self._live_ends = (), None, False
+        self._shows_result = self.view is not None and self.view.status is StatusWord.DONE
         self._reading.forget()
         self.transcript.reset()
         self.live.clear()
@@ -422,7 +450,22 @@ class FocusScreen(CockpitScreen[None]):
         self._begin()
         self.feed_changed(frozenset())
 
+    def _show_result(self, on: bool) -> None:
+        """Show the result, or the conversation where the reader left it."""
+        self._keep_place()
+        self._shows_result = on
+        self._reading.forget()
+        self.transcript.reset()
+        self._begin()
+
+    def _mark_result(self, on: bool) -> None:
+        self._shows_result = on
+        self._talk.border_title = "RESULT" if on else "CONVERSATION"
+        self.retitle("focus.result", "conversation" if on else "")
+
     def _keep_place(self) -> None:
+        if self._shows_result:
+            return
         spot, cursor = self.transcript.spot, self.transcript.cursor
         number = next((block.turn for block in self._reading.window.blocks if spot and block.key == spot.key), 0)
         if spot is None or not number:
@@ -483,3 +526,11 @@ class FocusScreen(CockpitScreen[None]):
 
     def on_message_prompt_closed(self, event: MessagePrompt.Closed) -> None:
         self.transcript.focus()
+
+
+class ResultScreen(FocusScreen):
+    """The same, open at what the mysis reports."""
+
+    @classmethod
+    def open_over(cls, cockpit: Cockpit) -> FocusScreen:
+        return FocusScreen(cockpit.action_context().targets[0].id, result=True)

@@ -19,7 +19,7 @@ _BOLD = frozenset({"title", "asking", "key", "strong"})
 class RoleStyles:
     """Cache the styles of one theme.
 
-    Roles are the theme's own, and `strong`, `quiet`, `key`; the empty role is plain.
+    Roles are the theme's own, and `strong`, `quiet`, `key`, `ok` (success); the empty role is plain.
     """
 
     def __init__(self, theme: ThemeSpec) -> None:
@@ -53,7 +53,7 @@ class RoleStyles:
         if role in ("", "strong"):
             return Style(bold=True) if role else Style()
         colours = self._theme.colours
-        named = {"quiet": colours["muted"], "key": colours["secondary"]}
+        named = {"quiet": colours["muted"], "key": colours["secondary"], "ok": colours["success"]}
         colour = rich_colour(named.get(role) or self._theme.roles.get(role) or colours["text"])
         bold = True if role in _BOLD else None
         return Style(bgcolor=colour) if background else Style(color=colour, bold=bold)
@@ -76,15 +76,12 @@ def styles_of(widget: Widget) -> RoleStyles:
 
 
 class ConversationPalette:
-    """Styles of a conversation: theme roles, `ok` (success), `called` (tool name), Markdown."""
+    """Styles of a conversation: the roles of `RoleStyles`, `called` (tool name), Markdown."""
 
     def __init__(self, theme: ThemeSpec) -> None:
         self.theme = theme
         self._styles = RoleStyles(theme)
-        self._own = {
-            "ok": Style(color=rich_colour(theme.colours["success"])),
-            "called": self._styles.of("tool") + Style(bold=True),
-        }
+        self._own = {"called": self._styles.of("tool") + Style(bold=True)}
 
     def style(self, role: str) -> Style:
         """Return the style of text in a role."""
