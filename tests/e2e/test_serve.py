@@ -35,6 +35,8 @@ async def test_q_detaches_one_browser_and_cockpits_end_with_the_server() -> None
             second = zoea.cockpits() - first
             assert (len(first), len(second)) == (1, 1)
             await other.send_json(["stdin", "q"])
+            await shows(other, "leave it running")
+            await other.send_json(["stdin", "l"])
             async with asyncio.timeout(PATIENCE_S):
                 async for _drawn in other:
                     """Its last words."""

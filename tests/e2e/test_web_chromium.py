@@ -45,6 +45,8 @@ async def test_two_tabs_command_one_swarm_and_request_only_its_server(tmp_path: 
             await other.until(lambda shown: "ON HOLD" not in shown, SCREEN)
             second = zoea.cockpits() - first
             await other.press("q")
+            await other.until(lambda shown: "leave it running" in shown, SCREEN)
+            await other.press("l")
             await other.until(lambda shown: "Open it again" in shown, NOTICE)
             await gone(second)
             asked = one.requested + other.requested

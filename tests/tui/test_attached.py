@@ -77,7 +77,7 @@ async def test_hold_and_stop_all_work_from_each_of_two_cockpits_and_show_in_the_
         await one.until(lambda: one.view().state is MysisState.STOPPED)
         await other.until(lambda: other.view().state is MysisState.STOPPED)
 
-        await one.press("q")
+        await one.press("q", "l")
         await one.until(lambda: one.app.return_value == "detach")
         assert (await inner.commander.view()).myses[0].name == "alpha"
         await other.press("r")

@@ -139,11 +139,25 @@ async def test_l_leaves_the_swarm_running(tmp_path: Path) -> None:
         await stage.until(lambda: stage.app.return_value == "leave")
 
 
-async def test_an_attached_cockpit_detaches_without_a_question(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keys", [("l",), ("ctrl+c",)])
+async def test_an_attached_cockpit_closes_and_leaves_the_swarm_running(tmp_path: Path, keys: tuple[str, ...]) -> None:
     async with cockpit(tmp_path, start=True, is_owner=False) as stage:
-        await stage.press("q")
+        await stage.press("q", *keys)
         await stage.until(lambda: stage.app.return_value == "detach")
         assert stage.swarm.state("alpha") == "running"
+
+
+async def test_an_attached_cockpit_ends_the_swarm_of_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cockpit(tmp_path, start=True, is_owner=False) as stage:
+        ended: list[bool] = []
+        monkeypatch.setattr(stage.swarm.commander.swarm, "on_shutdown", lambda: ended.append(True))
+        await stage.press("q")
+        assert "its other screens end too" in stage.text()
+        await stage.press("s")
+        await stage.until(lambda: stage.app.return_value == "end")
+        assert ended
 
 
 @asynccontextmanager

@@ -44,6 +44,9 @@ from zoea.tui.widgets.clickable_text import TextBlock
 
 _log = logging.getLogger(__name__)
 
+SUCCESSOR_S = 1.0
+"""Seconds between two looks for a process that runs a swarm whose process has ended."""
+
 
 class CockpitApp(Cockpit):
     """The app, with everything that needs to know a screen."""
@@ -168,6 +171,16 @@ class CockpitApp(Cockpit):
         else:
             swarm_commands.reload_settings(self)
 
+    async def _follow_successor(self) -> None:
+        """Wait for a new process that runs the swarm, and attach to it."""
+        while self.feed.lost and self.find_successor is not None:
+            opener = await self.find_successor()
+            if opener is None or self.connection.is_reopening:
+                await asyncio.sleep(SUCCESSOR_S)
+            elif self.feed.lost:
+                await self.connection.reopen(opener, lasts=False)
+                self.notify("Another process runs the swarm now; this cockpit shows it", markup=False)
+
     async def _reopen(self, opener: Opener | None) -> None:
         with contextlib.suppress(OwnerError):  # `opening_failed` shows the dialog again
             await self.connection.reopen(opener)
@@ -197,6 +210,8 @@ class CockpitApp(Cockpit):
             working = roster.statuses[StatusWord.WORKING] if roster.myses else None
             self.terminal.show_title(build_title(self.opened.workspace, roster.in_need, working))
         self._tell_screens(lambda screen: screen.feed_changed(ids))
+        if self.feed.lost and not any(worker.group == "successor" for worker in self.workers):
+            self.start_work(self._follow_successor, group="successor")
         self.opening_wait.settle()
         self._offer_welcome()
 

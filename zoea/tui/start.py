@@ -9,13 +9,16 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from select import select
 from signal import Signals
 from types import ModuleType
 
 from msgspec import Struct, structs
 
-from zoea.model.errors import StoreError, WorkspaceHeld
+from zoea.model.enums import MysisState
+from zoea.model.errors import OwnerError, StoreError, WorkspaceHeld
 from zoea.model.values import SwarmView
 from zoea.process.clock import read_wall_time, run_on_boot_time
 from zoea.process.forced_end import attempt, force_end
@@ -32,9 +35,12 @@ from zoea.runtime.run_options import (
 )
 from zoea.settings.early_settings import read_early_settings
 from zoea.settings.paths import Places, places
+from zoea.text.amounts import format_dollars
+from zoea.text.sentences import count_of
 from zoea.tui.app import CockpitApp, run
 from zoea.tui.state.cockpit import OTHER_WORKSPACE
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm
+from zoea.tui.state.swarm_feed import SwarmFeed
 from zoea.tui.swarm_list.message_targets import AskAbove
 from zoea.tui.terminal.output_redirect import redirect_output
 from zoea.tui.terminal.terminal_driver import TerminalDriver
@@ -57,12 +63,13 @@ def start(options: RunOptions, where: Places) -> int:
     cockpit.new_myses = options
     cockpit.driver_class = TerminalDriver
     cockpit.read_only_opener = lambda: open_read_only(where)
+    cockpit.find_successor = lambda: find_successor(where)
     how = show_cockpit(cockpit, where.log, session)
     if how.startswith(OTHER_WORKSPACE):
         name = how.removeprefix(OTHER_WORKSPACE)
         return start(dataclasses.replace(options, workspace=name), places(name))
-    if how == "leave":
-        sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
+    if select([], [sys.stdout], [], 0)[1]:  # a terminal that nobody reads would hold up the end
+        sys.stdout.write(describe_session(how, cockpit.feed, where))
     return cockpit.return_code or 0  # 1 after a defect in the cockpit
 
 
@@ -202,6 +209,40 @@ async def attach_to_swarm(where: Places) -> AsyncIterator[OpenSwarm]:
     """Attach to the swarm that another process runs. Raises NoRunningSwarm when none does."""
     async with await attach(where) as remote:
         yield OpenSwarm(remote, where.database, is_owner=False, workspace=where.workspace, places=where)
+
+
+async def find_successor(where: Places) -> Opener | None:
+    """Return what attaches to the process that runs the swarm now; None where none answers."""
+    from zoea.ipc.remote_swarm import connect_to
+
+    try:
+        async with await connect_to(await asyncio.to_thread(read_holder, where.data)):
+            return partial(attach_to_swarm, where)
+    except OwnerError:
+        return None
+
+
+def describe_session(how: str, feed: SwarmFeed, where: Places) -> str:
+    """Say what ran while this cockpit was open, what it cost, and what goes on."""
+    from zoea.queries.stored_swarm import read_swarm_view
+
+    try:
+        myses = read_swarm_view(where.database).myses if feed.view is not None else ()
+    except StoreError:  # what could not be read was shown; the swarm's own state is told all the same
+        myses = ()
+    before = [feed.first.get(view.id, structs.replace(view, turns=0, tokens=0, cost_micros=0)) for view in myses]
+    worked = sum(view.turns > first.turns for view, first in zip(myses, before, strict=True))
+    turns = sum(view.turns for view in myses) - sum(view.turns for view in before)
+    tokens = sum(view.tokens for view in myses) - sum(view.tokens for view in before)
+    cost = sum(view.cost_micros or 0 for view in myses) - sum(view.cost_micros or 0 for view in before)
+    work = f"{count_of(worked, 'mysis')} worked: {count_of(turns, 'turn')}, {count_of(tokens, 'token')}"
+    work += f", {format_dollars(cost)}" if cost else ""
+    running = sum(view.state is MysisState.RUNNING for view in myses)
+    if how in ("leave", "detach") and not feed.lost:
+        state = f"The swarm runs on with {count_of(running, 'mysis')} active; `zoea run` shows it."
+    else:
+        state = "The swarm has ended; `zoea run` opens it again."
+    return f"{work}. {state}\n" if worked else f"{state}\n"
 
 
 @asynccontextmanager

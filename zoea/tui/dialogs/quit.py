@@ -1,6 +1,7 @@
-"""The question when an owner quits: end the swarm, or leave it running without a screen.
+"""The question of `q`: end the swarm, or leave it running, of an owner and of an attached cockpit.
 
-An attached cockpit detaches without a question. The end takes at most ten seconds; a second ctrl+c skips it.
+Where there is no swarm to command, the cockpit closes without a question. The end takes at most ten seconds; a second
+ctrl+c skips it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
+from zoea.model.errors import ZoeaError
 from zoea.model.status import StatusWord
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
@@ -24,7 +26,8 @@ _BAR = 40
 _SAID = {
     "stop": "Ending the swarm: running calls are cut off, stored data is kept.",
     "leave": "The swarm continues without a screen; zoea run shows it again.",
-    "detach": "Detaching; the swarm continues.",
+    "detach": "Closing this cockpit; the swarm continues.",
+    "end": "Ending the swarm: running calls are cut off, stored data is kept.",
     "lost": "Closing the cockpit; the swarm has ended.",
 }
 
@@ -55,12 +58,16 @@ class QuitDialog(CockpitDialog[None]):
     def is_ending(self) -> bool:
         return bool(self._how)
 
+    @property
+    def _is_owner(self) -> bool:
+        return self.cockpit.opened is None or self.cockpit.opened.is_owner
+
     def on_mount(self) -> None:
         opened = self.cockpit.opened
         if opened is None:
             self.action_end("stop")
-        elif not opened.is_owner:
-            self.action_end("detach")
+        elif opened.read_only_reason or self.cockpit.feed.lost:
+            self.action_end("leave")
         else:
             self._ask()
 
@@ -79,11 +86,15 @@ class QuitDialog(CockpitDialog[None]):
         rest = len(running) - busy - asking - waiting
         said += f", {rest} at rest" if rest > 0 else ""
         again = self.cockpit.key("swarm.again")
+        leaving = "leave it running, and spending; zoea run shows it again"
+        ending = f"end the swarm for now: no more costs; next time {again} continues it"
+        if not self._is_owner:
+            leaving, ending = "leave it running: close this cockpit", f"{ending} (its other screens end too)"
         lines: list[list[Piece]] = [
             [(said, "strong")],
             [],
-            [("s   ", "key"), (f"end the swarm for now: no more costs; next time {again} continues it", "")],
-            [("l   ", "key"), ("leave it running, and spending; zoea run shows it again", "")],
+            [("s   ", "key"), (ending, "")],
+            [("l   ", "key"), (leaving, "")],
             [("esc ", "key"), ("back", "")],
         ]
         self._words.put(lines)
@@ -93,20 +104,34 @@ class QuitDialog(CockpitDialog[None]):
             self.dismiss()
 
     def action_end(self, how: str) -> None:
-        """Start to end the swarm; later calls do nothing."""
+        """Start to end or to leave the swarm; later calls do nothing."""
         if self.is_ending:
             return
+        if not self._is_owner:
+            how = {"stop": "end", "leave": "detach"}[how]
         self._how, self._since = how, time.monotonic()
         self._draw_progress()
         self.set_interval(0.25, self._draw_progress)
-        self.cockpit.start_leaving(how)
+        if how == "end":
+            self.cockpit.start_work(self._end_for_all)
+        else:
+            self.cockpit.start_leaving(how)
+
+    async def _end_for_all(self) -> None:
+        try:
+            await self.cockpit.connection.api.shutdown()
+        except ZoeaError as error:
+            self.dismiss()
+            self.cockpit.show_error(error)
+        else:
+            self.cockpit.start_leaving("end")
 
     def interrupt(self) -> None:
-        """Handle ctrl+c: end the swarm; the second time exit at once."""
+        """Handle ctrl+c: end an own swarm, leave another process's; the second time exit at once."""
         if self.is_ending:
             self.cockpit.leave_now()
         else:
-            self.action_end("stop")
+            self.action_end("stop" if self._is_owner else "leave")
 
     def _draw_progress(self) -> None:
         passed = time.monotonic() - self._since

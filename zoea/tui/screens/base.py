@@ -264,7 +264,7 @@ class CockpitScreen(BaseScreen[T]):
         opened = self.cockpit.opened
         if opened is not None and opened.read_only_reason:
             return "read-only "
-        return "" if opened is None or opened.is_owner else "attached: q leaves it running "
+        return "" if opened is None or opened.is_owner else "attached "
 
     def halt_pieces(self) -> list[Piece]:
         """Return why the whole swarm stands still; the header shows it first."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -216,6 +216,7 @@ class Cockpit(App[str]):
         self.sandbox_opener = sandbox_opener
         self._read_stored = stored
         self.read_only_opener: Opener | None = None
+        self.find_successor: Callable[[], Awaitable[Opener | None]] | None = None
         self.discovery_ports: Sequence[Any] | None = None
         self.marks: set[int] = set()
         self.row_filter = RowFilter()

@@ -76,6 +76,7 @@ class SwarmConnection:
         self._end_requested = end_requested
         self._settled = asyncio.Event()
         self._close = asyncio.Event()
+        self._reopening = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._close_by = math.inf
 
@@ -86,28 +87,36 @@ class SwarmConnection:
             raise self.error or ZoeaError("the swarm is still opening", title="Not yet")
         return self.opened.api
 
-    def open(self, before: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Start to open the swarm, after `before`."""
-        self._task = asyncio.create_task(self._run(before))
+    def open(self, before: Callable[[], Awaitable[None]] | None = None, opener: Opener | None = None) -> None:
+        """Start to open the swarm, after `before`, and with another opener where one is given."""
+        self._task = asyncio.create_task(self._run(before, opener or self._opener))
 
-    async def reopen(self, opener: Opener | None = None) -> None:
+    async def reopen(self, opener: Opener | None = None, *, lasts: bool = True) -> None:
         """Close the swarm and open it again, with another opener where one is given.
+
+        Args:
+            lasts: Later calls without an opener use this one too.
 
         Raises ZoeaError when it cannot be opened; `failed` is called before.
         """
-        self._close.set()
-        if self._task is not None:
-            await asyncio.wait({self._task}, timeout=REOPEN_S)
-        self._close = asyncio.Event()
-        self._settled.clear()
-        self.opened, self.error = None, None
-        self._feed.forget()
-        if opener is not None:
-            self._opener = opener
-        self.open()
-        await self._settled.wait()
-        if self.error is not None:
-            raise self.error
+        async with self._reopening:
+            self._close.set()
+            if self._task is not None:
+                await asyncio.wait({self._task}, timeout=REOPEN_S)
+            self._close = asyncio.Event()
+            self._settled.clear()
+            self.opened, self.error = None, None
+            self._feed.forget()
+            if opener is not None and lasts:
+                self._opener = opener
+            self.open(opener=opener)
+            await self._settled.wait()
+            if self.error is not None:
+                raise self.error
+
+    @property
+    def is_reopening(self) -> bool:
+        return self._reopening.locked()
 
     async def close(self) -> None:
         """Close the swarm, or stop opening it. Returns after 9.5 seconds at most, from the first call on."""
@@ -126,11 +135,11 @@ class SwarmConnection:
         self._close.set()
         self._close_by = 0.0
 
-    async def _run(self, before: Callable[[], Awaitable[None]] | None) -> None:
+    async def _run(self, before: Callable[[], Awaitable[None]] | None, opener: Opener) -> None:
         try:
             if before is not None:
                 await before()
-            async with self._opener() as opened:
+            async with opener() as opened:
                 self.opened = opened
                 self._settled.set()
                 following = asyncio.create_task(self._feed.follow(opened.api))

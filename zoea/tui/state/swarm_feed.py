@@ -105,6 +105,7 @@ class SwarmFeed:
     ) -> None:
         self.roster = Roster()
         self.view: SwarmView | None = None
+        self.first: dict[int, MysisView] = {}
         self.lost: str = ""
         self._changed = changed
         self._happened = happened
@@ -160,6 +161,7 @@ class SwarmFeed:
         removed = view.removed
         if self.view is None:
             removed += tuple(self.roster.myses.keys() - {mysis.id for mysis in view.myses})
+            self.first = self.first or {mysis.id: mysis for mysis in view.myses}
         self.view = view
         self.roster.take(view.myses, removed)
         for mysis in view.myses:
