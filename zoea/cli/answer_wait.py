@@ -22,7 +22,7 @@ from zoea.text.control_characters import one_line
 READ_AGAIN_S = 0.5
 """How long nothing changes until the receipt is read again, and until what hinders an answer counts."""
 _SEE = "`zoea send --receipt {id}` shows its status, `zoea log {name}` the answer once it is there."
-_ENDS = {Outcome.CANCELLED: "its turn was stopped", Outcome.INTERRUPTED: "another message ended its turn"}
+_ENDS: dict[str, str] = {Outcome.CANCELLED: "its turn was stopped", Outcome.INTERRUPTED: "another message ended its turn"}
 
 
 class ReceivedAnswer(Struct, frozen=True):
@@ -178,12 +178,12 @@ class _AnswerWait:
         if line.status == "answered" and answer.text != NO_RESPONSE:
             return ReceivedAnswer(line.mysis, "answered", answer.text, line.turn_id)
         if line.status == "answered":
-            why, hint = "its model returned an empty answer twice", "Send the message again, in other words."
+            cause, hint = "its model returned an empty answer twice", "Send the message again, in other words."
         else:
             end = line.reason.removeprefix("not answered: ")
-            why = ": ".join(filter(None, (_ENDS.get(end, end), one_line(answer.failure))))  # type: ignore[call-overload]
+            cause = ": ".join(filter(None, (_ENDS.get(end, end), one_line(answer.failure))))
             view = self._myses.get(line.mysis)
             is_over = view is not None and view.state in (MysisState.STOPPED, MysisState.ERRORED)
             hint = f"`zoea start {name}` relaunches it. " if is_over else ""
             hint += f"`zoea log {name}` shows the turn; send the message again."
-        return ReceivedAnswer(line.mysis, "not answered", "", line.turn_id, f"{name} did not answer: {why}", hint)
+        return ReceivedAnswer(line.mysis, "not answered", "", line.turn_id, f"{name} did not answer: {cause}", hint)
