@@ -25,12 +25,12 @@ from zoea import __main__
 from zoea.chain.bundle_file import BundleCommit, BundleHeader, BundleWriter, FrameKind
 from zoea.chain.commit import Checkpoint, CommitIdentity, CommitType, commit_digest
 from zoea.chain.formats import ZOEA, known_formats
-from zoea.text import large_json
+from zoea.text import document_bounds
 from zoea.transfer.jsonl_export import VERSION
 
 MIB = 1024 * 1024
 SCALE = 8
-DOCUMENT_MEMORY = large_json.MOST_MEMORY // SCALE
+DOCUMENT_MEMORY = document_bounds.MOST_MEMORY // SCALE
 MOST_MEMORY = 2048 * MIB
 """Address space of the process, so that a bomb that goes off takes no more."""
 MESSAGE = b'{"role":"user","content":""}'
@@ -150,7 +150,7 @@ def forget_peak() -> None:
 def main() -> None:
     folder, command = Path(sys.argv[1]), sys.argv[2:]
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    large_json.MOST_MEMORY = DOCUMENT_MEMORY
+    document_bounds.MOST_MEMORY = DOCUMENT_MEMORY
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         __main__.run([*command, str(folder / "none")])  # loads what the command needs
     for file in sorted(folder.iterdir()):

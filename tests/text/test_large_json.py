@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoea.text import large_json
+from zoea.text import document_bounds, large_json
+from zoea.text.document_bounds import estimate_memory
 from zoea.text.large_json import (
     LARGE_CHARS,
     LARGE_COUNT,
     MAX_VALUES,
     count_values,
     dump_large,
-    estimate_memory,
     has_too_many_values,
     indent,
     is_large,
@@ -138,8 +138,8 @@ def test_the_estimate_counts_every_value_and_no_sign_inside_of_texts(
     values = count_values(value, 10**9)
     assert values * 128 <= marks + 128
     assert marks <= 2 * 128 * values + 128
-    monkeypatch.setattr(large_json, "MOST_MEMORY", 2 * len(data))
-    assert values < 3 or estimate_memory(data) > large_json.MOST_MEMORY
+    monkeypatch.setattr(document_bounds, "MOST_MEMORY", 2 * len(data))
+    assert values < 3 or estimate_memory(data) > document_bounds.MOST_MEMORY
 
 
 def test_wide_and_escaped_characters_take_more() -> None:
@@ -150,10 +150,10 @@ def test_wide_and_escaped_characters_take_more() -> None:
 
 
 def test_a_document_that_takes_too_much_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_json, "MOST_MEMORY", 1_000)
+    monkeypatch.setattr(document_bounds, "MOST_MEMORY", 1_000)
     assert parse_bounded(b'{"a": [1, 2]}') == {"a": [1, 2]}
     with pytest.raises(ValueError, match="of memory"):
         parse_bounded(b"[1, 2, 3, 4, 5, 6, 7, 8, 9")
-    monkeypatch.setattr(large_json, "MOST_MEMORY", 10**9)
+    monkeypatch.setattr(document_bounds, "MOST_MEMORY", 10**9)
     with pytest.raises(ValueError, match="nested too deeply"):
         parse_bounded(b"[" * 100_000)

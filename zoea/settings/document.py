@@ -15,7 +15,8 @@ from typing import Any
 
 from zoea.settings.json_document import JsonInvalid, parse_json
 from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem
-from zoea.settings.small_file import MOST_BYTES, check_text, read_small_file
+from zoea.settings.small_file import MOST_BYTES, read_small_file
+from zoea.text.document_bounds import check_settings_text
 
 _SYNTAX_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 _OUTSIDE = re.compile(r'"""|\'\'\'|["\'#\[\]{}\n]')
@@ -75,7 +76,7 @@ def parse_document(raw: bytes, origin: Origin, *, is_json: bool = False) -> Docu
     except UnicodeDecodeError as error:
         return broken("is not UTF-8", raw.count(b"\n", 0, error.start) + 1)
     try:
-        check_text(text)
+        check_settings_text(text)
         tree, lines = parse_json(text) if is_json else (tomllib.loads(text), _find_lines(text))
     except JsonInvalid as error:
         return broken(str(error), error.line)

@@ -14,7 +14,8 @@ from typing import Any
 from zoea.settings.early_defaults import EARLY, NEED_TRUST, EarlySettings
 from zoea.settings.paths import USER_FILE, is_trusted
 from zoea.settings.project_files import find_project
-from zoea.settings.small_file import check_text, read_small_file
+from zoea.settings.small_file import read_small_file
+from zoea.text.document_bounds import check_settings_text
 
 _YES = ("1", "true", "yes", "on")
 
@@ -47,7 +48,7 @@ def _read_file(file: Path, config: Path | None = None) -> dict[str, Any]:
 
     try:
         raw = read_small_file(file)
-        document = tomllib.loads(check_text(raw.decode("utf-8-sig").replace("\r\n", "\n")))
+        document = tomllib.loads(check_settings_text(raw.decode("utf-8-sig").replace("\r\n", "\n")))
         tables = {name: document.get(section) for name, section in _SECTIONS.items()}
         values = {name: table[name] for name, table in tables.items() if isinstance(table, dict) and name in table}
         if config is not None and any(name in values for name in NEED_TRUST) and not is_trusted(config, file, raw):

@@ -178,14 +178,15 @@ def _parse_workspace(file: Path) -> tuple[str, bytes]:
     import tomllib
 
     from zoea.model.errors import SettingsError
-    from zoea.settings.small_file import check_text, read_small_file
+    from zoea.settings.small_file import read_small_file
+    from zoea.text.document_bounds import check_settings_text
 
     hint = "Run `zoea config check` to see what is wrong."
     try:
         raw = read_small_file(file)
         if b"workspace" not in raw:
             return "", raw
-        name = tomllib.loads(check_text(raw.decode("utf-8-sig"))).get("workspace", "")
+        name = tomllib.loads(check_settings_text(raw.decode("utf-8-sig"))).get("workspace", "")
     except OSError as error:
         raise SettingsError(f"{file} cannot be read: {error.strerror}", hint=hint) from None
     except (ValueError, RecursionError):

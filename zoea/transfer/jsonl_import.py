@@ -22,7 +22,7 @@ from zoea.model.topics import IMPORTED_CLUSTER, check_topic
 from zoea.settings import Settings
 from zoea.store import WriterConnection, put_blob
 from zoea.swarm.persistence.mysis_ops import check_name
-from zoea.text.large_json import check_memory
+from zoea.text.document_bounds import check_memory
 from zoea.text.sentences import count_of
 from zoea.transfer.conflicts import ImportTarget, insert_row, insert_with_id
 from zoea.transfer.jsonl_export import ConversationTables

@@ -22,7 +22,7 @@ from zoea.model.topics import IMPORTED_CLUSTER
 from zoea.settings.small_file import open_regular
 from zoea.store.table_schema import Column, Table
 from zoea.text import clean
-from zoea.text.large_json import check_memory, estimate_memory
+from zoea.text.document_bounds import check_memory, estimate_memory
 from zoea.transfer.jsonl_export import VERSION
 
 LONGEST_LINE = 128 * 1024 * 1024

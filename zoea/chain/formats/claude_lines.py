@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from zoea.model.errors import ContextFormatError
-from zoea.text.large_json import check_memory, estimate_memory
+from zoea.text.document_bounds import check_memory, estimate_memory
 from zoea.text.sentences import count_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

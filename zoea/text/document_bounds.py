@@ -1,0 +1,142 @@
+"""Bounds of documents that others wrote, checked before a parser gets them.
+
+Parsers take memory for each value, and some take time with the square of a length. Only what stands outside of texts
+and comments makes values, so all bounds count there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+MOST_MEMORY = 256 * 1024 * 1024
+"""Bytes of memory that a document which others wrote may take."""
+MOST_VALUES = 10_000
+MOST_DEPTH = 24
+"""The most values and the deepest nesting of a file of settings."""
+_VALUE_BYTES = 128
+"""Bytes of a value besides its text, about; the smallest object has twice as many, and counts twice."""
+_FEW = 10_000
+_FOUR_BYTES = re.compile(rb"[\xf0-\xf7]|\\u[dD][89abAB]")
+_TWO_BYTES = re.compile(rb"[\xc4-\xef]|\\u")
+_SLICE = 262_144
+_BACKSLASH = 0x5C
+_LITERAL = re.compile(rb'"""|\'\'\'|["\'#]')
+_LITERAL_ENDS = {
+    b'"': re.compile(rb'(?:[^"\\\n]|\\.)*+(?:"|(?=\n))'),
+    b"'": re.compile(rb"[^'\n]*+(?:'|(?=\n))"),
+    b'"""': re.compile(rb'(?:[^"\\]|\\.|"(?!""))*+"{3,5}', re.DOTALL),
+    b"'''": re.compile(rb"(?:[^']|'(?!''))*+'{3,5}"),
+    b"#": re.compile(rb"[^\n]*+"),
+}
+_LONG_KEY = re.compile(rb'(?<![\w"-])(?:[\w"-]++[ \t]*+\.[ \t]*+){%d}' % MOST_DEPTH)
+_LONG_NUMBER = re.compile(rb"(?<!\w)[0-9][\w.]{100}")
+_BRACKET = re.compile(rb"[\[\]{}]")
+
+
+def check_memory(size: int) -> None:
+    """Refuse what would take more than `MOST_MEMORY`. Raises ValueError."""
+    if size > MOST_MEMORY:
+        mebibyte = 1024 * 1024
+        raise ValueError(
+            f"it would take over {size // mebibyte:,} MiB of memory; at most {MOST_MEMORY // mebibyte} MiB are read"
+        )
+
+
+def estimate_memory(data: bytes) -> int:
+    """Return about how many bytes of memory a JSON document takes, without parsing it.
+
+    Stops to count behind `MOST_MEMORY`. The text counts twice: as the document, and in its values.
+    """
+    width = 4 if _FOUR_BYTES.search(data) else 2 if _TWO_BYTES.search(data) else 1
+    text = 2 * width * len(data)
+    most = max(0, MOST_MEMORY - text) // _VALUE_BYTES + 1
+    # Each name with its value, and each pair of texts in a list, needs a mark: half as many as there are texts.
+    least = (data.count(b'"') - data.count(b'\\"')) // 4
+    if least >= most:
+        return text + _VALUE_BYTES * least
+    return text + _VALUE_BYTES * count_marks(data, (b",", b"[", b"{"), most, few=_FEW)
+
+
+def check_settings_text(text: str) -> str:
+    """Return a TOML or JSON text of settings as it is, if a parser reads it in little time and memory.
+
+    Raises:
+        ValueError: It has too many values, keys of too many parts, or too long numbers, or is nested too deep.
+    """
+    data = text.encode()
+    if count_marks(data, (b"=", b",", b":", b"\n["), MOST_VALUES + 1, _outside_literals) > MOST_VALUES:
+        raise ValueError(f"has more than {MOST_VALUES:,} values")
+    plain = b'""'.join(data[start:end] for start, end in _outside_literals(data))
+    if _LONG_KEY.search(plain):
+        raise ValueError("is nested too deep")
+    if _LONG_NUMBER.search(plain):
+        raise ValueError("contains a number that is too long")
+    depth = 0
+    for bracket in _BRACKET.findall(plain):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MOST_DEPTH:
+            raise ValueError("is nested too deep")
+    return text
+
+
+_Spans = Callable[[bytes], Iterator[tuple[int, int]]]
+
+
+def _outside_texts(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield from where to where no text of a JSON document reaches."""
+    at = 0
+    while at < len(data):
+        quote = data.find(b'"', at)
+        yield at, len(data) if quote < 0 else quote
+        at = len(data) if quote < 0 else _find_end_of_text(data, quote + 1)
+
+
+def _outside_literals(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield from where to where no text and no comment of a TOML document reaches."""
+    at = 0
+    while match := _LITERAL.search(data, at):
+        yield at, match.start()
+        end = _LITERAL_ENDS[match[0]].match(data, match.end())
+        at = end.end() if end else len(data)
+    yield at, len(data)
+
+
+def count_marks(
+    data: bytes, marks: Sequence[bytes], most: int, spans: _Spans = _outside_texts, *, few: int | None = None
+) -> int:
+    """Count marks outside of texts, as far as `most`; all of them if there are up to `few`, `most` without it.
+
+    Looking for the texts takes longer than counting everything.
+    """
+    count = _count_span(data, marks, most if few is None else few + 1, 0, len(data))
+    if count < most if few is None else count <= few:
+        return count
+    count = 0
+    for start, end in spans(data):
+        count += _count_span(data, marks, most - count, start, end)
+        if count >= most:
+            break
+    return count
+
+
+def _count_span(data: bytes, marks: Sequence[bytes], most: int, start: int, end: int) -> int:
+    """Count as far as `most`, in slices, so that other threads run in between."""
+    count = 0
+    while start < end and count < most:
+        until = min(end, start + _SLICE)
+        count += sum(data.count(mark, start, until) for mark in marks)
+        start = until
+    return count
+
+
+def _find_end_of_text(data: bytes, at: int) -> int:
+    """Return the place after the quote that ends the text which begins here."""
+    while (end := data.find(b'"', at)) >= 0:
+        before = end
+        while before > at and data[before - 1] == _BACKSLASH:
+            before -= 1
+        if (end - before) % 2 == 0:
+            return end + 1
+        at = end + 1
+    return len(data)
