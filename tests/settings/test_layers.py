@@ -122,7 +122,7 @@ def test_a_problem_is_plain_data_for_machines() -> None:
 def test_a_key_with_special_characters_is_quoted_and_harmless() -> None:
     with pytest.raises(SettingsInvalid) as caught:
         loaded('[swarm]\n"a b\\u001b[31m" = 3\n[nudge]\nx.y.z = 3\n')
-    assert [one.key for one in caught.value.problems] == ['swarm."a b?[31m"', "nudge.x"]
+    assert [one.key for one in caught.value.problems] == ['swarm."a b\\u001b[31m"', "nudge.x"]
 
 
 def test_a_value_that_may_be_a_secret_is_never_repeated() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -11,6 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from zoea.model.errors import SettingsError
+from zoea.text.control_characters import reveal_exactly
+from zoea.text.shorten import head_with_length
 
 KeyPath = tuple[str, ...]
 """A key as its parts: `("swarm", "max_myses")`."""
@@ -104,8 +107,7 @@ def format_key(path: Iterable[str | int]) -> str:
 def _part(part: str) -> str:
     if part and all(char.isascii() and (char.isalnum() or char in "-_") for char in part):
         return part
-    shown = "".join(char if char.isprintable() else "?" for char in part).replace('"', "'")
-    return f'"{shown[:60]}"'
+    return reveal_exactly(json.dumps(head_with_length(part, 60), ensure_ascii=False))
 
 
 def find_nearest(wrong: str, known: Iterable[str], least: float = 0.6) -> str:
