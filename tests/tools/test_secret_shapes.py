@@ -16,6 +16,8 @@ from zoea.tools.secret_vault import InMemorySecrets, SecretVault
 SECRET = "canary-8Xq2"
 NAMES = ("password", "pwd", "private_key", "tokens", "secrets", "api_keys", "accessToken", "db_pwd", "passphrase")
 
+FOREIGN = ("密码", "口令", "パスワード", "비밀번호", "пароль", "Passwort", "contraseña", "mot_de_passe", "hasło")
+
 
 def deep(levels: int, inside: Any) -> Any:
     for _ in range(levels):
@@ -38,7 +40,30 @@ SHAPES: dict[str, str] = {
     "an escaped name": '{"pass\\u0077ord": "' + SECRET + '"}',
     "an escaped name in a list": '[{"\\u0070wd": "' + SECRET + '"}]',
     "a list of objects": json.dumps([{"password": SECRET}]),
+    **{f"{name} as a text": json.dumps({name: SECRET}, ensure_ascii=False) for name in FOREIGN},
+    "a variable in a list": json.dumps({"env": [f"DB_PASSWORD={SECRET}"]}),
+    "a variable before a command": json.dumps({"command": f"PGPASSWORD={SECRET} psql"}),
+    "lines of YAML": json.dumps({"body": f"user: bob\npassword: {SECRET}\n"}),
+    "a form": json.dumps({"body": f"user=bob&password={SECRET}&x=1"}),
+    "the user of an address": json.dumps({"url": f"https://bob:{SECRET}@example.com/x"}),
+    "a query": json.dumps({"url": f"https://example.com/x?access_token={SECRET}&a=1"}),
+    "a connection string": json.dumps({"dsn": f"host=h user=u password={SECRET} dbname=x"}),
+    "a header": json.dumps({"headers": {"Authorization": f"Bearer {SECRET}"}}),
+    "a header of a command": json.dumps({"command": f"curl -H 'X-Api-Key: {SECRET}' https://example.com"}),
+    "lines of headers": json.dumps({"headers": f"Accept: */*\nX-Api-Key: {SECRET}"}),
+    "several lines": json.dumps({"key": f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----"}),
 }
+IN_CALLS: dict[str, str] = {
+    **SHAPES,
+    "a cookie": json.dumps({"headers": {"Cookie": f"session={SECRET}"}}),
+    "a name beside its value": json.dumps({"env": [{"name": "DB_PASSWORD", "value": SECRET}]}),
+    "an object": json.dumps({"clientSecret": {"value": SECRET}}),
+    "wide letters": json.dumps({"ｐａｓｓｗｏｒｄ": SECRET}, ensure_ascii=False),
+    "the login of a command": json.dumps({"command": f"curl -u bob:{SECRET} https://example.com"}),
+    "XML": json.dumps({"body": f"<user>bob</user><password>{SECRET}</password>"}),
+    "a header alone": json.dumps({"headers": [f"X-Api-Key: {SECRET}"]}),
+}
+"""Shapes that are known in a call, where its server gets the value all the same."""
 BROKEN = {
     "cut off": json.dumps({"password": SECRET, "a": "b"})[:-4],
     "an escaped name": '{"pass\\u0077ord": "' + SECRET + '", "a": ',
@@ -54,13 +79,13 @@ async def conceal(arguments: str) -> tuple[SecretVault, str]:
     return vault, answer.calls[0].arguments
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", IN_CALLS)
 async def test_a_secret_in_a_call_is_a_mark_and_its_server_gets_the_value(shape: str) -> None:
-    vault, shown = await conceal(SHAPES[shape])
+    vault, shown = await conceal(IN_CALLS[shape])
     assert SECRET not in shown
     assert "‹secret:1›" in shown
     filled = await vault.fill("vault", {"whole": json.loads(shown)})
-    assert filled["whole"] == json.loads(SHAPES[shape])
+    assert filled["whole"] == json.loads(IN_CALLS[shape])
 
 
 @pytest.mark.parametrize("shape", BROKEN)
@@ -84,6 +109,9 @@ def test_a_secret_in_stored_json_is_redacted(shape: str) -> None:
         {"args": ["--verbose", "--user", "a", "--password"]},
         {"command": "grep --token-count x", "note": '{"a": [1, 2]}'},
         {"command": "login --password $PASSWORD"},
+        {"code": "token = response\npassword: Optional[str]\nsecret = read_secret(name)", "env": ["PATH=/usr/bin1"]},
+        {"headers": {"Accept": "text/html2"}, "env": [{"name": "MODE", "value": "fast-123"}]},
+        {"url": "https://example.com:8080/a?page=12345678", "body": "<name>alpha-1</name>"},
     ],
 )
 async def test_other_arguments_stay_as_they_are(plain: dict[str, Any]) -> None:

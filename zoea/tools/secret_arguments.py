@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
+from zoea.text.redact import secret_patterns
+from zoea.text.redact.secret_patterns import FOREIGN
+
 _NAMES = re.compile(
-    r"(?:^|_)(?:passwords?|passwd|passphrases?|passcode|pwd|secrets?|api_?keys?|token"
+    rf"(?:{FOREIGN})$|(?:^|_)(?:pass|t?otp|passwords?|passwd|passphrases?|passcode|pwd|secrets?|api_?keys?|token"
     r"|(?:private|secret|access|signing|encryption|ssh|auth)_?keys?|(?:access|api|auth|bearer|refresh|session)_tokens)$"
     r"|^tokens$"
+)
+_HEADERS = re.compile(r"^(?:proxy_)?authorization$|^(?:set_)?cookie$")
+_SCHEME = re.compile(r"(?i)(?:bearer|basic|token|digest)[ \t]{1,8}(?=\S)")
+_NAMED = re.compile(r"(?:export[ \t]{1,8})?(?P<name>[^\W\d][\w.-]{0,60})(?:=|:[ \t]{1,8})(?P<value>\S.{0,4000})")
+"""A header or a variable of an environment, alone in a text."""
+_ELEMENT = re.compile(r"(?P<before><(?P<name>[A-Za-z][\w.-]{0,60})>)(?P<value>[^<>\s]{1,400})(?=</)")
+_LOGIN = re.compile(
+    r"(?P<before>\bcurl\b[^\n|;&]{0,400}?[ \t](?:-u|--user)[ \t=]{0,4}[\"']?[^\s:\"']{1,100}:)(?P<value>[^\s\"']+)"
 )
 _HARMLESS = re.compile(r"(?:page|next|continuation)_token$")
 _NUMBERS_TOO = re.compile(r"(?:password|passwd|passphrase|passcode|pwd|secret|key)s?$")
@@ -45,7 +57,7 @@ Replace = Callable[[Any], str]
 def is_secret_name(name: str) -> bool:
     """Return whether an argument of this name holds a secret: `password`, `userPassword`, `x-api-key`, `token`."""
     plain = plain_name(name)
-    return _NAMES.search(plain) is not None and _HARMLESS.search(plain) is None
+    return bool(_NAMES.search(plain) or _HEADERS.search(plain)) and _HARMLESS.search(plain) is None
 
 
 def is_secret_property(name: str, schema: Any) -> bool:
@@ -131,7 +143,9 @@ class _Level(Struct):
             for schema in inner
             for part in _parts(schema, root)
         )
+        named = self.values.get("name", self.values.get("key")) if key == "value" else ""
         is_secret = self.is_secret or by_schema or is_secret_name(key)
+        is_secret = is_secret or (isinstance(named, str) and is_secret_name(named))
         numbers = self.numbers or by_schema or _NUMBERS_TOO.search(plain_name(key)) is not None
         return inner, is_secret, numbers
 
@@ -139,7 +153,9 @@ class _Level(Struct):
 def _replace_leaf(value: Any, replace: Replace, *, numbers: bool) -> Any:
     match value:
         case str() if value:
-            return replace(value)
+            scheme = _SCHEME.match(value)
+            start = scheme.end() if scheme else 0
+            return value[:start] + replace(value[start:])
         case bool():
             return value
         case int() | float() if numbers:
@@ -156,6 +172,8 @@ def _replace_inside(text: str, replace: Replace) -> str:
             return replace_in_text(text, replace)
         replaced = replace_secrets({"": value}, {}, replace)[""]
         return text if replaced == value else json.dumps(replaced, ensure_ascii=False)
+    if (named := _NAMED.fullmatch(text)) and is_secret_name(named["name"]):
+        return f"{text[: named.start('value')]}{_replace_leaf(named['value'], replace, numbers=False)}"
     return _replace_flags(text, replace)
 
 
@@ -167,7 +185,19 @@ def _replace_flags(text: str, replace: Replace) -> str:
         start = match.end() - match.start() - len(value) - (match["bare"] is None)
         return f"{match[0][:start]}{replace(value)}{match[0][start + len(value) :]}"
 
-    return _FLAG_IN_TEXT.sub(put, text) if "--" in text else text
+    def put_named(match: re.Match[str]) -> str:
+        is_secret = "name" not in match.re.groupindex or is_secret_name(match["name"])
+        return f"{match['before']}{replace(match['value'])}" if is_secret else match[0]
+
+    text = _LOGIN.sub(put_named, text) if "curl" in text else text
+    text = _ELEMENT.sub(put_named, text) if "</" in text else text
+    text = _FLAG_IN_TEXT.sub(put, text) if "--" in text else text
+    return secret_patterns.replace_secrets(text, lambda kind, value: replace(value) if _is_odd(value) else value)
+
+
+def _is_odd(value: str) -> bool:
+    """Return whether a value cannot be a word, which would be taken for the secret wherever it stands."""
+    return len(value) >= _SHORTEST_MADE and any(char.isdigit() for char in value)
 
 
 def _unescape(name: str) -> str:
@@ -201,4 +231,4 @@ def _parts(schema: Any, root: Any, depth: int = 0) -> Iterator[Mapping[str, Any]
 
 def plain_name(name: str) -> str:
     """Return a name in lower case with underscores: `userName` and `User-Name` are `user_name`."""
-    return _CAMEL.sub("_", name).lower().replace("-", "_")
+    return _CAMEL.sub("_", unicodedata.normalize("NFKC", name)).lower().replace("-", "_")

@@ -75,7 +75,7 @@ def _redact_member(key: str, value: Any, redact: Callable[[str], str]) -> Any:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         return redact_json(value, redact)
     plain = str(value)
-    said = f"{json.dumps(key)}: {json.dumps(plain, ensure_ascii=False)}"
+    said = f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(plain, ensure_ascii=False)}"
     judged = (redact if isinstance(value, str) else secret_patterns.redact)(said)
     if judged == said:
         return redact(value) if isinstance(value, str) else value

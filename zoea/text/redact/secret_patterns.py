@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 _PEM = re.compile(
     r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}+(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
@@ -30,12 +31,17 @@ _AUTHORIZATION = re.compile(
 _BEARER = re.compile(r"(?i)(\bbearer[ \t]{1,8})(?=[a-z._~+/=-]{0,200}[0-9]|\S{24})[A-Za-z0-9._~+/=-]{8,4096}+")
 _ADDRESS = re.compile(r"(?<=://)([^\s/:@\"'<>]{0,100}:)(?!\[REDACTED_)[^\s/@\"'<>]{1,200}(?=@)")
 
+FOREIGN = (
+    r"passwort|kennwort|mot[ _-]?de[ _-]?passe|contraseñas?|senha|parola|wachtwoord|has[łl]o|şifre|пароль"
+    r"|密码|密碼|口令|密钥|パスワード|暗証番号|비밀번호"
+)
+"""The names of passwords in other languages."""
 _VALUE = (
     r"(?:(?P<quote>\\{0,4}[\"'])(?!(?P=quote))(?!\[REDACTED_)(?P<quoted>(?:[^\\\r\n]|\\.){1,512}?)(?P=quote)"
     r"|\\{0,4}[\"']?(?!\[REDACTED_)(?P<bare>[^\s\"'\\,;&<>()\[\]{}]{1,4096}+))"
 )
 _GIVEN = re.compile(
-    r"(?i)(?:(?P<password>pass(?:word|wd|phrase|code)s?|pwd)|(?P<secret>secrets?)"
+    rf"(?i)(?<!‹)(?:(?P<password>pass(?:word|wd|phrase|code)s?|pwd|{FOREIGN})|(?P<secret>secrets?)"
     r"|(?P<key>(?:api|access|secret|private|auth|encryption|signing)[_-]?keys?)|(?P<token>tokens?))"
     r"(?P<between>\\{0,4}[\"']?[ \t]{0,8}(?::=|=>|[:=])[ \t]{0,8})" + _VALUE
 )
@@ -77,19 +83,30 @@ _NO_SECRET = re.compile(
 _SURE_LENGTH = 6
 
 
+Put = Callable[[str, str], str]
+"""Returns what stands for a value, of the kind that a label names."""
+
+
 def redact(text: str) -> str:
     """Replace keys, tokens and passwords by labels."""
-    if "PRIVATE KEY-----" in text:
-        text = _PEM.sub("[REDACTED_PRIVATE_KEY]", text)
-    if "eyJ" in text:
-        text = _JWT.sub("[REDACTED_TOKEN]", text)
-    text = _ISSUED.sub("[REDACTED_API_KEY]", text)
-    text = _AUTHORIZATION.sub(r"\1[REDACTED_TOKEN]", text)
-    text = _BEARER.sub(r"\1[REDACTED_TOKEN]", text)
-    if "://" in text:
-        text = _ADDRESS.sub(r"\1[REDACTED_PASSWORD]", text)
-    text = _FLAG.sub(_given, _GIVEN.sub(_given, text))
+    text = replace_secrets(text, lambda kind, _: f"[REDACTED_{kind}]")
     return _PROSE_WITHOUT_SPACES.sub(r"\g<between>[REDACTED_PASSWORD]", _PROSE.sub(_given_in_prose, text))
+
+
+def replace_secrets(text: str, put: Put) -> str:
+    """Replace keys and tokens by their form, and passwords by their name: not those that prose tells."""
+    if "PRIVATE KEY-----" in text:
+        text = _PEM.sub(lambda match: put("PRIVATE_KEY", match[0]), text)
+    if "eyJ" in text:
+        text = _JWT.sub(lambda match: put("TOKEN", match[0]), text)
+    text = _ISSUED.sub(lambda match: put("API_KEY", match[0]), text)
+    for pattern in (_AUTHORIZATION, _BEARER):
+        text = pattern.sub(lambda match: match[1] + put("TOKEN", match[0][len(match[1]) :]), text)
+    if "://" in text:
+        text = _ADDRESS.sub(lambda match: match[1] + put("PASSWORD", match[0][len(match[1]) :]), text)
+    for pattern in (_GIVEN, _FLAG):
+        text = pattern.sub(lambda match: _given(match, put), text)
+    return text
 
 
 def _given_in_prose(match: re.Match[str]) -> str:
@@ -107,8 +124,8 @@ def _given_in_prose(match: re.Match[str]) -> str:
     return f"{whole[:start]}[REDACTED_{label}]{whole[start + len(value) :]}"
 
 
-def _given(match: re.Match[str]) -> str:
-    """Redact a value given to a secret's name, unless it cannot be a secret."""
+def _given(match: re.Match[str], put: Put) -> str:
+    """Replace a value given to a secret's name, unless it cannot be a secret."""
     whole = match.group()
     value = match["quoted"] or match["bare"]
     kind = next(name for name in ("password", "secret", "key", "token") if match[name])
@@ -118,4 +135,4 @@ def _given(match: re.Match[str]) -> str:
         return whole
     label = "API_KEY" if kind == "key" else kind.upper()
     start = match.start("quoted" if match["quoted"] else "bare") - match.start()
-    return f"{whole[:start]}[REDACTED_{label}]{whole[start + len(value) :]}"
+    return f"{whole[:start]}{put(label, value)}{whole[start + len(value) :]}"
