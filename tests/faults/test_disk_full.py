@@ -19,7 +19,9 @@ from zoea.model.errors import StoreFull, StoreMoved, ZoeaError
 from zoea.model.request import Answer
 from zoea.model.values import Event
 from zoea.process.open_files import OpenFiles
+from zoea.runtime.run_options import StartOptions, prepare_own_swarm
 from zoea.settings import Settings
+from zoea.settings.paths import places
 from zoea.store import Store
 from zoea.swarm.runner import STOP_WITHIN_S
 from zoea.swarm.services import RETRY_DISK_S
@@ -127,8 +129,9 @@ async def test_it_goes_on_by_itself_within_one_interval_once_there_is_space(tmp_
         assert await s.value("SELECT outcome FROM turn") == "answered"
 
 
-async def test_a_first_stop_that_finds_the_disk_full_ends_the_call_at_once_and_is_stored_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("failure", [StoreFull, StoreMoved])
+async def test_a_first_stop_that_cannot_be_stored_ends_the_call_at_once_and_is_stored_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[StoreFull]
 ) -> None:
     async with swarm(tmp_path, script(Answer(text="a long answer that goes on")), settings=SETTINGS) as s:
         await s.commander.create("alpha", start=False)
@@ -137,19 +140,58 @@ async def test_a_first_stop_that_finds_the_disk_full_ends_the_call_at_once_and_i
         await block.reached.wait()
 
         async def refuse(_: object, **_options: object) -> None:
-            raise StoreFull("disk full")
+            raise failure("not stored")
 
         with monkeypatch.context() as patched:
             patched.setattr(s.store, "write", refuse)
-            with pytest.raises(StoreFull, match=DISK_FULL) as caught:
+            with pytest.raises(failure, match=failure.reason) as caught:
                 await s.commander.stop("alpha")
-            assert "done as soon as it can be stored" in caught.value.hint
+            assert type(caught.value) is failure
+            assert caught.value.hint == "It is done as soon as it can be stored, while this swarm runs."
             await s.until(lambda: s.provider.in_flight == 0)
             assert s.state() is MysisState.RUNNING
         s.clock.by(RETRY_DISK_S)
         await s.until(lambda: s.state() is MysisState.STOPPED)
         await s.until(lambda: not s.commander.swarm.runner("alpha").has_turn)
         assert await s.rows("SELECT outcome FROM turn") == [{"outcome": "cancelled"}]
+
+
+async def test_a_delete_that_cannot_be_stored_says_that_it_is_to_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swarm(tmp_path, script(Answer(text="heard")), settings=SETTINGS) as s:
+        await s.commander.create("alpha")
+
+        async def refuse(_: object, **_options: object) -> None:
+            raise StoreFull("not stored")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(s.store, "write", refuse)
+            with pytest.raises(StoreFull) as caught:
+                await s.commander.delete("alpha")
+        s.clock.by(RETRY_DISK_S)
+        await s.until(lambda: s.state() is MysisState.STOPPED)
+        assert "alpha stops as soon as that can be stored, and is not deleted" in caught.value.hint
+        await s.commander.delete("alpha")
+
+
+@pytest.mark.parametrize("failure", [StoreFull, StoreMoved])
+async def test_a_run_whose_start_cannot_be_stored_says_that_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[StoreFull]
+) -> None:
+    async with swarm(tmp_path, script(Answer(text="heard")), settings=SETTINGS) as s:
+        await s.commander.create("alpha", start=False)
+
+        async def refuse(_: object, **_options: object) -> None:
+            raise failure("not stored")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(s.store, "write", refuse)
+            with pytest.raises(failure) as caught:
+                await prepare_own_swarm(s.api, StartOptions(start_swarm=True), places(), SETTINGS)
+        assert caught.value.hint.startswith("The swarm ends, and nothing more is started.")
+        s.clock.by(RETRY_DISK_S)
+        await s.until(lambda: s.state() is MysisState.RUNNING)
 
 
 async def test_a_hold_of_the_commander_outlasts_a_full_disk(tmp_path: Path) -> None:

@@ -9,7 +9,15 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zoea.model.errors import NoRunningSwarm, StoreMissing, StoreOutdated, UsageError, WorkspaceHeld
+from zoea.model.errors import (
+    NoRunningSwarm,
+    StoreFull,
+    StoreMissing,
+    StoreMoved,
+    StoreOutdated,
+    UsageError,
+    WorkspaceHeld,
+)
 from zoea.process.command_line import WORKSPACE, declare, flag, option, whole_number
 from zoea.process.lock import OwnerLock, read_holder
 from zoea.settings.paths import Places
@@ -265,10 +273,18 @@ async def prepare_own_swarm(swarm: SwarmApi, options: StartOptions, where: Place
     """As `prepare_swarm`, for a swarm that this process has just opened.
 
     With `swarm.restart = "always"` those that ran when Zoea ended run again.
+
+    Raises:
+        StoreFull: It cannot be stored. The swarm ends with this process, so that nothing is done later.
     """
-    note = await prepare_swarm(swarm, options, where)
-    if settings.swarm.restart == "always" and not (options.start_swarm or options.go_on):
-        await swarm.start_all(again=True)
+    try:
+        note = await prepare_swarm(swarm, options, where)
+        if settings.swarm.restart == "always" and not (options.start_swarm or options.go_on):
+            await swarm.start_all(again=True)
+    except StoreFull as error:
+        remedy = "Put the database back" if isinstance(error, StoreMoved) else "Free some space"
+        hint = f"The swarm ends, and nothing more is started. {remedy}, then run it again."
+        raise type(error)(error.what, hint=hint) from error
     return note
 
 

@@ -106,7 +106,10 @@ class MysisCommands(SwarmCommands):
         await swarm.services.try_disk()
         swarm.leaving.add(mysis_id)
         try:
-            await swarm.carried_out(runner.tell(lf.Stop(swarm.uptime(), "deleted")))
+            later = (
+                f"{runner.mysis.name} stops as soon as that can be stored, and is not deleted: delete it again then."
+            )
+            await swarm.carried_out(runner.tell(lf.Stop(swarm.uptime(), "deleted")), later)
             await runner.stopped()
             await runner.close()
             last = swarm.live_view.freeze(mysis_id)

@@ -133,6 +133,8 @@ class Services:
     late_calls: LateCalls = field(init=False)
     budget_queue: BudgetQueue = field(init=False)
     events: EventHub = field(init=False)
+    failure: type[StoreFull] = StoreFull
+    """Why nothing can be stored, or could not the last time."""
     _trial: asyncio.Task[None] | None = None
     _held_before: tuple[bool, str] = (False, "")
     _closing: bool = False
@@ -172,6 +174,7 @@ class Services:
 
     def hold_for_disk(self, error: StoreFull) -> asyncio.Task[None]:
         """Hold the swarm until a trial write succeeds; return the task of the trial."""
+        self.failure = type(error)
         if self._trial is None:
             _log.error("%s: %s", error.title, error.what)
             self._held_before = self.hold.swarm, self.hold.reason
@@ -192,7 +195,8 @@ class Services:
             except StoreError as error:
                 _log.warning("still nothing can be stored: %s", error.what)
                 if isinstance(error, StoreFull) and self.hold.reason in CANNOT_STORE:
-                    self.hold.set_swarm(True, error.reason)  # it may be another one by now
+                    self.failure = type(error)  # it may be another one by now
+                    self.hold.set_swarm(True, error.reason)
             else:
                 return self._end_trial()
 

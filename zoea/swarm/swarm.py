@@ -261,15 +261,18 @@ class Swarm:
         told = [runner.tell(given(runner.mysis.id)) for runner in runners]
         await self.carried_out(asyncio.gather(*told, return_exceptions=True))
 
-    async def carried_out(self, told: asyncio.Future[Any]) -> None:
-        """Wait until an input is carried out. Raises StoreFull where the disk is full."""
+    async def carried_out(
+        self, told: asyncio.Future[Any], later: str = "It is done as soon as it can be stored, while this swarm runs."
+    ) -> None:
+        """Wait until an input is carried out. Raises StoreFull, which says what happens `later`, on a full disk."""
         full = asyncio.create_task(self.services.full.wait())
         try:
             await asyncio.wait({told, full}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             full.cancel()
         if not told.done():
-            raise StoreFull(self.hold_switch.reason, hint="What you asked for is done as soon as it can be stored.")
+            failure = self.services.failure
+            raise failure(failure.reason, hint=later)
         await told
 
     def hand_over(self, deliveries: Iterable[Delivery]) -> None:
