@@ -104,3 +104,40 @@ def ignores(pid: int, number: signal.Signals) -> bool:
     status = Path(f"/proc/{pid}/status").read_text()
     mask = next(line for line in status.splitlines() if line.startswith("SigIgn:")).split()[1]
     return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+def test_a_group_of_a_process_that_is_no_child_gets_no_signal() -> None:
+    """As where the kernel has given the id of a child that ended to another process."""
+    guard = GroupGuard()
+    script = "sleep 600 >/dev/null 2>&1 & echo $!"
+    started = subprocess.run(["setsid", "-w", "sh", "-mc", script], capture_output=True, text=True, check=True)
+    other = int(started.stdout)
+    try:
+        guard.add(other)
+        guard.signal(other, signal.SIGTERM)
+        guard.end(other)
+        assert is_alive(other)
+    finally:
+        os.kill(other, signal.SIGKILL)
+        guard.close()
+
+
+def test_what_is_left_of_a_group_ends_after_its_first_process_was_reaped() -> None:
+    guard = GroupGuard()
+    with subprocess.Popen(
+        ["sh", "-c", "sleep 600 >/dev/null & echo $!"], start_new_session=True, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        rest = int(child.stdout.readline())
+        guard.add(child.pid)
+        child.wait(10)
+    assert is_alive(rest)
+    guard.end(child.pid)
+    wait_for_end(rest)
+    guard.close()
+
+
+@pytest.mark.parametrize("group", [-1, 0, 1, os.getpgrp()])
+def test_an_id_that_names_more_than_a_child_is_refused(group: int) -> None:
+    with pytest.raises(ValueError, match="is no group of a child"):
+        GroupGuard().add(group)

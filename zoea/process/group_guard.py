@@ -48,15 +48,27 @@ class GroupGuard:
         return self._shell.pid if self._shell is not None else None
 
     def add(self, group: int) -> None:
-        """Let a group end with this process. Its id is that of a child with `start_new_session`."""
+        """Let a group end with this process. Its id is that of a child with `start_new_session`.
+
+        Raises:
+            ValueError: No child of this process has that id, so that a signal would reach others.
+        """
+        if group <= 1 or group == os.getpgrp():
+            raise ValueError(f"{group} is no group of a child")
         with self._lock:
             self._groups.add(group)
             self._tell(f"+ {group}\n")
 
+    def signal(self, group: int, number: signal.Signals) -> None:
+        """Send a signal to the processes left in a group that was added, unless others have its id by now."""
+        with self._lock:
+            if group in self._groups and not _is_of_others(group):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(group, number)
+
     def end(self, group: int) -> None:
         """Kill the processes left in a group, and forget the group."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
+        self.signal(group, signal.SIGKILL)
         with self._lock:
             if group in self._groups:
                 self._groups.discard(group)
@@ -107,6 +119,24 @@ class GroupGuard:
         assert self._shell is not None
         assert self._shell.stdin is not None
         self._shell.stdin.write(text.encode())
+
+
+def _is_of_others(group: int) -> bool:
+    """Return whether a process that is no child of this one has the id, which the kernel gave away again.
+
+    It does so only once the group is empty. As long as the child is not reaped, its id is its own.
+    """
+    try:
+        os.waitid(os.P_PID, group, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        try:
+            os.kill(group, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+    return False
 
 
 def _close(shell: subprocess.Popen[bytes]) -> None:

@@ -7,7 +7,6 @@ cannot parse, and leaves processes of the child's group behind.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections import deque
@@ -200,8 +199,7 @@ async def _stop(process: Process) -> None:
     try:
         process.stdin.close()
         if not await _has_ended(process, STDIN_GRACE_S):
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGTERM)
+            guard.signal(process.pid, signal.SIGTERM)
             await _has_ended(process, TERM_GRACE_S)
     finally:
         guard.end(process.pid)
