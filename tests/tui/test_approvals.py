@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.swarm.harness import plain
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
@@ -19,6 +20,7 @@ from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.values import ApprovalView
 from zoea.queries.stored_swarm import read_approval
 from zoea.swarm import approval_commands
+from zoea.swarm.persistence import approval_ops
 from zoea.text.large_json import indent
 from zoea.tui.dialogs import approvals
 from zoea.tui.dialogs.approvals import ApprovalDialog
@@ -204,6 +206,36 @@ async def test_t_allows_the_tool_for_the_template(tmp_path: Path) -> None:
         await stage.press("t")
         await stage.until(lambda: stage.swarm.peer.seen)
         assert await answers(stage) == [("template", "")]
+
+
+ANSWERS = {"y": "allow once", "s": "allow until stopped", "t": "allow for template", "d": "deny"}
+
+
+@pytest.mark.parametrize(
+    ("change", "possible", "reason"),
+    [
+        ({}, "ystd", ""),
+        ({"grant_scope": "pytest -q"}, "ystd", ""),
+        ({"grant_scope": ""}, "yd", "This command can be allowed only once"),
+        ({"kind": "budget"}, "ysd", "A budget cannot be exceeded for a whole template"),
+    ],
+    ids=["tool", "command", "more than a command", "budget"],
+)
+async def test_only_the_answers_that_are_possible_are_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], possible: str, reason: str
+) -> None:
+    view = approval_ops.view
+    monkeypatch.setattr(approval_ops, "view", lambda row: replace(view(row), **change))
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        panel = await open_panel(stage)
+        footer = panel.query_one("#answers", KeyFooter)
+        await stage.until(lambda: "deny" in footer.text)
+        assert [key for key, title in ANSWERS.items() if title in footer.text] == list(possible)
+        for key in set("st") - set(possible):
+            await stage.press(key)
+            assert reason in " ".join(stage.notices)
+        assert await answers(stage) == []
 
 
 async def test_d_denies_with_a_sentence_that_the_model_reads(tmp_path: Path) -> None:

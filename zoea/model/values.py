@@ -420,6 +420,18 @@ class ApprovalView(Struct, frozen=True):
     is_cut: bool = False
     grant_scope: str | None = None
 
+    @property
+    def why_no_grant(self) -> str:
+        """Why no grant for a template can cover it; empty where one can."""
+        if self.kind == "budget":
+            return "a budget cannot be exceeded for a whole template"
+        return self.why_once
+
+    @property
+    def why_once(self) -> str:
+        """Why it can be allowed only once; empty where it can be allowed until its mysis stops."""
+        return "this command can be allowed only once" if self.grant_scope == "" else ""
+
 
 class GrantView(Struct, frozen=True):
     """A tool that the myses of a template may call without asking.

@@ -44,14 +44,13 @@ class ApprovalCommands(SwarmCommands):
             raise UsageError(
                 f"approval {approval_id} does not wait for an answer", hint="`zoea approvals` lists those that do."
             )
-        row = rows[0]
-        if row["kind"] == "budget" and answer is ApprovalAnswer.TEMPLATE:
+        row, asked = rows[0], approval_ops.view(rows[0])
+        if answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE) and asked.why_once:
+            raise UsageError(asked.why_once, hint=ONLY_ONCE)
+        if answer is ApprovalAnswer.TEMPLATE and asked.why_no_grant:
             raise UsageError(
-                "a budget cannot be exceeded for a whole template",
-                hint="Allow it once or until this mysis stops, or raise the template's budget.",
+                asked.why_no_grant, hint="Allow it once or until this mysis stops, or raise the template's budget."
             )
-        if answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE) and approval_ops.view(row).grant_scope == "":
-            raise UsageError("this command can be allowed only once", hint=ONLY_ONCE)
         in_words = answer is ApprovalAnswer.DENIED or (answer is ApprovalAnswer.ONCE and sentence.strip())
         if row["tool"] == ASK_TOOL and not row["upstream"] and not in_words:
             raise UsageError("it asks a question", hint=f"Answer it in words: zoea answer {approval_id} TEXT.")

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from zoea.model.enums import MysisState
 from zoea.model.status import wants_review
-from zoea.model.values import MysisView
+from zoea.model.values import ApprovalView, MysisView
 
 OPENING = "the swarm is still opening"
 NO_TARGET = "there is no mysis under the cursor"
@@ -26,6 +26,7 @@ class ActionContext(Struct, frozen=True):
         targets: The marked myses, or the one under the cursor.
         shown: Number of myses in the swarm.
         approvals: Number of questions that wait for an answer.
+        question: The question that is shown.
         failure: Why the swarm could not be opened.
         hidden: How to reach the list that an action works on, where that list is hidden.
         read_only_reason: Why the swarm cannot be commanded; empty where it can.
@@ -35,6 +36,7 @@ class ActionContext(Struct, frozen=True):
     targets: tuple[MysisView, ...] = ()
     shown: int = 0
     approvals: int = 0
+    question: ApprovalView | None = None
     held: bool = False
     is_ready: bool = True
     can_undo: bool = False
@@ -133,6 +135,14 @@ def require_search_hits(context: ActionContext) -> str:
 
 def require_another_question(context: ActionContext) -> str:
     return "" if context.approvals > 1 else "no other question waits"
+
+
+def require_more_than_once(context: ActionContext) -> str:
+    return context.question.why_once if context.question else ""
+
+
+def require_grantable_call(context: ActionContext) -> str:
+    return context.question.why_no_grant if context.question else ""
 
 
 def require_visible_list(context: ActionContext) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -26,7 +27,7 @@ from zoea.text.control_characters import one_line
 from zoea.text.large_json import indent
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
-from zoea.tui.commands.action import ActionPlace, Handlers
+from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import of
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
@@ -80,6 +81,9 @@ class ApprovalDialog(CockpitDialog[None]):
             "approval.next": lambda: self.action_other(1),
             "approval.later": self._leave_open,
         }
+
+    def action_context(self) -> ActionContext:
+        return replace(super().action_context(), question=self._shown)
 
     def compose(self) -> ComposeResult:
         with self._box:
@@ -192,7 +196,10 @@ class ApprovalDialog(CockpitDialog[None]):
             words = (("enter", enter), ("escape", escape))
             answers.describe_typed([TypedKey(key, word, f"app.press({key!r})") for key, word in words])
         else:
-            answers.describe(of(ActionPlace.APPROVAL), self.action_context(), self.cockpit.keys)
+            context = self.action_context()
+            actions = of(ActionPlace.APPROVAL)
+            possible = [one for one in actions if one.id == "approval.next" or not one.why_not(context)]
+            answers.describe(possible, context, self.cockpit.keys)
 
     def _hold_lines(self, shown: ApprovalView) -> list[list[Piece]]:
         """Return when the answer takes effect, where a hold keeps its mysis back."""
@@ -212,7 +219,7 @@ class ApprovalDialog(CockpitDialog[None]):
         if shown.kind == "budget":
             return [[(f"{until} lets this mysis exceed the limit until it stops", "quiet")]]
         grants = self.cockpit.key("screen.grants")
-        if shown.grant_scope == "":
+        if shown.why_once:
             return [[("a command that a shell may read as more than one program can be allowed only once", "quiet")]]
         what = "this tool with any arguments" if shown.grant_scope is None else "exactly this command"
         return [
@@ -231,8 +238,6 @@ class ApprovalDialog(CockpitDialog[None]):
         shown = self._shown
         if shown is None or not self._can_answer() or (self._is_question and not sentence):
             return
-        if shown.grant_scope == "" and answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
-            return  # it can be allowed only once, as the lines above say
         below = self._look_below()
         if not (self._is_read or self._is_question or answer is ApprovalAnswer.DENIED):
             what = count_of(below, "line") + (" of the call is" if below == 1 else " of the call are")
