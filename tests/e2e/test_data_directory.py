@@ -16,6 +16,7 @@ import pytest
 from tests.e2e.terminal_screen import TerminalScreen
 from tests.e2e.zoea_process import PATIENCE_S, environment, zoea
 from tests.store.sample_memories import workspace
+from zoea.model.errors import StoreError
 from zoea.settings.paths import Places, places
 
 PR_CAPBSET_DROP, OVERRIDES = 24, (1, 2)
@@ -208,3 +209,38 @@ def test_a_run_with_few_open_files_ends_in_time_and_says_why(most: int) -> None:
     assert "Traceback" not in ran.stderr
     assert ran.returncode in (0, 4, 5)
     assert ran.stdout if ran.returncode == 0 else "hint" in ran.stderr
+
+
+@pytest.mark.usefixtures("own_runtime")
+def test_a_database_with_another_name_is_refused(where: Places, tmp_path: Path) -> None:
+    other = tmp_path / "copy" / "zoea.db"
+    other.parent.mkdir()
+    other.hardlink_to(where.database)
+    ran = zoea(*RUN)
+    assert ran.returncode == StoreError.exit_code
+    assert "has 2 names (hard links)" in ran.stderr
+    other.unlink()
+    assert zoea(*RUN).returncode == 0
+
+
+RUN = ("run", "--headless", "--world", "reef", "--myses", "1", "--provider", "scripted", "--for", "100ms")
+FILES = ("drafts.json", "reef.db", "reef.lock", "zoea.db", "zoea.lock", "zoea.log")
+
+
+@pytest.mark.usefixtures("own_runtime")
+def test_every_file_of_a_run_is_in_the_table() -> None:
+    assert zoea(*RUN).returncode == 0
+    here = {file.name for file in places("").data.iterdir() if file.is_file()}
+    assert {name.removesuffix("-wal").removesuffix("-shm") for name in here} <= set(FILES)
+
+
+@pytest.mark.usefixtures("own_runtime")
+@pytest.mark.parametrize("name", FILES)
+def test_a_pipe_in_the_place_of_a_file_holds_nothing_up(where: Places, name: str) -> None:
+    file = where.data / name
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+    for arguments in (("list",), ("world", "score"), RUN):
+        ran = zoea(*arguments)
+        assert "Traceback" not in ran.stderr
+        assert "did not end in time" not in ran.stderr, ran.stderr

@@ -18,7 +18,15 @@ from msgspec import Struct
 from zoea.chain.commit_rows import BLOB_IDS
 from zoea.model.errors import StoreError, StoreFull
 from zoea.store import WriterConnection
-from zoea.store.blobs import PackedBlob, blob_directory, blob_path, restore_blob, unpack_blob, write_blob_file
+from zoea.store.blobs import (
+    PackedBlob,
+    blob_directory,
+    blob_path,
+    read_blob_file,
+    restore_blob,
+    unpack_blob,
+    write_blob_file,
+)
 
 SETTING = "chain.mirror"
 """The key under which the database knows the folder, so that readers find it."""
@@ -69,7 +77,7 @@ def copy_blobs(conn: sqlite3.Connection, folder: Path, after: int) -> tuple[int,
             continue
         with suppress(StoreError, OSError):  # damaged here: `zoea ctx fsck` says so
             unpack_blob(own, blob_id, [(digest, place, data, size)])  # type: ignore[list-item]  # a row is a tuple here
-            packed = data if data is not None else blob_path(own, digest).read_bytes()
+            packed = data if data is not None else read_blob_file(blob_path(own, digest))
             write_blob_file(target, packed)
             copied += 1
     return newest, copied
@@ -105,7 +113,7 @@ def fetch_blobs(conn: WriterConnection, folder: Path, seqs: Iterable[int] | None
         except StoreError:
             missing.append(digest.hex())
             continue
-        restored += restore_blob(conn, PackedBlob(digest, size, blob_path(folder, digest).read_bytes()))
+        restored += restore_blob(conn, PackedBlob(digest, size, read_blob_file(blob_path(folder, digest))))
     return FetchedBlobs(restored, tuple(missing))
 
 
@@ -122,7 +130,7 @@ def find_mirrored(folder: Path, forms: Iterable[bytes]) -> frozenset[bytes]:
     found, forms = set[bytes](), list(forms)
     for file in sorted((folder / "blobs").glob("??/*.zst")):
         with suppress(OSError, ValueError, zstandard.ZstdError):  # damaged, so that no one can read it
-            data = zstandard.ZstdDecompressor().decompress(file.read_bytes())
+            data = zstandard.ZstdDecompressor().decompress(read_blob_file(file))
             if any(form in data for form in forms):
                 found.add(bytes.fromhex(file.stem))
     return frozenset(found)

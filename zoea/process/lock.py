@@ -18,14 +18,16 @@ from random import uniform
 from time import sleep
 from types import TracebackType
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import asdict
 
 from zoea.model.errors import StoreError, WorkspaceHeld
 from zoea.settings.private_file import READ_ONLY, describe_failure, open_private
+from zoea.settings.small_file import read_small_text
 
 LOCK_NAME = "zoea.lock"
 ACQUIRE_TRIES = 200
+_MOST_NOTE = 10_000
 _LOCAL_DISK = "Set ZOEA_DATA_DIR to a directory on a local disk; some network file systems have no working locks."
 
 
@@ -247,7 +249,7 @@ def read_holder(data: Path) -> Holder | None:
     """Return the process that holds the workspace; None if it is free."""
     path = data / LOCK_NAME
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:  # there is none, or no owner can hold it: opening the workspace says why
         return None
     try:
@@ -264,10 +266,10 @@ def read_holder(data: Path) -> Holder | None:
 def read_note(path: Path) -> Holder | None:
     """Read the text of the lock file; None if it cannot be parsed."""
     try:
-        note = json.loads(path.read_text(encoding="utf-8"))
-        return Holder(int(note["pid"]), str(note["socket"]), int(note["since"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        note = convert(json.loads(read_small_text(path, _MOST_NOTE)), Holder)
+    except (OSError, ValueError, RecursionError):
         return None
+    return note if note.pid is not None and note.pid > 0 else None
 
 
 def _unwritable(path: Path, problem: OSError) -> StoreError:

@@ -27,6 +27,7 @@ from zoea.queries.phrases import (
 from zoea.queries.request_log import REQUEST_LINE_IDS, read_request_lines
 from zoea.queries.stored_swarm import RECIPIENT, open_database, read_answer, read_message
 from zoea.queries.topic_ledger import read_topic_message
+from zoea.settings.small_file import open_regular
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.text.control_characters import prose_line, reveal
 
@@ -168,7 +169,7 @@ def contains_words(line: LogLine, words: str) -> bool:
 def read_log_tail(path: Path, most: int = TAIL_BYTES) -> tuple[str, ...]:
     """Read the last lines of a log file, oldest first. Empty if it does not exist."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - most))
             data = file.read(most)

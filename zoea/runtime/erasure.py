@@ -22,6 +22,7 @@ from zoea.process.clock import SystemClock
 from zoea.runtime.maintenance import Say, open_alone, optimize
 from zoea.runtime.unsent_texts import change_unsent, name_recipient, read_unsent
 from zoea.settings.paths import Places
+from zoea.settings.small_file import open_regular
 from zoea.store.integrity import compact, empty_log, prepare_erasure, unused_files
 from zoea.store.redaction import REDACTED, RedactedCounts, redact_released, redact_text, written_forms
 from zoea.store.retention import RemovedCounts, RetentionRule, remove_mysis, remove_unused
@@ -145,7 +146,7 @@ def _clean_up(connection: sqlite3.Connection, files: Sequence[Path], say: Say) -
 def _holds(file: Path, text: bytes) -> bool:
     """Return whether a file holds these bytes."""
     kept = b""
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
         while chunk := stream.read(_CHUNK):
             if text in kept + chunk:
                 return True

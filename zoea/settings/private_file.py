@@ -44,15 +44,17 @@ def write_private(file: Path, text: str) -> None:
 def open_private(file: Path | str, flags: int) -> int:
     """Open a file with mode 0600, and never through a symbolic link.
 
-    An existing file with more rights loses them. Usable as an `opener` of `open`.
+    An existing file with more rights loses them. Usable as an `opener` of `open`. Never waits for the end of a pipe.
 
     Raises:
-        OSError: It cannot be opened. ELOOP: it is a symbolic link.
+        OSError: It cannot be opened, or is no file. ELOOP: it is a symbolic link.
     """
-    handle = os.open(file, flags | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
+    handle = os.open(file, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, PRIVATE)
     try:
         found = os.fstat(handle)
-        if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077 and found.st_uid == os.getuid():
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a file", str(file))
+        if found.st_mode & 0o077 and found.st_uid == os.getuid():
             os.fchmod(handle, PRIVATE)
     except BaseException:
         os.close(handle)

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from zoea.model.errors import StoreError, StoreFull
 from zoea.settings.private_file import open_private
+from zoea.settings.small_file import open_regular
 from zoea.store.sqlite_errors import FREE_SPACE
 
 _THREAD = threading.local()
@@ -149,7 +150,7 @@ def unpack_blob(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row]) -> b
     if place == "redacted":
         raise StoreError(f"blob {blob_id} was redacted")
     try:
-        packed = blob_path(directory, digest).read_bytes() if packed is None else packed
+        packed = read_blob_file(blob_path(directory, digest)) if packed is None else packed
         # A damaged head can announce terabytes, which would be allocated before a byte is decompressed.
         announced = zstandard.get_frame_parameters(packed).content_size
         if announced != size:
@@ -174,6 +175,12 @@ def blob_path(directory: Path, digest: bytes) -> Path:
     """Return the file of a blob over 1 MiB; `directory` is the database's."""
     name = digest.hex()
     return directory / "blobs" / name[:2] / f"{name}.zst"
+
+
+def read_blob_file(path: Path) -> bytes:
+    """Read the file of a blob. Raises OSError."""
+    with open_regular(path) as file:
+        return file.read()
 
 
 def write_blob_file(path: Path, packed: bytes) -> None:

@@ -12,7 +12,7 @@ import zstandard
 from msgspec import Struct
 
 from zoea.model.errors import UsageError
-from zoea.store.blobs import blob_path, put_blob
+from zoea.store.blobs import blob_path, put_blob, read_blob_file
 from zoea.store.retention import RemovedCounts, record_removal
 from zoea.store.search import fts_index
 from zoea.store.table_schema import read_tables
@@ -212,7 +212,7 @@ def _redact_blobs(
         file = blob_path(directory, digest)
         try:
             packed = (
-                file.read_bytes()
+                read_blob_file(file)
                 if place == "file"
                 else connection.execute("SELECT data FROM blob WHERE id = ?", (blob_id,)).fetchone()[0]
             )

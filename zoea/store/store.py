@@ -232,13 +232,21 @@ def _create_file(path: Path) -> None:
                 f"{file} is a symbolic link, which Zoea does not follow.",
                 hint="Move the file itself here, or set ZOEA_DATA_DIR to the directory that holds it.",
             )
+        if file.exists() and not file.is_file():  # SQLite would wait for the writer of a pipe
+            raise StoreError(f"{file} is not a file.", hint="Move it away, or set ZOEA_DATA_DIR to another directory.")
     try:
         if not path.parent.exists():
             make_private_folder(path.parent)
         # Not opened again, because closing a descriptor would drop this process's locks on the file.
         path.touch(mode=0o600)
+        names = path.stat().st_nlink
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}", hint="Check that the data directory belongs to you.") from error
+    if names > 1:  # each name has its own log and locks, so that two owners would damage the database
+        raise StoreError(
+            f"{path} has {names} names (hard links), under which others could open it.",
+            hint="Make it a file of its own: copy it, then rename the copy to its name.",
+        )
 
 
 def _files(path: Path) -> tuple[Path, ...]:

@@ -171,6 +171,8 @@ def _open(path: Path, seed: int | None, systems: int | None) -> sqlite3.Connecti
         raise WorldError(
             f"{path} is a symbolic link, which Zoea does not follow.", hint="Give another --data directory."
         )
+    if path.exists() and not path.is_file():
+        raise WorldError(f"{path} is not a file.", hint="Move it away to begin a new world.")
     try:
         db = sqlite3.connect(path, isolation_level=None)
         path.chmod(0o600)
@@ -252,6 +254,6 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
 
     Raises WorldError if there is no world.
     """
-    if not path.exists():
+    if not path.is_file():
         raise WorldError(f"There is no world at {path}.", hint="Run zoea run --world reef, or zoea world, first.")
     return sqlite3.connect(f"{Path(os.path.realpath(path)).as_uri()}?mode=ro", uri=True)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from zoea.model.errors import UsageError
 from zoea.settings.paths import make_private_folder
+from zoea.settings.small_file import open_regular
 
 MAGIC = b"GGUF"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -117,7 +118,7 @@ class LocalModels:
 def check_gguf(file: Path) -> None:
     """Raise UsageError if `file` cannot be read or does not begin as a GGUF file does."""
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             head = opened.read(_SMALLEST)
     except OSError as error:
         raise UsageError(
