@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -141,3 +142,9 @@ def test_what_is_left_of_a_group_ends_after_its_first_process_was_reaped() -> No
 def test_an_id_that_names_more_than_a_child_is_refused(group: int) -> None:
     with pytest.raises(ValueError, match="is no group of a child"):
         GroupGuard().add(group)
+
+
+def test_the_guard_alone_sends_signals() -> None:
+    signals = re.compile(r"\b(?:os\.kill|killpg|pidfd_send_signal|send_signal|terminate|kill)\(")
+    senders = {file.name for file in (ROOT / "zoea").rglob("*.py") if signals.search(file.read_text(encoding="utf-8"))}
+    assert senders == {"group_guard.py"}
