@@ -74,6 +74,22 @@ async def test_a_source_of_the_oldest_messages_is_stale_only_where_newer_ones_ar
     ]
 
 
+async def test_a_recalled_memory_that_is_cut_is_no_trouble_because_no_setting_shows_more(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"nudge": {"enabled": False}, "context": {"keep_turns": 0, "recall_items": 3}})
+    async with swarm(tmp_path, script(Answer(text="Done."), Answer(text="Again.")), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "The heron stands in the reeds. " * 100)
+        await s.settled()
+        for _ in range(4):
+            await s.commander.send("alpha", "Go on.")
+            await s.settled()
+        await s.commander.send("alpha", "Where does the heron stand?")
+        await s.settled()
+        inspection = inspect_request(s.path, 6)
+        assert "recall" in {step.pack for step in inspection.plan.steps}
+        assert find_troubles(s.path, inspection) == ()
+
+
 async def test_a_request_that_a_budget_refused_names_the_budget_and_what_to_raise(tmp_path: Path) -> None:
     bounded = {"enforcement": "hard", "token_budget_per_agent": 1_000, "token_budget_per_task": 1_000}
     settings = Settings.model_validate({"nudge": {"enabled": False}, "budget": bounded})

@@ -80,10 +80,11 @@ def _of_budget(plan: Plan) -> Iterator[Trouble]:
         )
         yield Trouble("over budget", cause, remedy)
     cut = [one.id for one in plan.decisions if one.truncated]
-    if cut or plan.steps:
-        packs = ", ".join(dict.fromkeys([*cut, *(step.pack for step in plan.steps)]))
-        them = "is not shown as it was" if len(plan.steps) == 1 else "are not shown as they were"
-        cause = f"{count_of(len(plan.steps), 'memory')} in {packs} {them} said"
+    steps = [step for step in plan.steps if step.pack != "recall"]  # which no setting shows in full
+    if cut or steps:
+        packs = ", ".join(dict.fromkeys([*cut, *(step.pack for step in steps)]))
+        them = "is not shown as it was" if len(steps) == 1 else "are not shown as they were"
+        cause = f"{count_of(len(steps), 'memory')} in {packs} {them} said"
         yield Trouble(
             "truncated", cause, "raise tool.max_result_chars or the budget; context.keep_tools keeps tools whole"
         )
