@@ -92,6 +92,16 @@ def test_words_of_a_script_without_spaces_are_found() -> None:
     assert [hit[0] for hit in find_related(connection, 1, "オルトルート", NEWEST, 3, ())] == [fact]
 
 
+def test_a_number_directly_beside_characters_without_spaces_is_found() -> None:
+    connection = database()
+    fact = remember(connection, "工单OPS-20931已转交网络组", role="user", source="direct")
+    for number in range(18):
+        remember(connection, f"Ticket {number} is open.", role="user", source="direct")
+    catch_up(connection)
+
+    assert [hit[0] for hit in find_related(connection, 1, "Who has ticket OPS-20931?", 19, 1, ())] == [fact]
+
+
 def test_a_text_without_words_has_no_hits() -> None:
     assert find_related(database(), 1, "?! ...", NEWEST, 3, ()) == []
 

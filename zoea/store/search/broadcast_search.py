@@ -11,7 +11,7 @@ from zoea.store.search import fts_terms
 from zoea.store.search.excerpts import compile_pattern, cut_excerpt
 from zoea.store.search.memory_search import NEWEST, NO_WORDS, OLDER, RANKED, SCANNED
 from zoea.store.search.query import BroadcastHit, BroadcastHits, BroadcastQuery, MatchMode
-from zoea.store.search.unspaced_words import is_unspaced, list_forms, rank_matches, split_words
+from zoea.store.search.unspaced_words import is_unspaced, list_forms, rank_matches, split_words, word_pattern
 
 _SOME = "no broadcast has all of these words; these have some of them"
 _OF = """(g.sender_id = :mysis OR EXISTS (SELECT 1 FROM delivery d
@@ -90,16 +90,26 @@ def _search_ranked(connection: sqlite3.Connection, query: BroadcastQuery) -> Bro
                 _build_hits(_read_broadcasts(connection, [row["id"] for row in best]), query), note="; ".join(notes)
             )
         notes.append(_SOME)
-    return BroadcastHits()
+    return _search_unspaced(connection, query, words)
 
 
 def _search_unspaced(connection: sqlite3.Connection, query: BroadcastQuery, words: list[str]) -> BroadcastHits:
-    """Search words of scripts without spaces, with others beside them."""
+    """Search words of scripts without spaces, and others that may stand directly beside such."""
 
     def find(word: str) -> list[int]:
+        ids = find_newest(word, is_exact=is_unspaced(word))
+        if ids or is_unspaced(word) or len(word) < fts_terms.GRAM:
+            return ids
+        pattern = word_pattern([word])
+        return [row for row, text in read(find_newest(word, is_exact=True)) if pattern.search(text)]
+
+    def read(ids: list[int]) -> list[tuple[int, str]]:
+        return [(row["id"], row["content"]) for row in _read_broadcasts(connection, ids[-RANKED:])]
+
+    def find_newest(word: str, *, is_exact: bool) -> list[int]:
         narrowed, values = _build_filters(query)
         values["most"] = RANKED
-        if is_unspaced(word):
+        if is_exact:
             values["word"] = word
             newest = max(0, min(query.before_id or NEWEST, _newest_id(connection) + 1) - 1 - SCANNED)
             sql = f"SELECT g.id FROM message g WHERE g.id > {newest} AND instr(g.content, :word) > 0 AND {narrowed}"
@@ -117,9 +127,7 @@ def _search_unspaced(connection: sqlite3.Connection, query: BroadcastQuery, word
             )
         return [row["id"] for row in _read_rows(connection, f"{sql} ORDER BY g.id DESC LIMIT :most", values)]
 
-    ids, has_every = rank_matches(
-        words, find, lambda ids: [(row["id"], row["content"]) for row in _read_broadcasts(connection, ids[-RANKED:])]
-    )
+    ids, has_every = rank_matches(words, find, read)
     best = _read_broadcasts(connection, ids[: query.limit])
     return BroadcastHits(_build_hits(best, query), note="" if has_every or not ids else _SOME)
 

@@ -23,7 +23,7 @@ from zoea.store.search.query import (
     MemoryQuery,
     SearchColumn,
 )
-from zoea.store.search.unspaced_words import is_unspaced, list_forms, rank_matches, split_words
+from zoea.store.search.unspaced_words import is_unspaced, list_forms, rank_matches, split_words, word_pattern
 
 FEW = 5_000
 """Below so many memories, a mysis is searched row by row."""
@@ -184,11 +184,11 @@ def _search_ranked(connection: sqlite3.Connection, query: MemoryQuery) -> Memory
                 note = f"{note}; {more}" if note else more
             return MemoryHits(_build_hits(connection, ids, query), None, note)
         note = _SOME
-    return MemoryHits()
+    return _search_unspaced(connection, query, words, columns)
 
 
 def _search_unspaced(connection: sqlite3.Connection, query: MemoryQuery, words: list[str], columns: str) -> MemoryHits:
-    """Search words of scripts without spaces, with others beside them."""
+    """Search words of scripts without spaces, and others that may stand directly beside such."""
     notes = dict[str, None]()
 
     def find(word: str) -> list[int]:
@@ -197,12 +197,16 @@ def _search_unspaced(connection: sqlite3.Connection, query: MemoryQuery, words: 
             notes[OLDER.format(RANKED)] = None
         return ids[:RANKED]
 
+    def find_exact(word: str) -> list[int]:
+        exact = replace(query, text=word, match=MatchMode.EXACT, fold=not is_unspaced(word))
+        ids, down_to = _find_ids(connection, exact, RANKED + 1)
+        if down_to:
+            notes[f"looked through the newest {SCANNED:,} memories only"] = None
+        return ids
+
     def find_newest(word: str) -> list[int]:
         if is_unspaced(word):
-            ids, down_to = _find_ids(connection, replace(query, text=word, match=MatchMode.EXACT), RANKED + 1)
-            if down_to:
-                notes[f"looked through the newest {SCANNED:,} memories only"] = None
-            return ids
+            return find_exact(word)
         narrowed, values = _build_filters(query)
         values["terms"] = fts_terms.build_word_terms(word, columns, query.mysis_ids, every=True)
         sql = (
@@ -210,7 +214,12 @@ def _search_unspaced(connection: sqlite3.Connection, query: MemoryQuery, words: 
             f" WHERE f.memory_words MATCH :terms AND f.rowid < :before * {fts_terms.DOCUMENTS} AND {narrowed}"
             " ORDER BY f.rowid DESC"
         )
-        return _take_distinct(_iterate_ids(connection, sql, values), RANKED + 1)
+        return _take_distinct(_iterate_ids(connection, sql, values), RANKED + 1) or find_beside_unspaced(word)
+
+    def find_beside_unspaced(word: str) -> list[int]:
+        ids = find_exact(word) if len(word) >= fts_terms.GRAM else []
+        pattern = word_pattern([word])
+        return [row for row, text in read(ids) if pattern.search(text)]
 
     def read(ids: list[int]) -> Iterator[tuple[int, str]]:
         calls = "(SELECT group_concat(name || '(' || arguments || ')', ' ') FROM tool_call WHERE memory_id = m.id)"

@@ -15,7 +15,7 @@ from operator import itemgetter
 from zoea.model.enums import Role
 from zoea.store.search import fts_terms
 from zoea.store.search.query import SEARCH_TOOLS
-from zoea.store.search.unspaced_words import is_unspaced, list_forms, split_words
+from zoea.store.search.unspaced_words import WORD_CHARACTER, is_unspaced, list_forms, split_words
 from zoea.text.sentences import UNSPACED
 
 LEAD_CHARS = 80
@@ -123,8 +123,8 @@ def _compile_sign(sign: str) -> re.Pattern[str]:
     forms = "|".join(map(re.escape, list_forms(sign.removesuffix("*"))))
     if is_unspaced(sign):
         return re.compile(forms)
-    ending = "" if sign.endswith("*") else rf"\w{{0,{ENDING}}}(?!\w)"
-    return re.compile(rf"(?<!\w)(?:{forms}){ending}", re.IGNORECASE)
+    ending = "" if sign.endswith("*") else rf"{WORD_CHARACTER}{{0,{ENDING}}}(?!{WORD_CHARACTER})"
+    return re.compile(rf"(?<!{WORD_CHARACTER})(?:{forms}){ending}", re.IGNORECASE)
 
 
 def _find_passage(text: str, signs: Sequence[tuple[re.Pattern[str], float]]) -> tuple[float, int]:
@@ -162,7 +162,14 @@ def _find_newest(
             stem = word[: max(LEAST_STEM, len(word) - ENDING)]
             owner = " AND ".join(f"owner : {one}" for one in fts_terms.build_owner_terms((mysis_id,)))
             signs[f"{{content}} : {fts_terms.quote_term(stem)} * AND {owner}"] = f"{stem}*", STEM_SHARE
-    yield from _read_counted(connection, _NEWEST_WITH, signs, before)
+    missing = [word for word in words if any(map(str.isdecimal, word)) and len(word) >= fts_terms.GRAM]
+    for sign, found, weight in _read_counted(connection, _NEWEST_WITH, signs, before):
+        yield sign, found, weight
+        missing = [word for word in missing if word != sign]
+    # The word index has a number directly beside characters of a script without spaces as one word with them.
+    [owner] = fts_terms.build_owner_terms((mysis_id,))
+    grams = {" AND ".join([*fts_terms.build_exact_terms(word, fold=False), owner]): (word, 1.0) for word in missing}
+    yield from _read_counted(connection, _NEWEST_EXACT, grams, before)
 
 
 def _find_characters(

@@ -1,7 +1,7 @@
 """Ranked search for scripts without spaces, such as Chinese, Japanese and Thai.
 
-The word index holds such a run of characters as one word. So these words are looked for as exact text,
-and the matches are ranked here by BM25, over the candidates alone.
+The word index holds such a run of characters as one word, with the number or name that stands directly beside it. So
+these words are looked for as exact text, and the matches are ranked here by BM25, over the candidates alone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from zoea.text.sentences import UNSPACED
 
 _WORDS = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
+WORD_CHARACTER = rf"[^\W{UNSPACED}]"
+"""A pattern for a character of a word in a script with spaces."""
 _IS_UNSPACED = re.compile(rf"[{UNSPACED}]")
 _SATURATION, _LENGTH_SHARE = 1.2, 0.75
 """The two constants of BM25, as FTS5 has them."""
@@ -42,7 +44,7 @@ def word_pattern(words: Iterable[str]) -> re.Pattern[str]:
     whole = "|".join(re.escape(word) for word in ordered if not is_unspaced(word))
     parts = [re.escape(word) for word in ordered if is_unspaced(word)]
     if whole:
-        parts.append(rf"(?<!\w)(?:{whole})(?!\w)")
+        parts.append(rf"(?<!{WORD_CHARACTER})(?:{whole})(?!{WORD_CHARACTER})")
     return re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
 
 
