@@ -205,6 +205,16 @@ def test_a_call_in_the_markup_of_a_family_is_read_as_a_call(family: str, before:
     assert (read.text, read.calls) == (before.strip(), (NOTE,))
 
 
+def test_what_gpt_oss_says_before_its_call_stays_text() -> None:
+    said = (
+        "<|channel|>analysis<|message|>I should not forget.<|end|>"
+        "<|start|>assistant<|channel|>commentary<|message|>I write it down.<|end|>"
+        '<|start|>assistant<|channel|>commentary to=functions.note <|constrain|>json<|message|>{"text": "buy rope"}<|call|>'
+    )
+    read = read_text_calls(Answer(said), {"note"}, SCHEMAS)
+    assert (read.text, read.calls) == ("I write it down.", (NOTE,))
+
+
 @pytest.mark.parametrize("after", ["", "\nObservation: done\nAnswer: I wrote it down."])  # run-llama/llama_index#12865
 def test_an_action_of_react_is_a_call_and_what_it_invents_is_left_out(after: str) -> None:
     said = 'Thought: I should note it.\nAction: note\nAction Input: {"text": "buy rope"}'

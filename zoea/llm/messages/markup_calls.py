@@ -147,7 +147,8 @@ _FAMILIES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         (r"</(?:arguments|input|parameters)>\s*</tool_(?:use|call)>", "</function>"),
         # gpt-oss: the recipient before the channel, and its thoughts (openai/harmony)
         (r"<\|start\|>assistant to=([\w.\-]+)\s*<\|channel\|>(\w+)", r"<|channel|>\2 to=\1"),
-        (r"<\|channel\|>(?:analysis|commentary|final)<\|message\|>BODY(?:<\|end\|>|(?=<\|start\|>))", ""),
+        (r"<\|channel\|>analysis<\|message\|>BODY(?:<\|end\|>|(?=<\|start\|>))", ""),
+        (r"(?:<\|start\|>assistant)?<\|channel\|>(?:commentary|final)<\|message\|>(BODY)(?:<\|end\|>|(?=<\|start\|>))", r"\1\n"),
         # ReAct; what follows is invented (run-llama/llama_index#12865)
         (
             r"^[ \t]*Action:[ \t]*([\w.\-/:]+)[ \t]*\n+[ \t]*Action Input:\s*(\{BODY\})\s*(?:^[ \t]*Observation:.*)?\Z",
