@@ -208,6 +208,10 @@ WAITS: tuple[tuple[Any, dict[str, str], float | None], ...] = (
     ({"message": "trial token rate limit exceeded, limit is 100000 tokens per minute"}, {}, None),
     # Bedrock: https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html
     ({"message": "The model is not ready for inference", "__type": "ModelNotReadyException"}, {}, None),
+    (said("Usage limit reached. Resets at 14:30 UTC."), {}, 9_000.0),
+    (said("Usage limit reached. Resets at 10:00 UTC."), {}, 79_200.0),
+    (said("Usage limit reached. Resets at 11:58 UTC."), {}, None),  # a moment ago, not tomorrow
+    (said("请求过于频繁，额度稍后恢复"), {}, None),
     # A time that is over, now or meaningless is none; the usual pause follows.
     (said("Too many requests"), {"retry-after": "1e9"}, None),
     (said("Too many requests"), {"retry-after": "-3"}, None),
@@ -281,7 +285,7 @@ def test_a_429_that_names_a_time_is_waited_for_wherever_the_time_stands(
         (400, {"base_resp": {"status_code": 1039, "status_msg": "token limit"}}, ErrorClass.TRANSIENT),
         (500, {"type": "error", "error": {"type": "api_error", "message": "insufficient balance (1008)"}}, ErrorClass.QUOTA),  # MiniMax-AI/MiniMax-M2#62
         (429, {"error": {"http_code": "429", "message": "insufficient balance (1008)", "type": "insufficient_balance_error"}}, ErrorClass.QUOTA),  # modelscope/modelscope#1691
-        (402, {"error": {"message": "Free quota used (30 requests / 5h).", "type": "insufficient_quota", "code": "free_quota_exceeded"}}, ErrorClass.QUOTA),  # Gitlawb/openclaude#1554
+        (402, {"error": {"message": "Free quota used (30 requests / 5h). Resets at 10:00 UTC. Top up for unlimited access", "type": "insufficient_quota", "code": "free_quota_exceeded"}}, ErrorClass.TRANSIENT),  # Gitlawb/openclaude#1554
         (404, {"error": {"message": "Not found the model kimi-k2-0711-preview or Permission denied", "type": "resource_not_found_error"}}, ErrorClass.MODEL_MISSING),  # langgenius/dify#39778
         # Cohere: https://docs.cohere.com/docs/rate-limits
         (429, {"message": "You are using a Trial key, which is limited to 1000 API calls / month."}, ErrorClass.QUOTA),

@@ -158,7 +158,7 @@ TOO_LONG_FOR_ANY_WAIT = re.compile(
 RATE = re.compile(
     r"rate[ _-]?limit|too many (?:concurrent )?requests|throttl|per[ _-]?(?:minute|min|second|sec|hour)\b"
     r"|\b[RT]P[MSH]\b|PerMinute|PerSecond|concurren|slow down|overloaded|please wait|exceeded token rate|capacity"
-    r"|resource (?:has been )?exhausted|速率|频率|并发",
+    r"|resource (?:has been )?exhausted|速率|频率|频繁|并发|访问量过大",
     re.IGNORECASE,
 )
 QUOTA = re.compile(

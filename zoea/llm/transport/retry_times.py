@@ -18,6 +18,7 @@ _UNIT = r"ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|day
 _PART = rf"\d+(?:\.\d+)?\s*(?:{_UNIT})(?![a-z])"
 _SPAN = rf"{_PART}(?:[\s,]*(?:and\s+)?{_PART})*"
 _DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s*(?:Z|UTC|GMT|[+-]\d\d:?\d\d)?"
+_CLOCK = r"\d?\d:\d\d(?::\d\d)?\s*(?:UTC|GMT|Z\b)"
 _HTTP_DATE = r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"
 _VERB = r"(?:again|retry(?:ing)?|wait|resets?|available(?! for)|refresh\w*|renews?|replenish\w*)"
 _GAP = r"(?:(?!every|each)[^\d\n]){0,40}?"
@@ -28,7 +29,7 @@ _COUNTED = r"(?![\d.]*\s*(?:times|attempts|tokens|requests|[/%]))"
 _SENTENCES = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        rf"\b{_VERB}\b{_GAP}{_WHEN}\s*{_GAP}({_SPAN}|{_DATE}|{_HTTP_DATE})",
+        rf"\b{_VERB}\b{_GAP}{_WHEN}\s*{_GAP}({_SPAN}|{_DATE}|{_HTTP_DATE}|{_CLOCK})",
         rf"\bwait\b{_GAP}({_SPAN})",
         rf"\b(?:retry(?:ing)?|again|wait)[^\d\n.]{{0,20}}\b(?:in|after|for|at|until)\s*:?\s*(\d+(?:\.\d+)?){_COUNTED}",
         r"(\d+(?:\.\d+)?\s*(?:毫秒|秒|分钟|小时))钟?(?:后|之后|以后)",
@@ -151,6 +152,11 @@ def _bounded(seconds: float) -> float | None:
 def _until(date: str, now_us: int | None, zone: tzinfo) -> float | None:
     if now_us is None:
         return None
+    now = datetime.fromtimestamp(now_us / 1e6, UTC)
+    if re.fullmatch(_CLOCK, date, re.IGNORECASE):  # the next time that clocks show it, past for five minutes
+        hour, minute, *second = (int(part) for part in re.findall(r"\d+", date))
+        wait = (hour * 3_600 + minute * 60 + sum(second) - now.hour * 3_600 - now.minute * 60 - now.second) % 86_400
+        return float(wait) if wait < 86_100 else 0.0
     try:
         when = parsedate_to_datetime(date)
     except (ValueError, OverflowError):
@@ -161,6 +167,6 @@ def _until(date: str, now_us: int | None, zone: tzinfo) -> float | None:
     if when.tzinfo is None:
         when = when.replace(tzinfo=zone)
     try:
-        return _bounded(max(0.0, (when - datetime.fromtimestamp(now_us / 1e6, UTC)).total_seconds()))
+        return _bounded(max(0.0, (when - now).total_seconds()))
     except OverflowError:
         return None
