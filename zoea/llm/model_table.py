@@ -1,6 +1,6 @@
 """Windows, output limits and cache minimums of known models that their provider does not report.
 
-As published on `AS_OF`; prices are in `price_table.py`. Sources: https://platform.claude.com/docs/en/models,
+As published on `AS_OF`; prices are in `prices.py`. Sources: https://platform.claude.com/docs/en/models,
 https://developers.openai.com/api/docs/models, https://ai.google.dev/gemini-api/docs/models,
 https://api-docs.deepseek.com/quick_start/pricing, https://platform.kimi.ai/docs/models,
 https://docs.z.ai/guides/llm, https://docs.x.ai/developers/models.
