@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.request import Answer, AnswerCall
-from zoea.tools.secret_vault import InMemorySecrets, SecretVault
-from zoea.tools.stream_mask import StreamMask
+from zoea.tools.secret_vault import InMemorySecrets, SecretVault, StreamMask
 
 SECRETS = {1: ("hunter2-secret",), 2: ("hunter2",), 3: ("aXaYaX",)}
 
