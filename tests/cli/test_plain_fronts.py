@@ -18,12 +18,14 @@ from msgspec.structs import replace
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli import plain_fronts, typed_commands, typed_lines
 from zoea.cli.plain_fronts import JsonFront, PlainFront, events_without_gaps
+from zoea.cli.swarm_access import read_begun
 from zoea.cli.terminal_rows import details, one_line, provider_label, receipt_line, state_word, table
 from zoea.cli.typed_commands import ExitChoice, read_commands, run_typed_command
 from zoea.cli.typed_lines import TypedLine, TypedLines
 from zoea.model.enums import Activity, MysisState
 from zoea.model.errors import NoRunningSwarm, StoreError
-from zoea.model.values import Event, Failure, Lagged, ReceiptLine
+from zoea.model.status import StatusWord
+from zoea.model.values import Event, Failure, Lagged, ReceiptLine, SwarmView
 from zoea.process.clock import SystemClock
 from zoea.store import Store
 from zoea.swarm.persistence.stat_ops import store_minute
@@ -230,6 +232,30 @@ async def test_a_command_says_what_keeps_a_mysis_from_its_state(changes: dict[st
     line = receipt_line(ReceiptLine("alpha", "started", delivery_id=4), view, "lunch")
     is_kept = words != "running"
     assert line == (f"alpha  delivered (4): it is {words}" if is_kept else "alpha  started (4)")
+
+
+class _SwarmInSteps(FakeSwarm):
+    """Shows its first mysis with these changes, one after the other; the last one stays."""
+
+    steps: tuple[dict[str, Any], ...] = ()
+
+    async def view(self) -> SwarmView:
+        first, *rest = self.steps
+        self.steps = tuple(rest) or self.steps
+        seen = await super().view()
+        return replace(seen, myses=(replace(seen.myses[0], in_turn=True, **first),))
+
+
+async def test_a_call_that_its_provider_has_wait_is_no_call_that_began() -> None:
+    made = _SwarmInSteps()
+    one = await made.create("alpha")
+    calling, waiting = {"activity": Activity.LLM}, {"activity": Activity.LLM, "queue_place": 1, "queue_until": 7}
+    made.steps = ({"activity": Activity.IDLE}, calling, waiting)
+    [begun] = (await read_begun(made, {one.id})).myses
+    assert begun.status is StatusWord.WAITING
+    made.steps = ({"activity": Activity.IDLE}, calling)
+    [begun] = (await read_begun(made, {one.id})).myses
+    assert begun.status is StatusWord.WORKING
 
 
 class TestTyping:

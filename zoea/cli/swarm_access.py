@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, TypeVar
 
 from zoea.cli import output
+from zoea.model.enums import Activity
 from zoea.model.errors import NoRunningSwarm
-from zoea.model.status import is_starting
+from zoea.model.status import StatusWord, is_starting
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Receipt, SwarmView
 from zoea.process.lock import read_holder
@@ -35,10 +36,15 @@ async def read_begun(swarm: SwarmApi, ids: Collection[int]) -> SwarmView:
     """Return the swarm once each of these myses has reached a model or something keeps it; at most a second later."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _BEGIN_S
+    has_called = False
     while True:
         view = await swarm.view()
-        if loop.time() > until or not any(is_starting(one) for one in view.myses if one.id in ids):
+        chosen = [one for one in view.myses if one.id in ids]
+        is_calling = any(one.activity is Activity.LLM and one.status is StatusWord.WORKING for one in chosen)
+        # A call is shown a moment before its provider takes it or has it wait, so the first look at one does not count.
+        if loop.time() > until or not (any(map(is_starting, chosen)) or (is_calling and not has_called)):
             return view
+        has_called = is_calling
         await asyncio.sleep(_LOOK_S)
 
 
