@@ -90,7 +90,7 @@ def test_secrets_are_stored_in_the_credentials_file_only(tmp_path: Path, capsys:
     given = load(places()).settings.upstream
     filled = [credentials.fill(one).get_secret_value() for one in given["hub"].args]
     assert filled == ["--api-key", SECRET, f"--token={SECRET}"]
-    assert credentials.fill_all(given["web"].headers)["Authorization"].get_secret_value() == f"Bearer {SECRET}"
+    assert credentials.fill(given["web"].headers["Authorization"]).get_secret_value() == f"Bearer {SECRET}"
 
 
 def test_an_existing_upstream_is_kept_without_replace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

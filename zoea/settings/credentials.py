@@ -78,10 +78,6 @@ class Credentials:
             return self.resolve(plain)
         return SecretStr(_EMBEDDED.sub(lambda match: self.resolve(match[1]).get_secret_value(), plain))
 
-    def fill_all(self, table: Mapping[str, str | SecretStr]) -> dict[str, SecretStr]:
-        """Apply `fill` to each value of a table."""
-        return {name: self.fill(value) for name, value in table.items()}
-
     def get(self, name: str) -> SecretStr | None:
         """Return a value from the file, or None."""
         value = self._read().get(name)

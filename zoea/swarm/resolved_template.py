@@ -116,7 +116,7 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
     own = known.settings
     provider = providers.get(mysis.provider)
     info = await provider.info(mysis.model)
-    window = _window(info, own)
+    window = info.context_window or own.context.context_window
     given = own.provider_named(mysis.provider)
     output = output_limit(own, None if given is None else given.max_output_tokens, info.max_output, window)
     return MysisProfile(
@@ -146,10 +146,6 @@ def output_limit(settings: Settings, of_provider: int | None, of_model: int | No
         share = min(share, max(ANSWER_LEAST, window // ANSWER_PARTS))
     limits = (settings.budget.max_output_tokens, of_provider, of_model, share)
     return min(limit for limit in limits if limit)
-
-
-def _window(info: ModelInfo, settings: Settings) -> int:
-    return info.context_window or settings.context.context_window
 
 
 def freezer(

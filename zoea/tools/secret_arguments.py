@@ -60,13 +60,6 @@ def is_secret_name(name: str) -> bool:
     return bool(_NAMES.search(plain) or _HEADERS.search(plain)) and _HARMLESS.search(plain) is None
 
 
-def is_secret_property(name: str, schema: Any) -> bool:
-    """Return whether a property of a schema holds a secret."""
-    return is_secret_name(name) or any(
-        part.get("format") == "password" or part.get("writeOnly") is True for part in _parts(schema, schema)
-    )
-
-
 def replace_secrets(arguments: dict[str, Any], schema: Mapping[str, Any], replace: Replace) -> dict[str, Any]:
     """Return the arguments with each secret value replaced, at any depth, also in JSON inside of texts."""
     replaced = dict(arguments)

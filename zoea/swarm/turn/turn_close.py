@@ -54,11 +54,6 @@ def _is_resting_before_call(turn: t.TurnState) -> bool:
     return turn.phase is t.TurnPhase.RESTING and turn.next is t.NextStep.CALL
 
 
-def _in_flight(turn: t.TurnState) -> int:
-    """Return the reserved, unsettled request, or 0."""
-    return turn.request_id if turn.phase is t.TurnPhase.CALLING or _is_resting_before_call(turn) else 0
-
-
 def close_turn(
     turn: t.TurnState,
     outcome: Outcome,
@@ -104,7 +99,7 @@ def _leave(
     op = kind(
         turn_id=turn.turn_id,
         outcome=outcome,
-        request_id=_in_flight(turn),
+        request_id=turn.request_id if turn.phase is t.TurnPhase.CALLING or _is_resting_before_call(turn) else 0,
         partial=turn.partial,
         seq=next_seq(turn.memories),
         results=results,

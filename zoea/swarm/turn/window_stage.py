@@ -177,7 +177,9 @@ def _write_ranges(
         before: The newest messages that ranges cover; those of the newest go on with the middle where it is open.
     """
     made: list[SummaryRange] = []
-    for number, waiting in groupby(shape.middle, key=lambda memory: sum(_is_past(one, memory) for one in shape.ranges)):
+    for number, waiting in groupby(
+        shape.middle, key=lambda memory: sum(one.last < (memory.turn_id, memory.seq) for one in shape.ranges)
+    ):
         is_newest = number == len(shape.ranges)
         goes_on = is_newest and bool(shape.ranges) and shape.ranges[-1].is_open
         opened = [memory for memory in before if goes_on and shape.ranges[-1].holds(memory)]
@@ -202,10 +204,6 @@ def _write_ranges(
         text = write_digest(digest)
         made.append(SummaryRange(0, oldest[0].first, oldest[-1].last, digest.messages, tokens, text, by))
     return tuple(made)
-
-
-def _is_past(one: SummaryRange, memory: Memory) -> bool:
-    return one.last < (memory.turn_id, memory.seq)
 
 
 def _make_range(part: Sequence[Memory], digest: RangeDigest, model: str) -> SummaryRange:
