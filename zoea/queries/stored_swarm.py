@@ -49,7 +49,7 @@ _DELETED = (
 _ANSWER = (
     "SELECT content FROM memory WHERE turn_id = ? AND role = 'assistant' AND content <> '' ORDER BY seq DESC LIMIT 1"
 )
-_STORED_FIELDS = [name for name in MysisView.__struct_fields__ if name in Mysis.__struct_fields__]
+STORED_FIELDS = [name for name in MysisView.__struct_fields__ if name in Mysis.__struct_fields__]
 _LAST_SAID = f"{row_values.LAST_SAID.format(row_values.SAID)} WHERE y.id = ?"
 
 
@@ -276,7 +276,7 @@ def _find(reader: sqlite3.Connection, ref: str) -> Mysis:
 def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row, *, swarm_held: bool) -> MysisView:
     was_running = mysis.state is MysisState.RUNNING
     last = reader.execute(_LAST_SAID, (mysis.id,)).fetchone()
-    fields = {name: getattr(mysis, name) for name in _STORED_FIELDS} | dict(counts)
+    fields = {name: getattr(mysis, name) for name in STORED_FIELDS} | dict(counts)
     if was_running:
         fields |= {"state": MysisState.IDLE, "state_reason": KILLED, "retry_at": None}
     if last:

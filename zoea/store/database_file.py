@@ -27,7 +27,7 @@ BUSY_SECONDS = 5.0
 T = TypeVar("T")
 
 
-def convert_row(kind: type[T], row: sqlite3.Row, **more: object) -> T:
+def convert_row(kind: type[T], row: sqlite3.Row, /, **more: object) -> T:
     """Build a value from the columns of a row that have the names of its fields; `more` comes first."""
     return msgspec.convert({**dict(row), **more}, kind, strict=False)
 

@@ -7,8 +7,9 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
-from zoea.model.enums import CallState, DeliveryMode, DeliveryState, MessageKind, MysisState, Role, SenderKind, Source
+from zoea.model.enums import CallState, MessageKind, MysisState, Role, SenderKind, Source
 from zoea.model.values import Delivery, Failure, Memory, Mysis, Native, Sender, ToolCall, label
+from zoea.store.database_file import convert_row
 
 LATE_RESULT = "late result"
 """The kind of the note that tells a turn what calls of an earlier one returned after it."""
@@ -150,20 +151,7 @@ def calls(text: str | None) -> tuple[ToolCall, ...]:
 
 def call(row: sqlite3.Row) -> ToolCall:
     """Convert a row of `tool_call`."""
-    return ToolCall(
-        id=row["id"],
-        position=row["position"],
-        name=row["name"],
-        arguments=row["arguments"],
-        upstream=row["upstream"],
-        provider_call_id=row["provider_call_id"],
-        fingerprint=row["fingerprint"],
-        result_fingerprint=row["result_fingerprint"],
-        state=CallState(row["state"]),
-        result_memory_id=row["result_memory_id"],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-    )
+    return convert_row(ToolCall, row)
 
 
 def native(text: str | None) -> Native | None:
@@ -215,26 +203,16 @@ def _identity(row: sqlite3.Row) -> dict[str, Any]:
 def _read_mysis(row: sqlite3.Row) -> Mysis:
     """Convert a row; a dismissed error is left out."""
     wait = json.loads(row["wait"]) if row["wait"] else {}
-    return Mysis(
-        **_identity(row),
-        state=MysisState(row["state"]),
-        state_reason=row["state_reason"],
-        state_at=row["state_at"],
+    return convert_row(
+        Mysis,
+        row,
+        template=row["template_name"],
         failure=failure(row["error"]) if row["error_dismissed_at"] is None else None,
-        retry_at=row["retry_at"],
-        retry_count=row["retry_count"],
-        held=bool(row["held"]),
-        held_reason=row["held_reason"],
         tags=tuple(row["tags"].split("\x1f")) if row["tags"] else (),
-        deleted_at=row["deleted_at"],
-        encouragement=row["encouragement"],
         wait_until=wait.get("until"),
         wait_reason=wait.get("reason", ""),
         goal=str(row["whole_goal"]),
-        goal_reached_at=row["goal_reached_at"],
-        nothing_new=row["nothing_new"],
         is_reviewed=row["error_dismissed_at"] is not None,
-        is_asked=bool(row["is_asked"]),
     )
 
 
@@ -257,22 +235,12 @@ def _describe_damage(row: sqlite3.Row, error: Exception) -> Mysis:
 
 def delivery(row: sqlite3.Row) -> Delivery:
     """Convert a row of `DELIVERY`."""
-    return Delivery(
-        id=row["id"],
-        message_id=row["message_id"],
-        mysis_id=row["mysis_id"],
+    return convert_row(
+        Delivery,
+        row,
         kind=message_kind(row["kind"], row["topic"]),
         sender=Sender(SenderKind(row["sender_kind"]), row["sender_id"], row["sender_name"]),
-        content=row["content"],
-        mode=DeliveryMode(row["mode"]),
-        hop=row["hop"],
-        created_at=row["created_at"],
-        state=DeliveryState(row["state"]),
-        reason=row["reason"],
-        turn_id=row["turn_id"],
-        is_task=bool(row["is_task"]),
         topic=row["topic"] or "",
-        context=row["context"],
     )
 
 
