@@ -54,9 +54,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """End a run at SIGTERM as at ctrl+c, so that its tests end their processes."""
+    """End a run at SIGTERM as at ctrl+c, so that its tests end their processes.
+
+    A shell starts what runs in the background with ctrl+c ignored, which the processes of the tests would inherit.
+    """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)
