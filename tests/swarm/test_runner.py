@@ -325,8 +325,18 @@ def test_an_answer_reserves_an_eighth_of_the_window_and_never_more_than_half(win
     assert output_limit(Settings(), None, 200, window) == 200
 
 
-@pytest.mark.parametrize("began", [False, True], ids=["first token", "between tokens"])
-async def test_a_model_that_is_silent_too_long_has_failed_for_now(tmp_path: Path, began: bool) -> None:
+@pytest.mark.parametrize(
+    ("began", "uptime_s"),
+    [(False, None), (True, None), (True, -100.0)],
+    ids=["first token", "between tokens", "between tokens of a machine that has just started"],
+)
+async def test_a_model_that_is_silent_too_long_has_failed_for_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, began: bool, uptime_s: float | None
+) -> None:
+    if uptime_s is not None:
+        loop = asyncio.get_running_loop()
+        read_time, ahead_s = loop.time, loop.time() - uptime_s
+        monkeypatch.setattr(loop, "time", lambda: read_time() - ahead_s)
     limits = {"timeout": 30, "between_tokens": 0.05} if began else {"timeout": 0.05}
     llm = Settings().llm.model_copy(update={**limits, "retries": 0})  # shorter than a person may set
     settings = Settings().model_copy(update={"llm": llm})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from math import inf
 from typing import assert_never
 
 from zoea.model.enums import SEND_TOOL, ErrorClass, Finish
@@ -66,7 +67,7 @@ class ModelCall:
         self._began = self._is_kept_back = False
         self._sent_at = 0
         self._first_s = profile.settings.llm.timeout
-        self._moved_at = 0.0
+        self._moved_at = -inf
         self.is_unsent = False
         """Its provider keeps it back: it has not left."""
         self.is_held = False
@@ -173,7 +174,7 @@ class ModelCall:
             case RequestHeld():
                 # Waiting for the provider's gate counts for no deadline.
                 self.is_held = self.is_unsent = True
-                self._moved_at = 0.0
+                self._moved_at = -inf
                 self._deadline.reschedule(None)
                 self._row.show_queue(item.place, self._profile.provider.label, item.reason, item.until)
                 self._row.prepares_model = item.loads
