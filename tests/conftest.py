@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.fakes.database_template import migrate_by_copy
 from tests.fakes.processes import find_children, find_processes, wait_until_none
-from tests.running_order import LONG, put_long_first
+from tests.running_order import put_long_first
 from zoea.process.group_guard import guard
 from zoea.store import store as store_module
 
@@ -30,6 +30,9 @@ settings.load_profile("soak" if os.environ.get("ZOEA_SOAK") else "quick")
 # Where the environment forbids to write bytecode, each worker rewrites all assertions and each `zoea` compiles itself.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Zoea draws up to 240 frames a second, which is a tenth of the time of a cockpit that nobody looks at.
+os.environ.setdefault("TEXTUAL_FPS", "25")
 
 # Collecting a test process's large heap every 700 objects is a quarter of the time of a screen's test.
 gc.set_threshold(100_000, 50, 100)
@@ -47,7 +50,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run long tests first, and give each test an hour at full strength, whatever its own limit is."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    items[:] = put_long_first(items, workers, lambda item: item.nodeid.startswith(LONG))
+    items[:] = put_long_first(items, workers, lambda item: item.nodeid.partition("::")[0].removeprefix("tests/"))
     if os.environ.get("ZOEA_SOAK"):
         for item in items:
             item.add_marker(pytest.mark.timeout(3600), append=False)
