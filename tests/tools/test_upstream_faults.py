@@ -9,7 +9,9 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +23,6 @@ from tests.tools.conftest import Opener
 from tests.waiting import until
 from zoea.model.errors import UpstreamLost
 from zoea.model.request import AnswerCall
-from zoea.process.clock import read_uptime_s
 from zoea.settings.endpoints import Sharing
 from zoea.tools import UpstreamConfig
 from zoea.tools.catalogue import RemoteTool
@@ -250,8 +251,23 @@ async def test_a_flood_on_stderr_blocks_nothing_and_is_kept_small(open_box: Open
 async def test_tools_that_change_without_end_are_read_ever_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upstream_session, "TOOLS_AGAIN_S", 0.02)
+    now = 0.0
     read_at: list[float] = []
+
+    @asynccontextmanager
+    async def pass_time(pause: float | None) -> AsyncIterator[asyncio.Timeout]:
+        """Let a pause end at once, at its time: after a real one that ends late, the next is short again."""
+        nonlocal now
+        is_pause = pause is not None and pause <= upstream_session.TOOLS_AGAIN_MOST_S
+        try:
+            async with asyncio.timeout(0 if is_pause else pause) as limit:
+                yield limit
+        except TimeoutError:
+            now += pause or 0.0
+            raise
+
+    monkeypatch.setattr(upstream_session, "read_uptime_s", lambda: now)
+    monkeypatch.setattr(upstream_session, "asyncio", SimpleNamespace(**vars(asyncio) | {"timeout": pass_time}))
 
     class ChangingConnection:
         is_over, end_reason, server, in_flight = False, "", "", 0
@@ -260,7 +276,7 @@ async def test_tools_that_change_without_end_are_read_ever_less_often(
             self._changed = changed
 
         async def tools(self) -> tuple[RemoteTool, ...]:
-            read_at.append(read_uptime_s())
+            read_at.append(now)
             self._changed()
             return ()
 
@@ -277,10 +293,11 @@ async def test_tools_that_change_without_end_are_read_ever_less_often(
     monkeypatch.setattr(upstream_session, "_load_connect", load)
     upstream = Upstream(UpstreamConfig("changing", command="none"), logs=tmp_path, pool=HttpPool)
     upstream.open()
-    await until(lambda: len(read_at) == 6)
+    await until(lambda: len(read_at) >= 6)
     await upstream.close()
-    for place, pause in enumerate((0.02, 0.04, 0.08, 0.16), 1):
-        assert read_at[place + 1] - read_at[place] >= pause
+    first = upstream_session.TOOLS_AGAIN_S
+    pauses = [later - earlier for earlier, later in pairwise(read_at[1:6])]
+    assert pauses == pytest.approx([first, 2 * first, 4 * first, 8 * first])
 
 
 async def test_a_call_that_waited_is_not_sent_to_a_tool_that_has_changed_meanwhile(

@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -228,7 +229,7 @@ class UpstreamSession:
 
     async def _wait_for_end(self, connection: McpConnection) -> None:
         """Wait until the session is over, idle for too long, or to close. Read changed tools again."""
-        read_again_at, rest = 0.0, TOOLS_AGAIN_S
+        read_again_at, rest = -inf, TOOLS_AGAIN_S
         while not (connection.is_over or self._ending):
             pause = read_again_at - read_uptime_s() if self._stale else None
             if pause is not None and pause <= 0:
