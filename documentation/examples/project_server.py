@@ -23,7 +23,7 @@ ISSUES = [
 
 
 def build_server() -> MCPServer[Any]:
-    """Return the server with its five tools."""
+    """Return the server with its six tools."""
     server: MCPServer[Any] = MCPServer("project", log_level="ERROR")
 
     async def list_issues(label: str = "") -> str:
@@ -39,6 +39,10 @@ def build_server() -> MCPServer[Any]:
         await asyncio.sleep(1.2)
         return json.dumps({"passed": 61, "failed": ["test_an_escaped_bar_stays_in_its_cell"], "seconds": 1.2})
 
+    async def measure_speed(tables: int) -> str:
+        await asyncio.sleep(tables / 100)
+        return json.dumps({"tables": tables, "seconds": 0.84})
+
     async def close_issue(number: int, comment: str) -> str:
         return json.dumps({"number": number, "state": "closed"})
 
@@ -47,6 +51,7 @@ def build_server() -> MCPServer[Any]:
     server.add_tool(read_file, description="Read a file of the project.", annotations=looks)
     server.add_tool(search_code, description="Find the files with these words.", annotations=looks)
     server.add_tool(list_failed_tests, description="Run the tests, and list those that fail.", annotations=looks)
+    server.add_tool(measure_speed, description="Convert a file of this many tables.", annotations=looks)
     ends = ToolAnnotations(destructive_hint=True)
     server.add_tool(close_issue, description="Close an issue with a comment.", annotations=ends)
     return server
