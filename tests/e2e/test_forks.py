@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.zoea_process import ask, find_owner, spawn, zoea
-from tests.fakes.openai_server import Call, OpenAIServer, Say
+from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
 from tests.waiting import until
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_runtime")]
@@ -125,6 +125,18 @@ async def test_contexts_are_named_and_forked_by_a_time_while_the_swarm_runs(tmp_
             wrong = await asyncio.to_thread(zoea, "fork", "alpha", "--model", "gpt-5-minni")
             assert (wrong.returncode, "gpt-5-mini" in wrong.stderr) == (2, True)
             assert "tag/storm" not in json.loads(await command("ctx", "refs", "--json"))
+
+
+async def test_a_question_without_an_answer_has_the_exit_codes_of_a_message_that_waits(tmp_path: Path) -> None:
+    answers = [Say("It holds iron."), Fail.error(400, "odd words"), Say(""), Say("")]
+    async with OpenAIServer(*answers) as server, alpha_at_rest(tmp_path, server):
+        refused = await asyncio.to_thread(zoea, "ctx", "ask", "alpha", "-m", "Why?")
+        empty = await asyncio.to_thread(zoea, "ctx", "ask", "alpha", "-m", "Why?")
+        server.gate.clear()
+        late = await asyncio.to_thread(zoea, "ctx", "ask", "alpha", "-m", "Why?", "--timeout", "1")
+    assert (refused.returncode, "odd words" in refused.stderr) == (10, True)
+    assert (empty.returncode, "gave no answer: its model returned an empty answer twice" in empty.stderr) == (10, True)
+    assert (late.returncode, "goes on: zoea log" in late.stderr) == (12, True)
 
 
 async def test_a_resumed_mysis_and_two_discussions_are_asked_with_what_the_commit_knew(tmp_path: Path) -> None:

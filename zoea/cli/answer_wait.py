@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from zoea.model.enums import MysisState, Outcome
 from zoea.model.errors import AnswerHeld, AnswerLate, NoRunningSwarm, NotAnswered
-from zoea.model.request import NO_RESPONSE
+from zoea.model.request import EMPTY_ANSWER, NO_RESPONSE
 from zoea.model.status import StatusWord
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView, Receipt, ReceiptLine, SwarmView
@@ -178,7 +178,7 @@ class _AnswerWait:
         if line.status == "answered" and answer.text != NO_RESPONSE:
             return ReceivedAnswer(line.mysis, "answered", answer.text, line.turn_id)
         if line.status == "answered":
-            cause, hint = "its model returned an empty answer twice", "Send the message again, in other words."
+            cause, hint = EMPTY_ANSWER, "Send the message again, in other words."
         else:
             end = line.reason.removeprefix("not answered: ")
             cause = ": ".join(filter(None, (_ENDS.get(end, end), one_line(answer.failure))))

@@ -11,6 +11,7 @@ from zoea.model.values import Native, Usage
 
 NO_RESPONSE = "(no response)"
 """What is stored of an answer without text and calls."""
+EMPTY_ANSWER = "its model returned an empty answer twice"
 
 
 class RequestCall(Struct, frozen=True, omit_defaults=True):

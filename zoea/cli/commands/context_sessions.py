@@ -14,7 +14,8 @@ from zoea.cli.options import ALLOW_FRESH
 from zoea.cli.output import Output, tell, warn
 from zoea.cli.swarm_access import command
 from zoea.cli.terminal_rows import state_word
-from zoea.model.errors import MissingBlob, RevisionError, UsageError
+from zoea.model.errors import AnswerLate, MissingBlob, NotAnswered, RevisionError, UsageError
+from zoea.model.request import EMPTY_ANSWER, NO_RESPONSE
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import CommitQuestion, MysisView
 from zoea.process.command_line import REQUIRED, argument, flag, number, option
@@ -103,7 +104,7 @@ def ask(
         raise
     except UsageError as error:
         if begun:
-            raise UsageError(error.what, hint=_goes_on(begun[0])) from None
+            raise AnswerLate(error.what, hint=_goes_on(begun[0])) from None
         raise
     asked = begun[0]
     found = read_newest_answer(where.database, view.id)
@@ -131,10 +132,13 @@ def ask(
 
 
 def _check_answered(asked: CommitQuestion, view: MysisView, found: NewestAnswer) -> None:
-    if found.outcome == "answered":
+    if found.outcome == "answered" and found.text != NO_RESPONSE:
         return
-    why = view.failure.what if view.failure is not None else f"the turn ended: {found.outcome or 'not yet'}"
-    raise UsageError(
+    if found.outcome == "answered":
+        why = EMPTY_ANSWER
+    else:
+        why = view.failure.what if view.failure is not None else f"the turn ended: {found.outcome or 'not yet'}"
+    raise NotAnswered(
         f"{asked.mysis.name} gave no answer: {why}",
         hint=f"`zoea show {asked.mysis.name}` says more, `zoea log` what it did.",
     )

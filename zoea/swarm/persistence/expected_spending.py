@@ -16,6 +16,7 @@ from zoea.swarm.persistence.message_ops import find_audience
 from zoea.swarm.persistence.spend_ops import day_of
 from zoea.swarm.resolved_template import ResolvedTemplate, output_limit
 from zoea.text import estimate
+from zoea.text.sentences import count_of
 
 _NAMED = 4
 """Budgets that are described; of the others only the number."""
@@ -110,4 +111,8 @@ def find_short_budgets(
         if needs_of_all and (need := BudgetNeed.sum(needs_of_all)).is_short:
             sentences.insert(0, describe_short("swarm", "", need))
     more = len(sentences) - _NAMED
-    return (*sentences[:_NAMED], *([f"{more} more budgets of myses have too little left"] if more > 0 else []))
+    has = "has" if more == 1 else "have"
+    return (
+        *sentences[:_NAMED],
+        *([f"{count_of(more, 'more budget')} of myses {has} too little left"] if more > 0 else []),
+    )
