@@ -18,7 +18,7 @@ from zoea.store.blobs import pack_blob
 
 
 class BundleCounts(Struct, frozen=True):
-    """How many commits and blobs were written or stored, and the uncompressed bytes of those blobs."""
+    """Numbers of written or stored commits and blobs, with the uncompressed bytes."""
 
     commits: int = 0
     blobs: int = 0

@@ -155,7 +155,7 @@ class BundleWriter:
 
 
 def read_frames(stream: BinaryIO) -> Iterator[BundleFrame]:
-    """Yield the frames of a bundle, and check the hash of all bytes at its end.
+    """Yield the frames of a bundle, and check the hash at its end.
 
     Raises:
         ContextFormatError: It is no bundle, is cut off, or was changed.
@@ -205,7 +205,7 @@ def unpack_part(digest: bytes, size: int, packed: bytes) -> bytes:
 
 
 def check_part(digest: bytes, size: int, packed: bytes) -> bool:
-    """Check the length and hash of a blob without keeping its bytes; return whether it is a text.
+    """Check the length and hash of a blob, and return whether it is a text. Its bytes are not kept.
 
     Raises ContextFormatError.
     """

@@ -141,7 +141,7 @@ class ChainReader:
     def read_messages(
         self, commit: ContextCommit, *, stop: ContextCommit | None = None, to_root: bool = False
     ) -> tuple[ContextEntry, ...]:
-        """Return the messages of the same range as they are stored, also results without their call."""
+        """Return the messages of the same range as stored. Results without their call are among them."""
         chain = self.select_range(commit, stop=stop, to_root=to_root)
         return materialize(chain, self.read_bytes, self.fetch, repair=False).entries
 

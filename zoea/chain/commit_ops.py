@@ -169,7 +169,7 @@ def _insert_row(conn: WriterConnection, commit: ContextCommit, blob_id: int, mem
 
 
 def append_commit(conn: WriterConnection, ref: str, new: NewCommit, reason: str) -> ContextCommit:
-    """Store a commit after the one that a ref names, and move the ref to it.
+    """Store a commit after the tip of a ref, and move the ref to it.
 
     Without the ref it is the first of a chain.
     """

@@ -249,7 +249,7 @@ def read_reason(conn: sqlite3.Connection, name: str) -> str:
 
 
 def read_template_name(conn: sqlite3.Connection, template_hash: bytes | None) -> str:
-    """Return the name of the template with a hash; "" where it is not stored here."""
+    """Return the name of the template with a hash. It is empty where none is stored."""
     row = conn.execute("SELECT name FROM template WHERE hash = ?", (template_hash,)).fetchone()
     return "" if row is None else str(row[0])
 

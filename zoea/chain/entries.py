@@ -152,9 +152,9 @@ def lifted_hashes(data: bytes) -> frozenset[bytes]:
 
 
 def rewrite_texts(data: bytes, replace: Callable[[str], str]) -> bytes | None:
-    """Return the bytes of a commit, or of one of its long texts, with a function applied to all texts in them.
+    """Apply a function to all texts in the bytes of a commit. The bytes may also be one of its long texts.
 
-    None for other bytes, such as an image.
+    Returns None for other bytes, such as an image.
     """
     try:
         return replace(data.decode()).encode()
@@ -384,7 +384,10 @@ def _line(text: str) -> str:
 
 
 def read_block(block: Any) -> str:
-    """Return the text of a part of a message of another program, or a note that it was left out."""
+    """Return the text of a part of another program's message.
+
+    A part without text becomes a note that it was left out.
+    """
     if isinstance(block, dict) and isinstance(block.get("text"), str):
         text: str = block["text"]
         return text

@@ -16,7 +16,7 @@ from zoea.model.errors import ContextFormatError, MissingBlob
 
 
 class ChainDefect(Struct, frozen=True):
-    """Something wrong with a commit: which one, which blob if it is about one, and what."""
+    """A defect of a commit, with the blob if it concerns one."""
 
     commit: str
     blob: str

@@ -69,7 +69,7 @@ def url_of(listener: socket.socket) -> str:
 
 
 class ServerOptions(NamedTuple):
-    """Options for the process that serves an owner's clients, passed as JSON on its command line.
+    """Options of the process that serves an owner's clients. They are passed as JSON on its command line.
 
     Args:
         data, config, runtime: The workspace's directories.

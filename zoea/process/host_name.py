@@ -12,7 +12,7 @@ _ID_DIGITS = 12
 
 @cache
 def describe_machine() -> str:
-    """Return the host's name and the first digits of the machine's id, where it has one."""
+    """Return the host's name and the first digits of the machine's id, if any."""
     for name in _ID_FILES:
         try:
             digits = Path(name).read_text("ascii").strip()[:_ID_DIGITS]

@@ -103,7 +103,7 @@ class OwnerLock:
         os.pwrite(descriptor, json.dumps(asdict(self._holder)).encode(), 0)
 
     def restore_file(self) -> bool:
-        """Write the lock file again if it was removed, so that other processes find the owner; return whether it was.
+        """Write the lock file again if it was removed, and return whether it was. Other processes find the owner by it.
 
         Meanwhile the lock of the directory keeps other owners out. Raises OSError.
         """

@@ -31,7 +31,7 @@ _OWN = str(Path(__file__).parents[1])
 
 
 class HoldUp(Struct, frozen=True):
-    """A time without the event loop: its length in ms and its end in µs UTC."""
+    """A hold-up of the event loop: its length in ms, its end in µs UTC."""
 
     lag_ms: int = 0
     at: int = 0

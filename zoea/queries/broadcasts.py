@@ -77,7 +77,7 @@ class OfferedBroadcast(Struct, frozen=True):
     created_at: int
 
     def describe(self, now: int) -> str:
-        """Return its age and text on one line: `your broadcast of 2 min ago: Mine iron`."""
+        """Return age and text on one line: `your broadcast of 2 min ago: Mine iron`."""
         return f"your broadcast of {format_span(now - self.created_at)} ago: {prose_line(self.text)}"
 
 

@@ -35,7 +35,7 @@ WHERE s.scope = 'mission' AND g.context <> '' ORDER BY s.scope_id DESC LIMIT 10
 
 
 class Pressure(StrEnum):
-    """The used part of a budget: under 50 %, 75 % or 90 %, or more."""
+    """The used part of a budget, in steps of 50, 75 and 90 %."""
 
     LOW = "low"
     MEDIUM = "medium"

@@ -93,7 +93,10 @@ def read_details(database: Path, seq: int) -> CommitDetails:
 
 
 def read_model(reader: sqlite3.Connection, commit: ContextCommit) -> str:
-    """Return provider and model of the newest request before a commit, else those of its mysis; "" for neither."""
+    """Return provider and model of the newest request before a commit.
+
+    Without a request those of its mysis count; empty texts stand for neither.
+    """
     return _read_made_by(reader, commit)[1]
 
 

@@ -91,7 +91,7 @@ _NAMED = {
 
 
 def event_text_source(event: Event) -> tuple[EventTextSource, int] | None:
-    """Return the kind of text that an event's sentence needs, and the id of its row.
+    """Return the kind and row id of the text that an event's sentence needs.
 
     The id is that of a turn, message or approval; for a failure that of the event itself.
     """
@@ -187,7 +187,7 @@ def is_summary_refusal(event: Event) -> bool:
 
 
 def approval_line(asked: ApprovalView) -> str:
-    """Return the beginning of the question of an approval, or its tool call on one line."""
+    """Return the question of an approval, or its tool call, on one line."""
     question = head_with_length(approval_question(asked), MOST_CHARS)
     return question or format_call(asked.tool, asked.arguments, hidden=MASK)
 
@@ -202,7 +202,7 @@ def approval_phrase(asked: ApprovalView) -> str:
 
 
 def approval_question(asked: ApprovalView) -> str:
-    """Return the question of a mysis with its hidden characters as escapes; empty if it asks to run a tool."""
+    """Return the question of a mysis, with hidden characters as escapes. It is empty for a tool call."""
     if asked.tool != ASK_TOOL or asked.upstream:
         return ""
     if asked.is_cut:
@@ -215,7 +215,7 @@ def approval_question(asked: ApprovalView) -> str:
 
 
 def is_unsent(state: str, error_class: str) -> bool:
-    """True if a request was released before it was sent: by a hold, or with its turn."""
+    """Return whether a request was released before it was sent. A hold or the end of its turn releases it."""
     return (state, error_class) == (RequestState.RELEASED, ErrorClass.CANCELLED)
 
 
@@ -232,13 +232,13 @@ _CLASS_WORDS: Mapping[str, str] = {
 
 
 def context_phrase(messages: int, tokens: int) -> str:
-    """Say what a request was prepared with, before it was sent; 0 messages where they are not known."""
+    """Return a sentence on what a request was prepared with. 0 messages stand for an unknown number."""
     held = f"{messages} msgs, " if messages else ""
     return f"Preparing context ({held}~{short_count(tokens)} tokens)"
 
 
 def budget_phrase(used: int, limit: int) -> str:
-    """Say how much of a budget is used; the limit is 0 where it is not known."""
+    """Return a sentence on how much of a budget is used. A limit of 0 is unknown."""
     return f"Budget used: {short_count(used)}" + (f"/{short_count(limit)}" if limit else "")
 
 

@@ -122,7 +122,7 @@ class OfferedTool(Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """Its part of the request, estimated by characters: its schema, or the line that stands for it."""
+        """Its estimated tokens in the request: its schema, or the line in its place."""
         if self.line:
             return estimate.tokens(self.line)
         return estimate.tokens(self.name) + estimate.tokens(self.description) + estimate.tokens(self.schema)

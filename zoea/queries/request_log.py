@@ -42,7 +42,7 @@ FROM request q JOIN mysis y ON y.id = q.mysis_id LEFT JOIN turn t ON t.id = q.tu
 
 
 class RequestLine(Struct, frozen=True):
-    """One line of a request: its event as it was told, and what that means in plain words."""
+    """A line of a request: its event, and what that means in plain words."""
 
     id: int
     event: Event
@@ -51,7 +51,7 @@ class RequestLine(Struct, frozen=True):
 
 
 def find_line_id(event: Event) -> int:
-    """Return the id of an event's line in the log; below zero for a line of a request."""
+    """Return the id of an event's line in the log. It is negative for a line of a request."""
     if event.kind not in OF_REQUESTS:
         return event.id
     part = 0 if event.kind == "request.prepared" else 1 if event.data["scope"] == "request" else 2
@@ -68,7 +68,7 @@ def read_request_lines(reader: sqlite3.Connection, ids: Sequence[int]) -> Iterat
 
 
 def describe_use(database: Path, request: StoredRequest) -> list[str]:
-    """Return the sentences of a turn's request, with the budget that each use is of; none for other requests.
+    """Return the sentences on what a turn's request used of each budget. Other requests have none.
 
     Raises:
         StoreError: The database cannot be read.

@@ -257,7 +257,10 @@ RECIPIENT = """CASE WHEN g.kind = 'direct' THEN coalesce('→ ' || (SELECT group
 
 
 def read_message(database: Path, message_id: int) -> str:
-    """Read the text of a message, that of a direct one after its recipient; empty if it does not exist."""
+    """Read the text of a message; of a direct one with its recipient before it.
+
+    It is empty for a message that does not exist.
+    """
     with open_database(database) as reader:
         query = f"SELECT {RECIPIENT} || g.content FROM message g WHERE g.id = ?"
         row = reader.execute(query, (message_id,)).fetchone()

@@ -90,7 +90,7 @@ def format_sender(sender: str) -> str:
 
 
 def format_body(message: TopicMessage, most: int | None = None) -> str:
-    """Format the text of a message, followed by its data as indented JSON; at most `most` characters.
+    """Format the text of a message and its data as indented JSON. It has at most `most` characters.
 
     Data that is longer in one line is not indented, because that takes a second for a million values.
     """

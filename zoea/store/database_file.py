@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def convert_row(kind: type[T], row: sqlite3.Row, /, **more: object) -> T:
-    """Build a value from the columns of a row that have the names of its fields; `more` comes first."""
+    """Build a value from the columns named like its fields. Values in `more` come first."""
     return msgspec.convert({**dict(row), **more}, kind, strict=False)
 
 

@@ -120,7 +120,7 @@ OTHERS = 0o077
 
 
 def find_open_files(data: Path, *above: Path) -> IntegrityFinding:
-    """Return a finding that names the data directory and its files if others may enter it.
+    """Return a finding that names the data files if others may enter their directory.
 
     Args:
         above: Directories above it that others may not enter either.

@@ -155,7 +155,7 @@ def remove_unused_blobs(connection: sqlite3.Connection) -> None:
 
 
 def is_unused(connection: sqlite3.Connection, blob: str, *, but: Container[str] = ()) -> str:
-    """Return a condition on a row `blob` of that table: no table refers to it, or only some of these."""
+    """Return a condition on a row of `blob`: no table refers to it. Rows of the given tables do not count."""
     users = [
         f"NOT EXISTS (SELECT 1 FROM {table.name} u WHERE u.{column} = {blob}.id)"
         for table in read_tables(connection).values()

@@ -92,7 +92,7 @@ class Store:
         return store
 
     async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False) -> T:
-        """Run `op` in the writer thread, and return its result after the COMMIT that holds it.
+        """Run `op` in the writer thread, and return its result after the COMMIT.
 
         `op` is atomic: if it raises, nothing of it is stored, other ops are unaffected, and its error is
         raised here. It may run twice (after a disk error), so it must only read and write through its

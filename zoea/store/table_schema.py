@@ -142,7 +142,7 @@ def _in_order(tables: Mapping[str, Table], names: Container[str]) -> Iterator[st
 
 
 def write_condition(tables: Mapping[str, Table], parts: Parts, name: str, root: str) -> str:
-    """Return a condition in SQL on the rows of a table that are part of the row `:root` of a table."""
+    """Return a condition on the rows of a table that belong to the row `:root`."""
 
     def one(column: str) -> str:
         other = tables[name].references[column]
@@ -155,7 +155,7 @@ def write_condition(tables: Mapping[str, Table], parts: Parts, name: str, root: 
 
 
 def write_removal(tables: Mapping[str, Table], root: str, stays: Container[str] = ()) -> Iterator[str]:
-    """Yield statements that remove the row `:root` of a table and all that is part of it, parts first.
+    """Yield statements that remove the row `:root` and its parts. The parts come first.
 
     Rows that only mention a removed one stay without it. `stays` are tables whose rows are not removed.
     """

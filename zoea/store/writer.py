@@ -120,7 +120,7 @@ class _OpQueue:
 
 
 class Writer:
-    """Runs ops in submission order, urgent ones first, on a connection that only its thread uses.
+    """Runs ops in their order, urgent ones first. Only its thread uses the connection.
 
     Args:
         connect: Opens the connection; called in the thread.

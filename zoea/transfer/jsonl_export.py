@@ -102,7 +102,7 @@ class ConversationTables:
             yield kind, self._select(kind, _MESSAGES.get(kind) or self._condition(kind, "turn"))
 
     def other_queries(self) -> Iterator[tuple[str, str]]:
-        """Yield kind and query of the rows that could be of a turn and are of none."""
+        """Yield kind and query of the rows that could have a turn and have none."""
         for kind in self.of_turn:
             table = self.tables[kind]
             ties = self._in_turn.get(table.name, ())

@@ -223,7 +223,7 @@ def check_json(column: Column, text: str | None) -> None:
 
 
 class RowIds(Struct, frozen=True):
-    """Ids of the file to ids of this workspace, by table, and template hashes in hexadecimal."""
+    """Maps ids of the file to ids of this workspace, by table. Template hashes are hexadecimal."""
 
     memories: Ids
     turns: Ids

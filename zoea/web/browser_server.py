@@ -223,7 +223,7 @@ class BrowserServer:
         assert transport is not None
 
         def abort() -> None:
-            """Break the connection off, also where the browser reads nothing, or nothing is read of it."""
+            """Close the connection at once, also where neither side reads."""
             transport.abort()
             reading.cancel()
 

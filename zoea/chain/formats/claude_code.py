@@ -69,7 +69,7 @@ def read_transcript(data: bytes) -> tuple[ContextEntry, ...]:
 
 
 def build_entries(lines: Iterable[TranscriptLine]) -> tuple[ContextEntry, ...]:
-    """Return the entries of lines in their order; results stand behind the answer that made their calls."""
+    """Return the entries of lines in their order. Results stand behind the answer that made their calls."""
     messages: list[list[ContextEntry]] = []  # a prompt or a note; an answer and its results
     calls: dict[str, tuple[list[ContextEntry], int]] = {}  # those without a result yet
     open_calls: set[str] = set()  # those of the newest answer
@@ -140,7 +140,7 @@ def write_transcript(entries: Sequence[ContextEntry], owner: TranscriptOwner = T
 
 
 def name_project(folder: str) -> str:
-    """Return the name of the directory in which Claude Code keeps the transcripts of a folder."""
+    """Return the directory name that Claude Code uses for the transcripts of a folder."""
     name = "".join(one if one.isascii() and one.isalnum() else "-" * (1 + (one > "\uffff")) for one in folder)
     if len(name) <= _LONGEST_FOLDER:
         return name
@@ -163,7 +163,7 @@ def read_folders(data: bytes) -> list[str]:
 
 
 def readdress_transcript(data: bytes, owner: TranscriptOwner) -> bytes:
-    """Return the conversation of a transcript as that of another session, each line after one that is there."""
+    """Return the conversation of a transcript as that of another session. Each line follows one that is there."""
     tree = TranscriptTree(read_lines(data)[0])
     written = []
     for line in tree.select_conversation():

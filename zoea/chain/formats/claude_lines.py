@@ -108,7 +108,7 @@ class DamagedLine(Struct, frozen=True):
 
 
 def read_lines(data: bytes, name: str = "the transcript") -> tuple[list[TranscriptLine], list[DamagedLine]]:
-    """Return the lines of a transcript, each uuid once, and those that are damaged; `name` says which one.
+    """Return the lines of a transcript, each uuid once, and the damaged ones. `name` names the transcript.
 
     Raises:
         ContextFormatError: All lines together would take too much memory.
@@ -233,7 +233,7 @@ def _classify_user(data: Mapping[str, Any], blocks: tuple[Mapping[str, Any], ...
 
 
 def is_note(text: str) -> bool:
-    """Return whether Claude Code wrote a text of the user's side, such as the output of a command."""
+    """Return whether Claude Code itself wrote a text of the user's side. The output of a command is one."""
     return _is_wrapped(text, _NOTE_TAGS) or _INTERRUPTED.fullmatch(text) is not None
 
 
@@ -250,7 +250,10 @@ def _is_wrapped(text: str, tags: frozenset[str]) -> bool:
 
 
 def typed_command(text: str) -> str:
-    """Return a command with a prompt of its own as the user typed it, such as `/review the parser`; "" for others."""
+    """Return a command as the user typed it, such as `/review the parser`.
+
+    It is empty for a text that is no command with a prompt of its own.
+    """
     name = _TYPED.match(text)
     arguments = _ARGUMENTS.search(text, name.end()) if name else None
     words = arguments["text"].strip() if arguments else ""

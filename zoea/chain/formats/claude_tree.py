@@ -55,11 +55,11 @@ class TranscriptTree:
             before[_chain_of(line)] = line.key
 
     def parent_of(self, line: TranscriptLine) -> str | None:
-        """Return the uuid of the line before, as far as it is in the file; None for the first one."""
+        """Return the uuid of the line before. It is None for the first line, or where the file lacks it."""
         return self._parents[line.key] or None
 
     def select_conversation(self) -> list[TranscriptLine]:
-        """Return the lines of the conversation that was last gone on with, in the order of the file."""
+        """Return the lines of the newest conversation, in the order of the file."""
         leaf = self._find_leaf()
         return self._select(leaf) if leaf else []
 
@@ -89,7 +89,7 @@ class TranscriptTree:
         return named, left_out
 
     def with_side_lines(self, lines: Iterable[TranscriptLine]) -> list[TranscriptLine]:
-        """Return lines with those of the file that belong to no conversation, in the order of the file."""
+        """Add the lines that belong to no conversation, in the order of the file."""
         chosen = {line.key for line in lines}
         return [line for line in self._lines if not line.key or line.key in chosen]
 

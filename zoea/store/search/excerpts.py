@@ -23,7 +23,7 @@ AnyHit = TypeVar("AnyHit", MemoryHit, BroadcastHit)
 
 
 def cut_excerpt(text: str, pattern: re.Pattern[str] | None, max_chars: int) -> Excerpt:
-    """Return the part of `text` around the first match with all matches marked, else its beginning."""
+    """Return the part of `text` around the first match, or its beginning. All matches in it are marked."""
     found = pattern.search(text) if pattern is not None else None
     start = 0
     if len(text) > max_chars and found is not None:

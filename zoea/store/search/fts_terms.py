@@ -62,7 +62,7 @@ def build_word_terms(text: str, columns: str, owners: tuple[int, ...] | None, *,
 
 
 def encode_owner(mysis_id: int) -> str:
-    """Return the three private-use characters that mark a mysis's rows, as the view in SQL does."""
+    """Return the three private-use characters that mark the rows of a mysis. The view in SQL makes the same."""
     return chr(983_040 + mysis_id // 3_600) + chr(987_040 + mysis_id // 60 % 60) + chr(988_040 + mysis_id % 60)
 
 
@@ -103,7 +103,7 @@ def choose_rare_terms(
 def estimate_shares(
     connection: sqlite3.Connection, index: str, terms: Sequence[str], newest: int, *, fold: bool = False
 ) -> list[tuple[float, str]]:
-    """Return each term's share of the newest rows, up to a term that is rare enough. Rarest first.
+    """Return each term's share of the newest rows. The estimate stops at a term that is rare enough. Rarest first.
 
     Empty if the index is too small for probes to pay.
     """

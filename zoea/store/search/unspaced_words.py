@@ -27,7 +27,7 @@ def split_words(text: str) -> list[str]:
 
 
 def list_forms(text: str) -> tuple[str, ...]:
-    """Return a text with composed and with decomposed letters, as stored texts may have either, and as it is."""
+    """Return a text as it is, with composed and with decomposed letters. Stored texts may have either."""
     if text.isascii():
         return (text,)
     return tuple(dict.fromkeys((text, *(unicodedata.normalize(form, text) for form in ("NFC", "NFD")))))
