@@ -52,12 +52,12 @@ BY_HAND = {
     "screen.upstreams", "screen.welcome",
     "swarm.attention", "swarm.broadcast", "swarm.broadcast-all", "swarm.hold", "swarm.stop-all",
     "mysis.configure", "mysis.delete", "mysis.focus", "mysis.inspect", "mysis.mark", "mysis.mark-all", "mysis.message",
-    "mysis.new", "mysis.pause", "mysis.relaunch", "mysis.stop", "mysis.task", "mysis.undo",
+    "mysis.new", "mysis.pause", "mysis.result", "mysis.relaunch", "mysis.stop", "mysis.task", "mysis.undo",
     "mysis.history", "focus.history", "history.copy", "history.open", "history.verbose", "history.fork",
     "focus.copy", "focus.export", "focus.inspect", "focus.message", "focus.next-hit",
     "focus.next-mysis",
     "focus.next-turn", "focus.pause", "focus.previous-hit", "focus.previous-mysis", "focus.previous-turn",
-    "focus.relaunch", "focus.stop", "focus.verbose",
+    "focus.relaunch", "focus.result", "focus.stop", "focus.verbose",
     "inspect.copy", "inspect.fold", "inspect.newer", "inspect.next-turn", "inspect.older", "inspect.previous-turn",
     "inspect.verbose", "log.follow", "log.open", "log.requests", "welcome.connect", "welcome.new",
 }  # fmt: skip
@@ -84,9 +84,11 @@ ELSEWHERE = {
     "approval.oldest": "test_approvals.py::test_the_dialog_opens_only_by_its_key_and_shows_the_oldest_question_in_full",
     "approval.once": "test_approvals.py::test_y_allows_once_and_the_call_runs",
     "approval.next": "test_approvals.py::test_the_key_that_opens_the_dialog_answers_nothing_however_long_it_is_held",
+    "approval.mark": "test_approvals.py::test_marked_calls_of_one_tool_are_answered_by_one_key",
+    "approval.diff": "test_approvals.py::test_the_approval_of_an_edit_shows_its_diff_and_d_what_is_sent",
     "approval.session": "test_approvals.py::test_s_allows_the_tool_until_the_mysis_stops",
     "approval.template": "test_approvals.py::test_t_allows_the_tool_for_the_template",
-    "approval.deny": "test_approvals.py::test_d_denies_with_a_sentence_that_the_model_reads",
+    "approval.deny": "test_approvals.py::test_n_denies_with_a_sentence_that_the_model_reads",
     "approval.later": "test_approvals.py::test_escape_leaves_the_input_then_the_dialog_and_the_question_stays_open",
     "mysis.dismiss": "test_dashboard_actions.py::test_a_dot_dismisses_the_error_of_the_row",
     "swarm.next-in-need": "test_needs_you_panel.py::test_words_act_on_their_mysis_and_show_keys_only_if_they_do",
@@ -232,6 +234,7 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path, monkeypat
         await stage.press("escape", "escape")
         await stage.until(lambda: stage.shows(DashboardScreen))
         await drive.and_back("mysis.focus", FocusScreen)
+        await drive.and_back("mysis.result", FocusScreen)
         await stage.press("G")
         await drive("mysis.pause")
         await stage.until(lambda: stage.view("beta").held)
@@ -259,6 +262,8 @@ async def test_actions_of_a_conversation_and_its_requests(tmp_path: Path) -> Non
         await drive("focus.next-turn")
         await drive("focus.verbose")
         await drive("focus.copy")
+        await drive("focus.result")
+        await drive("focus.result")
         await drive.and_back("focus.export", ExportDialog)
         await stage.press("slash")
         await stage.write("belt")

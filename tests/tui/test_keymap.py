@@ -104,7 +104,8 @@ DECIDES_NOTHING = {
     "QuitDialog q": "goes back",
     **{f"WorkspaceHeldDialog {key}": "opens at the start, by no key" for key in "arlwq"},
 }
-MOVES = {"escape", "up", "down", "left", "right", "tab", "shift+tab", "ctrl+c", "super+c"}
+MOVES = {"escape", "up", "down", "left", "right", "j", "k", "home", "end", "pageup", "pagedown"}
+MOVES |= {"tab", "shift+tab", "ctrl+c", "super+c"}
 
 
 def test_every_key_of_a_dialog_is_one_that_decides_or_one_that_does_not() -> None:

@@ -1,12 +1,13 @@
-"""The approval dialog: one open question at a time, answered with one key.
+"""The approval dialog: a list of all that waits, and the whole of one, answered with one key.
 
-It opens by its key only, and that key answers nothing. A key answers a question after `DEAF_S` in which it was on the
-screen and no other answer was tried, so that no key pressed for something else allows a call, and none that repeats.
-No key allows a call whose end was not on the screen.
+It opens by its key only, and that key answers nothing. It never goes to another question by itself. A key answers a
+question after `DEAF_S` in which it was on the screen and no other answer was tried, so that no key pressed for
+something else allows a call, and none that repeats. No key allows a call whose end was not on the screen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from textual.widgets import Input
 
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import ZoeaError
-from zoea.model.values import ApprovalView
+from zoea.model.values import ApprovalView, UpstreamView
 from zoea.queries.phrases import approval_question
 from zoea.queries.stored_swarm import read_approval
 from zoea.text.call_text import reveal_arguments
@@ -29,11 +30,13 @@ from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import of
+from zoea.tui.conversation.argument_lines import has_texts, iterate_argument_lines
+from zoea.tui.conversation.tool_items import build_hint_pieces
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
-from zoea.tui.text_layout import Piece
+from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
-from zoea.tui.widgets.line_list import TextLines
+from zoea.tui.widgets.line_list import PickItem, PickList, TextLines
 from zoea.tui.widgets.status_bars import KeyFooter, TypedKey
 
 DEAF_S = 0.7
@@ -42,8 +45,23 @@ _IN_WORDS = "Your answer; enter sends it, esc leaves the question open"
 _WHY_NOT = "Reason for the model; enter denies, esc goes back"
 
 
+_WORDS = {
+    ApprovalAnswer.ONCE: "allowed once",
+    ApprovalAnswer.SESSION: "allowed until stopped",
+    ApprovalAnswer.TEMPLATE: "allowed for template",
+    ApprovalAnswer.DENIED: "denied",
+}
+_GONE = "no longer open"
+_MYSIS, _TOOL, _RISK = 16, 30, 12
+"""Column widths of the list; with the age they fill a box of 80 columns."""
+
+
+class _WaitingList(PickList, inherit_bindings=False):
+    """The list of what waits. All its keys are those of the dialog."""
+
+
 class ApprovalDialog(CockpitDialog[None]):
-    """Shows the oldest open question; closes when none is left.
+    """Shows all open questions, the oldest first; closes when none is left.
 
     Args:
         first: Show the question of this mysis first, by id.
@@ -51,25 +69,35 @@ class ApprovalDialog(CockpitDialog[None]):
 
     PLACE = ActionPlace.APPROVAL
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("right", "other(1)", "next question", show=False),
-        Binding("left", "other(-1)", "question before", show=False),
+        Binding("right,down,j", "other(1)", "next question", show=False),
+        Binding("left,up,k", "other(-1)", "question before", show=False),
+        Binding("pagedown", "scroll_call('leaf', 1)", show=False),
+        Binding("pageup", "scroll_call('leaf', -1)", show=False),
+        Binding("end", "scroll_call('edge', 1)", show=False),
+        Binding("home", "scroll_call('edge', 0)", show=False),
     ]
 
     def __init__(self, first: int = 0) -> None:
         super().__init__()
         self._first = first
         self._shown: ApprovalView | None = None
-        self._answered: set[int] = set()
+        self._rows: dict[int, ApprovalView] = {}
+        self._ends: dict[int, str] = {}
+        """What became of questions that were listed, by id."""
+        self._marked: set[int] = set()
+        self._read: set[int] = set()
+        """Calls of which the end was on the screen: no key allows others."""
+        self._risks: dict[tuple[str, str], tuple[Piece, ...]] = {}
+        self._shows_json = False
         self._deaf: Timer | None = None
         self._box = Vertical(id="approval", classes="box")
+        self._list = _WaitingList(id="waiting")
         self._who = TextBlock(id="who")
         self._call = TextLines(id="call")
         self._sentence = Input(id="sentence", placeholder=_WHY_NOT)
         self._keys = KeyFooter(id="answers")
         self.is_listening = False
         """False until a question was shown for `DEAF_S` without a key: no key answers before."""
-        self._is_read = False
-        """Whether the end of the call was on the screen: no key allows it before."""
 
     def bind_actions(self) -> Handlers:
         return {
@@ -78,6 +106,8 @@ class ApprovalDialog(CockpitDialog[None]):
             "approval.session": lambda: self._answer(ApprovalAnswer.SESSION),
             "approval.template": lambda: self._answer(ApprovalAnswer.TEMPLATE),
             "approval.deny": self._deny,
+            "approval.mark": self._mark,
+            "approval.diff": self._toggle_json,
             "approval.next": lambda: self.action_other(1),
             "approval.later": self._leave_open,
         }
@@ -87,6 +117,7 @@ class ApprovalDialog(CockpitDialog[None]):
 
     def compose(self) -> ComposeResult:
         with self._box:
+            yield self._list
             yield self._who
             yield self._call
             yield self._sentence
@@ -96,23 +127,39 @@ class ApprovalDialog(CockpitDialog[None]):
         self._sentence.display = False
         self._call.focus()
         self.cockpit.approvals.refresh()
+        self._take_rows()
         waiting = self._waiting()
         first = next((one for one in waiting if one.mysis_id == self._first), waiting[0] if waiting else None)
         self._show(first)
+        self.cockpit.ask_swarm(self.cockpit.api.upstreams(), done=self._take_upstreams)
+
+    def _take_upstreams(self, upstreams: Iterable[UpstreamView]) -> None:
+        """Keep how risky each tool is, as its upstream says."""
+        tools = ((upstream.name, tool) for upstream in upstreams for tool in upstream.tools)
+        self._risks = {(name, tool.name): tuple(build_hint_pieces(tool)) for name, tool in tools}
+        self._draw()
 
     def _waiting(self) -> list[ApprovalView]:
-        return [one for one in self.cockpit.approvals.open if one.id not in self._answered]
+        return [one for one in self._rows.values() if one.id not in self._ends]
 
     # News.
 
+    def _take_rows(self) -> None:
+        """List new questions, and note which are no longer open."""
+        is_open = {one.id: one for one in self.cockpit.approvals.open}
+        self._rows |= {number: one for number, one in is_open.items() if number not in self._rows}
+        self._ends |= {number: _GONE for number in self._rows if number not in is_open and number not in self._ends}
+        self._marked -= self._ends.keys()
+        self._list.display = len(self._rows) > 1
+
     def approvals_changed(self) -> None:
-        """Keep the shown question while it is open, else show the next one."""
-        waiting = self._waiting()
-        if not waiting:
-            if self._shown is not None or self.cockpit.approvals.open:
+        """List what came and went; the shown question stays."""
+        self._take_rows()
+        if not self._waiting():
+            if self._rows:
                 self.close()
-        elif self._shown is None or self._shown.id not in {one.id for one in waiting}:
-            self._show(waiting[0])
+        elif self._shown is None:
+            self._show(self._waiting()[0])
         else:
             self._draw()
 
@@ -121,10 +168,14 @@ class ApprovalDialog(CockpitDialog[None]):
         """Whether the mysis asks for words, instead of permission for a tool."""
         return self._shown is not None and bool(approval_question(self._shown))
 
+    @property
+    def _has_ended(self) -> bool:
+        return self._shown is not None and self._shown.id in self._ends
+
     def _show(self, approval: ApprovalView | None) -> None:
         self._shown = approval
         self._leave_sentence()
-        self.is_listening = self._is_read = False
+        self.is_listening = self._shows_json = False
         # Keys that were typed before the question was seen answer nothing, also where they come late.
         self.cockpit.type_ahead.discard()
         if self._deaf is not None:
@@ -136,12 +187,37 @@ class ApprovalDialog(CockpitDialog[None]):
             self.run_worker(DeferredWork(lambda: self._read_whole(approval)), exit_on_error=False)
             return
         asked = approval_question(approval) if approval else ""
-        self._call.put(asked or (reveal_arguments(indent(approval.arguments)) if approval else ""))
-        self._sentence.display = bool(asked)
+        self._put_call()
+        self._sentence.display = bool(asked) and approval is not None and approval.id not in self._ends
         self._sentence.value = ""
         self._sentence.placeholder = _IN_WORDS if asked else _WHY_NOT
         self._draw()
         self.call_after_refresh(self._stay_deaf, approval)  # the time counts from when it is seen
+
+    def _put_call(self) -> None:
+        """Show the question or the call: what is shown parses to what is sent."""
+        if (shown := self._shown) is None:
+            self._call.put("")
+        elif asked := approval_question(shown):
+            self._call.put(asked)
+        elif has_texts(shown.arguments) and not self._shows_json:
+            self._call.put(list(iterate_argument_lines(shown.arguments)))
+        else:
+            self._call.put(reveal_arguments(indent(shown.arguments)))
+
+    def _toggle_json(self) -> None:
+        if self._shown is not None and has_texts(self._shown.arguments) and not self._is_question:
+            self._shows_json = not self._shows_json
+            self._put_call()
+            self._draw()
+
+    def on_pick_list_moved(self, event: PickList.Moved) -> None:
+        event.stop()
+        if event.id and (self._shown is None or int(event.id) != self._shown.id):
+            self._show(self._rows[int(event.id)])
+
+    def action_scroll_call(self, how: str, by: int) -> None:
+        (self._call.action_leaf if how == "leaf" else self._call.action_edge)(by)
 
     def _stay_deaf(self, approval: ApprovalView | None) -> None:
         """Restart the time in which no key answers this question."""
@@ -155,6 +231,7 @@ class ApprovalDialog(CockpitDialog[None]):
         whole = await self.read(read_approval, cut.id)
         # Answered meanwhile, it is no longer listed soon.
         if whole is not None and self._shown is cut:
+            self._rows[cut.id] = whole
             self._show(whole)
 
     def say(self, error: ZoeaError) -> None:
@@ -165,7 +242,7 @@ class ApprovalDialog(CockpitDialog[None]):
             self._stay_deaf(self._shown)
             return
         self.is_listening = True
-        if self._is_question:
+        if self._sentence.display:
             self._sentence.focus()
         self._draw()
 
@@ -178,18 +255,22 @@ class ApprovalDialog(CockpitDialog[None]):
     def _draw(self) -> None:
         if not self.is_mounted or self._shown is None:
             return
-        waiting, shown, now = self._waiting(), self._shown, self.cockpit.now()
-        place = next((at for at, one in enumerate(waiting, 1) if one.id == shown.id), 1)
-        box = self._box
+        shown, now, end = self._shown, self.cockpit.now(), self._ends.get(self._shown.id, "")
+        with self.prevent(PickList.Moved):
+            self._list.put([self._row(one, now) for one in self._rows.values()], on=str(shown.id))
+        box, place = self._box, list(self._rows).index(shown.id) + 1
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
         later = key_hints(f"{self.cockpit.key('approval.later')} later")
         below = self._look_below()
         more = f"{count_of(below, 'line')} below · " if below else ""
-        count = Content(f"{more}{place} of {max(place, len(waiting))}")
+        count = Content(f"{more}{place} of {len(self._rows)}")
         box.border_subtitle = count if self._sentence.display else Content.assemble(later, " · ", count)
-        self._who.put([*build_question_lines(shown, now), *self._hold_lines(shown), *self._scope_lines(shown)])
+        about = [[(end, "strong")]] if end else [*self._hold_lines(shown), *self._scope_lines(shown)]
+        self._who.put([*build_question_lines(shown, now), *about])
         answers = self._keys
-        if not self.is_listening:
+        if end and not self._marked:
+            answers.put([(" up and down go to another question", "quiet")])
+        elif not self.is_listening:
             answers.put([(" the keys to answer work in a moment (guards against slips)", "quiet")])
         elif self._sentence.display:
             enter, escape = ("answer", "later") if self._is_question else ("deny", "back")
@@ -199,7 +280,26 @@ class ApprovalDialog(CockpitDialog[None]):
             context = self.action_context()
             actions = of(ActionPlace.APPROVAL)
             possible = [one for one in actions if one.id == "approval.next" or not one.why_not(context)]
-            answers.describe(possible, context, self.cockpit.keys)
+            marked = f"{len(self._marked)} marked " if self._marked else ""
+            answers.describe(possible, context, self.cockpit.keys, marked)
+
+    def _row(self, approval: ApprovalView, now: int) -> PickItem:
+        upstream = f"{one_line(approval.upstream)}/" if approval.upstream else ""
+        risks = self._risks.get((approval.upstream, approval.tool), ())
+        risk, role = ("question", "asking") if approval_question(approval) else risks[0] if risks else ("", "")
+        end = self._ends.get(approval.id, "")
+        return PickItem(
+            (
+                (f"{'*' if approval.id in self._marked else ' '} ", "asking"),
+                (fit_text(one_line(approval.mysis), _MYSIS), "quiet" if end else ""),
+                ("  ", ""),
+                (fit_text(f"{upstream}{one_line(approval.tool)}", _TOOL), "quiet" if end else "tool"),
+                ("  ", ""),
+                (fit_text(risk, _RISK), role),
+            ),
+            id=str(approval.id),
+            right=((end or f"{number_format.age(approval.asked_at, now)} ago", "quiet"),),
+        )
 
     def _hold_lines(self, shown: ApprovalView) -> list[list[Piece]]:
         """Return when the answer takes effect, where a hold keeps its mysis back."""
@@ -234,26 +334,57 @@ class ApprovalDialog(CockpitDialog[None]):
 
     # Answering.
 
+    def _mark(self) -> None:
+        """Mark the shown call, or no longer. Only calls of one tool are answered together."""
+        shown = self._shown
+        if shown is None or self._is_question or shown.id in self._ends or not self._can_answer():
+            return
+        tools = {(one.kind, one.upstream, one.tool) for one in self._waiting() if one.id in self._marked}
+        if shown.id in self._marked:
+            self._marked.discard(shown.id)
+        elif tools - {(shown.kind, shown.upstream, shown.tool)}:
+            self._warn("Only calls of the same tool are answered together: unmark the others first")
+        elif self._is_read_to_its_end():
+            self._marked.add(shown.id)
+        self._draw()
+
     def _answer(self, answer: ApprovalAnswer, sentence: str = "") -> None:
         shown = self._shown
         if shown is None or not self._can_answer() or (self._is_question and not sentence):
             return
-        below = self._look_below()
-        if not (self._is_read or self._is_question or answer is ApprovalAnswer.DENIED):
-            what = count_of(below, "line") + (" of the call is" if below == 1 else " of the call are")
-            hint = "scroll to its end (end, page down) before you allow it, or enlarge the terminal"
-            self.cockpit.notify(f"{what} below: {hint}", severity="warning", markup=False)
+        chosen = [one for one in self._waiting() if one.id in (self._marked or {shown.id})]
+        is_lasting = answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE)
+        if not chosen:
             return
-        self._answered.add(shown.id)
-        self.cockpit.ask_swarm(
-            self.cockpit.api.answer(shown.id, answer, sentence=sentence),
-            done=lambda _: self.cockpit.approvals.refresh(),
-        )
-        waiting = self._waiting()
-        if waiting:
-            self._show(waiting[0])
+        if is_lasting and (reasons := [one.why_once for one in chosen if one.why_once]):
+            self._warn(reasons[0])
+            return
+        if not (self._marked or self._is_question or answer is ApprovalAnswer.DENIED or self._is_read_to_its_end()):
+            return
+        for one in chosen:
+            self._ends[one.id] = "answered" if approval_question(one) else _WORDS[answer]
+            self.cockpit.ask_swarm(
+                self.cockpit.api.answer(one.id, answer, sentence=sentence),
+                done=lambda _: self.cockpit.approvals.refresh(),
+            )
+        self._marked.clear()
+        self._leave_sentence()
+        if self._waiting():
+            self._draw()
         else:
             self.close()
+
+    def _is_read_to_its_end(self) -> bool:
+        """Return whether the end of the shown call was on the screen; warn where it was not."""
+        below = self._look_below()
+        if self._shown is None or self._shown.id in self._read:
+            return True
+        what = count_of(below, "line") + (" of the call is" if below == 1 else " of the call are")
+        self._warn(f"{what} below: scroll to its end (end, page down) before you allow it, or enlarge the terminal")
+        return False
+
+    def _warn(self, text: str) -> None:
+        self.cockpit.notify(text, severity="warning", markup=False)
 
     def _can_answer(self) -> bool:
         """Whether a key may answer now. One that comes too early delays the next."""
@@ -266,11 +397,12 @@ class ApprovalDialog(CockpitDialog[None]):
         if not self.is_listening:
             return 0  # it may not be laid out yet
         below = self._call.lines_below
-        self._is_read = self._is_read or not below
+        if not below and self._shown is not None:
+            self._read.add(self._shown.id)
         return below
 
     def _deny(self) -> None:
-        if self._can_answer() and not self._is_question:
+        if self._can_answer() and not self._is_question and (self._marked or not self._has_ended):
             sentence = self._sentence
             sentence.value = ""
             sentence.display = True
@@ -288,7 +420,7 @@ class ApprovalDialog(CockpitDialog[None]):
         sentence = self._sentence
         was_open = bool(sentence.display)
         sentence.display = False
-        self._call.focus()
+        (self._list if len(self._rows) > 1 else self._call).focus()
         return was_open
 
     def _leave_open(self) -> None:
@@ -299,10 +431,9 @@ class ApprovalDialog(CockpitDialog[None]):
 
     def action_other(self, by: int) -> None:
         """Show another question without an answer to this one."""
-        waiting = self._waiting()
-        ids = [one.id for one in waiting]
-        if self._shown is not None and self._shown.id in ids and len(ids) > 1:
-            self._show(waiting[(ids.index(self._shown.id) + by) % len(ids)])
+        ids = [number for number in self._rows if number not in self._ends or self._rows[number] is self._shown]
+        if self._shown is not None and len(ids) > 1 and not (self._sentence.display and self._sentence.value):
+            self._show(self._rows[ids[(ids.index(self._shown.id) + by) % len(ids)]])
 
 
 def build_question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:

@@ -24,7 +24,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from zoea.text.control_characters import reveal
-from zoea.tui.text_layout import Piece, wrap_characters, wrap_words
+from zoea.tui.text_layout import Piece, wrap_characters, wrap_pieces, wrap_words
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
 from zoea.tui.widgets.strip_overlay import clip_strip
@@ -375,13 +375,13 @@ class TextLines(LineList):
     """
 
     def __init__(self, *, by_words: bool = False, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(lambda at, _: [(self._lines[at], "")], has_cursor=False, id=id, classes=classes)
+        super().__init__(lambda at, _: self._lines[at], has_cursor=False, id=id, classes=classes)
         self._by_words = by_words
-        self._text = ""
-        self._lines: list[str] = []
+        self._text: str | Sequence[Sequence[Piece]] = ""
+        self._lines: Sequence[Sequence[Piece]] = []
 
-    def put(self, text: str) -> None:
-        """Show this text from its beginning."""
+    def put(self, text: str | Sequence[Sequence[Piece]]) -> None:
+        """Show this text from its beginning, or these lines, of which the last pieces are wrapped."""
         if text != self._text:
             self._text = text
             self.scroll_to(0, 0, animate=False)
@@ -392,7 +392,7 @@ class TextLines(LineList):
     @property
     def plain(self) -> str:
         """Return the wrapped text."""
-        return "\n".join(self._lines)
+        return "\n".join("".join(text for text, _ in line) for line in self._lines)
 
     @property
     def is_laid_out(self) -> bool:
@@ -418,14 +418,17 @@ class TextLines(LineList):
             self._wrap_aside(self._text, self.width)
 
     @work(exclusive=True, group="wrap")
-    async def _wrap_aside(self, text: str, width: int) -> None:
+    async def _wrap_aside(self, text: str | Sequence[Sequence[Piece]], width: int) -> None:
         lines = await asyncio.to_thread(self._wrapped, text, width)
         if text == self._text and width == self.width:
             self._take(lines)
 
-    def _wrapped(self, text: str, width: int) -> list[str]:
-        return list(wrap_words(reveal(text), width)) if self._by_words else wrap_characters(text, width)
+    def _wrapped(self, text: str | Sequence[Sequence[Piece]], width: int) -> Sequence[Sequence[Piece]]:
+        if not isinstance(text, str):
+            return [line for pieces in text for line in wrap_pieces(pieces, width)]
+        lines = wrap_words(reveal(text), width) if self._by_words else wrap_characters(text, width)
+        return [((line, ""),) for line in lines]
 
-    def _take(self, lines: list[str]) -> None:
+    def _take(self, lines: Sequence[Sequence[Piece]]) -> None:
         self._lines = lines
         self.show(len(lines))
