@@ -128,7 +128,7 @@ async def test_contexts_are_named_and_forked_by_a_time_while_the_swarm_runs(tmp_
 
 
 async def test_a_question_without_an_answer_has_the_exit_codes_of_a_message_that_waits(tmp_path: Path) -> None:
-    answers = [Say("It holds iron."), Fail.error(400, "odd words"), Say(""), Say("")]
+    answers: list[Say | Fail] = [Say("It holds iron."), Fail.error(400, "odd words"), Say(""), Say("")]
     async with OpenAIServer(*answers) as server, alpha_at_rest(tmp_path, server):
         refused = await asyncio.to_thread(zoea, "ctx", "ask", "alpha", "-m", "Why?")
         empty = await asyncio.to_thread(zoea, "ctx", "ask", "alpha", "-m", "Why?")
@@ -140,7 +140,13 @@ async def test_a_question_without_an_answer_has_the_exit_codes_of_a_message_that
 
 
 async def test_a_resumed_mysis_and_two_discussions_are_asked_with_what_the_commit_knew(tmp_path: Path) -> None:
-    answers = [Say("It holds iron."), Say("I am back."), Say("The seam ends."), Say("It is deep."), Say("As I said.")]
+    answers: list[Say | Fail] = [
+        Say("It holds iron."),
+        Say("I am back."),
+        Say("The seam ends."),
+        Say("It is deep."),
+        Say("As I said."),
+    ]
     async with OpenAIServer(*answers) as server, alpha_at_rest(tmp_path, server):
         said = json.loads(await command("ctx", "resume", "@alpha", "-m", "Where were we?", "--json"))
         await until(lambda: is_idle("alpha", 2), within=60)

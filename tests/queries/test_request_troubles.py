@@ -86,6 +86,7 @@ async def test_a_recalled_memory_that_is_cut_is_no_trouble_because_no_setting_sh
         await s.commander.send("alpha", "Where does the heron stand?")
         await s.settled()
         inspection = inspect_request(s.path, 6)
+        assert inspection.plan is not None
         assert "recall" in {step.pack for step in inspection.plan.steps}
         assert find_troubles(s.path, inspection) == ()
 

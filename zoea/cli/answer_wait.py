@@ -22,7 +22,10 @@ from zoea.text.control_characters import one_line
 READ_AGAIN_S = 0.5
 """How long nothing changes until the receipt is read again, and until what hinders an answer counts."""
 _SEE = "`zoea send --receipt {id}` shows its status, `zoea log {name}` the answer once it is there."
-_ENDS: dict[str, str] = {Outcome.CANCELLED: "its turn was stopped", Outcome.INTERRUPTED: "another message ended its turn"}
+_ENDS: dict[str, str] = {
+    Outcome.CANCELLED: "its turn was stopped",
+    Outcome.INTERRUPTED: "another message ended its turn",
+}
 
 
 class ReceivedAnswer(Struct, frozen=True):
