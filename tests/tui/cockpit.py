@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from textual.drivers.linux_driver import XTermParser  # type: ignore[attr-defined]  # as the driver imports it
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -24,6 +25,7 @@ from zoea.settings import Settings
 from zoea.settings.paths import Places
 from zoea.tui.app import CockpitApp
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm
+from zoea.tui.terminal.terminal_input import TerminalInput
 
 W = TypeVar("W", bound=Widget)
 START = 1_700_000_000_000_000
@@ -80,6 +82,13 @@ class Stage:
         names |= {"-": "minus", "_": "underscore", ",": "comma", "?": "question_mark", "!": "exclamation_mark"}
         await until(lambda: not self.app.type_ahead.is_discarding)
         await self.pilot.press_in_a_burst(*(names.get(char, char) for char in text))
+
+    async def read_at_once(self, typed: str) -> None:
+        """Get what one read of the terminal gives, and the silence after it."""
+        keyboard = TerminalInput(XTermParser())
+        for message in [*keyboard.feed(typed), *keyboard.tick()]:
+            self.app.post_message(message)
+        await self.pilot.pause()
 
     def one(self, kind: type[W], selector: str = "") -> W:
         """Return the widget of this kind on the top screen."""

@@ -137,6 +137,19 @@ async def test_a_value_that_is_entered_is_written_and_comments_stay(
         assert screen.fields.has_focus
 
 
+async def test_a_value_that_is_read_at_once_with_the_key_that_opens_its_input_is_not_entered(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "keys", 'tui.keys."app.help"')
+        before = on_disk(tmp_path)
+        await stage.read_at_once(" ^k\r")
+        assert screen.value.has_focus
+        assert "The last key does not count" in " ".join(stage.notices)
+        assert on_disk(tmp_path) == before
+        screen.value.value = "^k"
+        await stage.read_at_once("\r")
+        await stage.until(lambda: on_disk(tmp_path) != before)
+
+
 async def test_a_value_written_in_the_form_is_no_change_to_apply(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "swarm", "swarm.max_myses")

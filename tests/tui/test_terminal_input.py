@@ -100,6 +100,16 @@ def test_what_a_person_types_is_keys_however_fast(typed: str) -> None:
     assert shown == described(XTermParser().feed(typed))
 
 
+def test_keys_that_come_at_once_have_one_time_and_what_a_person_types_has_its_own() -> None:
+    passed = 0.0
+    keyboard = TerminalInput(XTermParser(), now=lambda: passed)
+    times = list[float]()
+    for piece, pause in (("nalp", 0.0), ("ha\r", TYPED_S / 2), ("b", 1.0), ("c", TYPED_S * 4)):
+        passed += pause
+        times += [message.time for message in [*keyboard.feed(piece), *keyboard.tick()] if isinstance(message, Key)]
+    assert times == [0.0] * 7 + [TYPED_S / 2 + 1.0, TYPED_S / 2 + 1.0 + TYPED_S * 4]
+
+
 def test_a_line_end_after_a_line_is_a_key_when_nothing_follows_soon() -> None:
     clock = iter(range(1_000))
     keyboard = TerminalInput(XTermParser(), now=lambda: next(clock))

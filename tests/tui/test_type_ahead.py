@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -95,6 +96,29 @@ async def test_a_question_takes_its_answer_from_the_burst(tmp_path: Path) -> Non
         burst(stage, "dy")
         await stage.until(lambda: not stage.has("alpha"))
         assert stage.has("beta", "gamma")
+
+
+UNSEEN = "The last key does not count"
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize(
+    ("line", "key", "is_done"),
+    [
+        ("ndexter\r", "enter", lambda stage: stage.has("dexter")),
+        ("dy", "y", lambda stage: not stage.has("alpha")),
+    ],
+    ids=["form", "question"],
+)
+async def test_a_line_that_is_read_at_once_submits_nothing_that_was_not_seen(
+    tmp_path: Path, line: str, key: str, is_done: Callable[[Stage], bool]
+) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.read_at_once(line)
+        await stage.until(lambda: any(UNSEEN in notice for notice in stage.notices))
+        assert not is_done(stage)
+        await stage.read_at_once("\r" if key == "enter" else key)
+        await stage.until(lambda: is_done(stage))
 
 
 async def test_a_text_that_is_pasted_where_nothing_takes_it_is_said(tmp_path: Path) -> None:

@@ -303,6 +303,7 @@ _WORD = 24
 class CommandPromptDialog(CockpitDialog[None]):
     """Tab takes a completion, up and down choose one, enter runs the line."""
 
+    IS_SEEN_FIRST = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "take", "complete", priority=True),
         Binding("up", "choose(-1)", show=False, priority=True),

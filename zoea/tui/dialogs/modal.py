@@ -31,6 +31,7 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
     """A box in the middle of the screen. Keys do not reach the screen behind it, or the app."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = "modal.tcss"
+    IS_SEEN_FIRST = True
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings((BY_ID["app.back"],)),
         Binding("escape", "leave", "back", show=False),  # also where another key was chosen for it

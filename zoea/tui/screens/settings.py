@@ -54,6 +54,7 @@ class SettingsScreen(CockpitScreen[None]):
     CSS_PATH = "settings.tcss"
     PLACE = ActionPlace.SETTINGS
     ON_ENTER: ClassVar[str] = "save"
+    IS_SEEN_FIRST = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right", "deeper", show=False),
         Binding("left", "shallower", show=False),

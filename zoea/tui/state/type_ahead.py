@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 from textual.app import App, ScreenStackError
 from textual.events import Key, Paste
 from textual.message_pump import MessagePump
+from textual.screen import ModalScreen
 from textual.widgets import Input, TextArea
 
 
@@ -87,6 +88,13 @@ class KeyHolder(Protocol):
     def holds_keys(self) -> bool: ...
 
 
+@runtime_checkable
+class DecisionScreen(Protocol):
+    """A screen in which no key decides that came at once with the one that opened it, where `IS_SEEN_FIRST`."""
+
+    IS_SEEN_FIRST: bool
+
+
 class TypeAhead:
     """Holds keys and pasted texts until the effects of the earlier ones are complete.
 
@@ -109,6 +117,8 @@ class TypeAhead:
         self._begun = 0.0
         self._discards_until = 0.0
         self._discards_text_until = 0.0
+        self._burst: tuple[float, object, bool] = (0.0, None, False)
+        """When the keys began that came at once, and which screen they met, and whether an input."""
 
     @property
     def waiting(self) -> int:
@@ -130,6 +140,10 @@ class TypeAhead:
             return False
         elif self._task is not None and (self._held or self._released or not kind or kind != self._in_flight):
             self._held.append(event)
+            return False
+        if self._decides_unseen(event):
+            why = "The last key does not count, because it came at once with the one that opened this: press it again"
+            self._app.notify(why, severity="warning", markup=False)
             return False
         self._watch()
         self._in_flight = kind
@@ -154,6 +168,28 @@ class TypeAhead:
         """Drop the text that is typed for an input that did not open, however slowly, up to a pause."""
         self.discard()
         self._discards_text_until = time.monotonic() + PAUSE_S
+
+    def _decides_unseen(self, event: Key | Paste) -> bool:
+        """Return whether a key would submit or answer what was opened by keys that came at once with it.
+
+        A line that is pasted without marks is such keys: no person has seen what it opened.
+        """
+        try:
+            screen, has_input = self._app.screen, isinstance(self._app.focused, Input | TextArea)
+        except ScreenStackError:
+            return False
+        if event.time != self._burst[0]:
+            self._burst = event.time, screen, has_input
+        if (
+            not (isinstance(screen, DecisionScreen) and screen.IS_SEEN_FIRST)
+            or not isinstance(event, Key)
+            or self._is_text(event)
+        ):
+            return False
+        is_dialog = isinstance(screen, ModalScreen)
+        if screen is self._burst[1] and (is_dialog or not has_input or self._burst[2]):
+            return False
+        return event.key == "enter" if has_input else is_dialog and event.is_printable
 
     def _is_unwanted_text(self, event: Key | Paste) -> bool:
         is_text = isinstance(event, Paste) or event.is_printable or event.key == "enter"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 
 # The parser of the driver itself; its modules are private, and the driver does not say that it passes the names on.
 from textual.drivers.linux_driver import XTermParser  # type: ignore[attr-defined]
-from textual.events import Paste, Resize
+from textual.events import Key, Paste, Resize
 from textual.message import Message
 
 from zoea.text.screen_size import clamp_cells
@@ -94,6 +94,8 @@ class TerminalInput:
         self._parser = parser
         self._now = now
         self._fed_at = 0.0
+        self._begun = 0.0
+        """When the input began that came faster than a person types."""
         self._last = ""
         """The character that was read last."""
         self._open = ""
@@ -113,8 +115,16 @@ class TerminalInput:
         return QUIET_S if self._burst is None or self._burst.size < BURST else LONG_QUIET_S
 
     def feed(self, data: str) -> Iterator[Message]:
-        """Yield the events of the next input."""
-        data = self._join_typed(data)
+        """Yield the events of the next input. The `time` of a key is that of the input which came at once with it."""
+        return self._stamp(self._feed(self._join_typed(data)))
+
+    def _stamp(self, messages: Iterable[Message]) -> Iterator[Message]:
+        for message in messages:
+            if isinstance(message, Key | Paste):
+                message.time = self._begun
+            yield message
+
+    def _feed(self, data: str) -> Iterator[Message]:
         while data:
             if self._pasted is not None:
                 data = yield from self._take_pasted(self._pasted, data)
@@ -128,6 +138,7 @@ class TerminalInput:
         last, self._last = self._last, data[-1:]
         before, self._fed_at = self._fed_at, self._now()
         is_quick = bool(last) and self._fed_at - before < TYPED_S
+        self._begun = self._begun if is_quick or self._line_ends else self._fed_at
         data, line_ends = self._line_ends + data, self._line_ends
         self._line_ends = ""
         if self._burst is None and self._pasted is None:
@@ -140,8 +151,8 @@ class TerminalInput:
     def tick(self) -> Iterator[Message]:
         """Yield the events that a pause in the input completes."""
         self._open = ""
-        yield from self._complete()
-        yield from self._guard(self._parser.tick())
+        yield from self._stamp(self._complete())
+        yield from self._stamp(self._guard(self._parser.tick()))
 
     def close(self) -> Iterator[Message]:
         """Yield what the end of the input completes: an escape stands for itself then."""
