@@ -111,6 +111,49 @@ def test_messages_that_do_not_parse_whole_are_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ({"role": "wizard", "content": "x"}, "message 2 has the role 'wizard'"),
+        ({"content": "x"}, "message 2 has the role None"),
+        (7, "message 2 is no object"),
+        ({"role": "user", "content": 5}, "the content of message 2 is neither a text nor a list of parts"),
+        ({"role": "assistant", "tool_calls": [{"id": "c"}]}, "message 2 has a tool call without a function's name"),
+        (
+            {"role": "tool", "tool_call_id": "c", "content": "x"},
+            "message 2 is the result of call 'c', which the answer",
+        ),
+    ],
+)
+def test_one_bad_message_is_left_out_of_a_list_by_name(bad: object, why: str) -> None:
+    messages = [{"role": "user", "content": "One"}, bad, {"role": "assistant", "content": "Two"}]
+    imported = prepare_import(json.dumps(messages).encode(), "talk")
+    assert [note.startswith(why) and note.endswith("; it was left out") for note in imported.notes] == [True]
+    conn = memory_store()
+    conn.execute("BEGIN")
+    found = ChainReader(conn).materialize(store_import(conn, imported))
+    conn.execute("ROLLBACK")
+    conn.close()
+    assert [one.content for one in found.entries] == ["One", "Two"]
+
+
+def test_a_message_without_a_time_has_that_of_its_commit() -> None:
+    conn = memory_store()
+    conn.execute("BEGIN")
+    stored = store_import(conn, prepare_import(b'[{"role": "user", "content": "One"}]', "talk"))
+    found = ChainReader(conn).materialize(stored)
+    conn.execute("ROLLBACK")
+    conn.close()
+    assert found.entries[0].at == stored.created_at > 0
+    assert b"1970-" not in write_as(found, "claude-code-v1")
+
+
+def test_many_bad_messages_are_counted() -> None:
+    messages = [{"role": "user", "content": "One"}, *[{"role": "wizard"}] * 12]
+    notes = prepare_import(json.dumps(messages).encode(), "talk").notes
+    assert (len(notes), notes[-1]) == (11, "2 more messages could not be read and were left out")
+
+
+@pytest.mark.parametrize(
     "data", [b"{\n", b"[1]\n", b'{"type": "user"}\n', b'{"type": "user", "message": {"content": 5}}\n']
 )
 def test_a_transcript_that_does_not_parse_whole_is_refused(data: bytes) -> None:

@@ -6,7 +6,7 @@ context is one snapshot commit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct, field
@@ -16,10 +16,11 @@ from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit,
 from zoea.chain.commit_ops import NewCommit, insert_commit, move_ref, prepare_blobs
 from zoea.chain.commit_rows import read_commit, read_ref, read_refs, walk_chain
 from zoea.chain.entries import ContextEntry, summarise_entries
-from zoea.chain.formats import CLAUDE_CODE, ZOEA, clean_entries, known_formats
+from zoea.chain.formats import CLAUDE_CODE, OPENAI, ZOEA, ContextFormat, clean_entries, known_formats
 from zoea.chain.formats.claude_code import build_entries
 from zoea.chain.formats.claude_lines import TranscriptKind, TranscriptLine, read_lines
 from zoea.chain.formats.claude_tree import TranscriptTree, split_parts
+from zoea.chain.formats.openai_chat import drop_unreadable
 from zoea.chain.materialize import find_format
 from zoea.chain.ref_names import IMPORTED
 from zoea.model.errors import ContextFormatError
@@ -27,7 +28,7 @@ from zoea.store import WriterConnection
 from zoea.text.sentences import count_of
 
 _NAMED = 10
-"""The most damaged lines that are named each."""
+"""The most damaged lines or messages that are named each."""
 
 
 class ImportedContext(Struct, frozen=True):
@@ -63,7 +64,7 @@ def prepare_import(
         ContextFormatError: It is in no known format, or holds no messages.
     """
     if format_name not in ("", CLAUDE_CODE):
-        return _prepare_whole(name, format_name, find_format(format_name).read(data, _no_blobs), data)
+        return _prepare_whole(name, format_name, find_format(format_name), data)
     why: list[str] = []
     for each, one in known_formats().items():
         if each == ZOEA or format_name not in ("", each):
@@ -71,7 +72,7 @@ def prepare_import(
         try:
             if each == CLAUDE_CODE:
                 return _prepare_transcript(data, name, agents)
-            return _prepare_whole(name, each, one.read(data, _no_blobs), data)
+            return _prepare_whole(name, each, one, data)
         except ContextFormatError as error:
             if format_name:
                 raise
@@ -143,9 +144,7 @@ def _prepare_transcript(data: bytes, name: str, agents: Mapping[str, bytes]) -> 
         end = made.add_chain(its_lines)
         if end is not None and end not in refs.values():
             refs[f"{IMPORTED}{name}/{branch}"] = end
-    notes = [f"{one.why}; it was left out" for one in damaged[:_NAMED]]
-    if len(damaged) > _NAMED:
-        notes.append(f"{count_of(len(damaged) - _NAMED, 'more line')} could not be read and were left out")
+    notes = _name_left_out([one.why for one in damaged], "line")
     noise = [one.data.get("type") == "assistant" for one in lines if one.kind is TranscriptKind.NOISE]
     if noise:
         failed, said = sum(noise), len(noise) - sum(noise)
@@ -158,11 +157,25 @@ def _prepare_transcript(data: bytes, name: str, agents: Mapping[str, bytes]) -> 
     return ImportedContext(tuple(made.commits), refs, tuple(notes))
 
 
-def _prepare_whole(name: str, format_name: str, entries: tuple[ContextEntry, ...], data: bytes) -> ImportedContext:
+def _prepare_whole(name: str, format_name: str, chosen: ContextFormat, data: bytes) -> ImportedContext:
+    reasons: list[str] = []
+    if format_name == OPENAI:
+        data, reasons = drop_unreadable(data)
+    entries = chosen.read(data, _no_blobs)
     if not entries:
         raise _no_messages()
     new = _build(format_name, CommitType.SNAPSHOT, entries, data)
-    return ImportedContext(((None, new),), {IMPORTED + name: 0})
+    return ImportedContext(((None, new),), {IMPORTED + name: 0}, tuple(_name_left_out(reasons, "message")))
+
+
+def _name_left_out(reasons: Sequence[str], noun: str) -> list[str]:
+    """Return a sentence for each of the first items that were left out, and one that counts the others."""
+    notes = [f"{why}; it was left out" for why in reasons[:_NAMED]]
+    if (more := len(reasons) - _NAMED) > 0:
+        notes.append(
+            f"{count_of(more, f'more {noun}')} could not be read and {'was' if more == 1 else 'were'} left out"
+        )
+    return notes
 
 
 def _build(

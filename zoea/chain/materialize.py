@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.chain.commit import CommitType, ContextCommit
 from zoea.chain.entries import ContextEntry, FetchBlob, answer_open_calls
@@ -114,7 +115,10 @@ def _entries(commit: ContextCommit, data: bytes, fetch: FetchBlob) -> tuple[tupl
     known = known_formats().get(commit.format)
     if known is not None:
         try:
-            return known.read(data, fetch), Tier.NATIVE if commit.format == ZOEA else Tier.MAPPED
+            found = known.read(data, fetch)
+            if commit.format == ZOEA:
+                return found, Tier.NATIVE
+            return tuple(one if one.at else replace(one, at=commit.created_at) for one in found), Tier.MAPPED
         except ContextFormatError as error:
             why = str(error)
     else:

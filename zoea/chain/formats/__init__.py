@@ -18,7 +18,7 @@ from zoea.chain.formats import claude_code, openai_chat
 from zoea.model.errors import ContextFormatError, ZoeaError
 from zoea.text.control_characters import clean
 
-ZOEA, CLAUDE_CODE = "zoea-v1", "claude-code-v1"
+ZOEA, CLAUDE_CODE, OPENAI = "zoea-v1", "claude-code-v1", "openai-chat-v1"
 _log = logging.getLogger(__name__)
 A = TypeVar("A")
 R = TypeVar("R")
@@ -121,7 +121,7 @@ _SHIPPED: tuple[ContextFormat, ...] = (
     _ForeignFormat(
         CLAUDE_CODE, claude_code.read_transcript, claude_code.join_transcripts, claude_code.write_transcript
     ),
-    _ForeignFormat("openai-chat-v1", openai_chat.read_messages, openai_chat.join_messages, openai_chat.write_messages),
+    _ForeignFormat(OPENAI, openai_chat.read_messages, openai_chat.join_messages, openai_chat.write_messages),
 )
 
 

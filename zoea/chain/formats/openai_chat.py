@@ -21,36 +21,64 @@ def read_messages(data: bytes) -> tuple[ContextEntry, ...]:
     Raises:
         ContextFormatError: It is no list of messages, or a result names no call before it.
     """
-    entries: list[ContextEntry] = []
-    positions: dict[str, int] = {}
+    reader = _ListReader()
     for place, message in enumerate(_messages(data), start=1):
+        reader.add(message, place)
+    return tuple(reader.entries)
+
+
+def drop_unreadable(data: bytes) -> tuple[bytes, list[str]]:
+    """Return a list without the messages that `read_messages` refuses, and why it refuses each.
+
+    Raises:
+        ContextFormatError: It is no list of messages, or all are refused.
+    """
+    reader, kept, reasons = _ListReader(), [], []
+    for place, message in enumerate(_messages(data), start=1):
+        try:
+            reader.add(message, place)
+            kept.append(message)
+        except ContextFormatError as error:
+            reasons.append(error.what)
+    if reasons and not kept:
+        raise ContextFormatError(reasons[0])
+    return (_dump(kept) if reasons else data), reasons
+
+
+class _ListReader:
+    def __init__(self) -> None:
+        self.entries: list[ContextEntry] = []
+        self._positions: dict[str, int] = {}
+
+    def add(self, message: Any, place: int) -> None:
+        """Add the entry of a message. Raises ContextFormatError, and adds none then."""
         if not isinstance(message, dict):
             raise ContextFormatError(f"message {place} is no object")
         match message.get("role"):
             case "user":
-                entries.append(ContextEntry(Role.USER, _text(message, place), "direct"))
+                self.entries.append(ContextEntry(Role.USER, _text(message, place), "direct"))
             case "system" | "developer":
-                entries.append(ContextEntry(Role.USER, _text(message, place), "system", is_synthetic=True))
+                self.entries.append(ContextEntry(Role.USER, _text(message, place), "system", is_synthetic=True))
             case "assistant":
                 calls = message.get("tool_calls") or []
                 if not isinstance(calls, list):
                     raise ContextFormatError(f"the tool calls of message {place} are no list")
-                positions = {str(call.get("id", "")): n for n, call in enumerate(calls) if isinstance(call, dict)}
                 made = tuple(_call(call, place) for call in calls)
                 reasoning = message.get("reasoning_content")
                 text = reasoning if isinstance(reasoning, str) else ""
-                entries.append(ContextEntry(Role.ASSISTANT, _text(message, place), "llm", reasoning=text, calls=made))
+                entry = ContextEntry(Role.ASSISTANT, _text(message, place), "llm", reasoning=text, calls=made)
+                self.entries.append(entry)
+                self._positions = {str(call.get("id", "")): n for n, call in enumerate(calls)}
             case "tool":
-                position = positions.get(str(message.get("tool_call_id", "")))
+                position = self._positions.get(str(message.get("tool_call_id", "")))
                 if position is None:
                     raise ContextFormatError(
                         f"message {place} is the result of call {message.get('tool_call_id')!r},"
                         " which the answer before it does not make"
                     )
-                entries.append(ContextEntry(Role.TOOL, _text(message, place), "tool", position=position))
+                self.entries.append(ContextEntry(Role.TOOL, _text(message, place), "tool", position=position))
             case role:
                 raise ContextFormatError(f"message {place} has the role {role!r}")
-    return tuple(entries)
 
 
 def join_messages(deltas: Sequence[bytes]) -> bytes:
