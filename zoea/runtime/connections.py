@@ -28,7 +28,7 @@ from zoea.settings.key_paths import Layer, format_key, iterate_leaves
 from zoea.settings.reload_mark import begin_reload, end_reload
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import model_facts
-from zoea.tools import Toolbox, Upstream, UpstreamStatus
+from zoea.tools import Toolbox, Upstream
 from zoea.tools.results import read_result
 from zoea.tools.toolbox import parse_arguments
 
@@ -60,7 +60,11 @@ class LiveConnections:
         self._adopt = adopt
 
     async def upstreams(self) -> tuple[UpstreamView, ...]:
-        return tuple(_view(status, self._toolbox.upstream(status.name)) for status in self._toolbox.status())
+        statuses = ((status, self._toolbox.upstream(status.name)) for status in self._toolbox.status())
+        return tuple(
+            replace(status, tools=tuple(_tool(spec, upstream) for spec in upstream.tools))
+            for status, upstream in statuses
+        )
 
     async def providers(self) -> tuple[ProviderView, ...]:
         # Imported in a thread, because the first import of the HTTP client would block the event loop too long.
@@ -186,26 +190,6 @@ def find_waiting_keys(before: Settings, after: Settings) -> tuple[str, ...]:
         dict(iterate_leaves(settings.model_dump(include=set(WAITING_SECTIONS)))) for settings in (before, after)
     )
     return tuple(format_key(path) for path in new if old.get(path) != new[path])
-
-
-def _view(status: UpstreamStatus, upstream: Upstream) -> UpstreamView:
-    return UpstreamView(
-        name=status.name,
-        transport=status.transport,
-        state=status.state,
-        tools=tuple(_tool(spec, upstream) for spec in upstream.tools),
-        sessions=status.sessions,
-        in_flight=status.in_flight,
-        calls=status.calls,
-        errors=status.errors,
-        latency_ms=status.latency_ms,
-        open_ms=status.open_ms,
-        last_error=status.last_error,
-        server=status.server,
-        log=status.log,
-        required=status.required,
-        notes=status.notes,
-    )
 
 
 def _tool(spec: ToolSpec, upstream: Upstream) -> ToolView:

@@ -6,7 +6,7 @@ Start with `Toolbox`. Importing this package does not load the MCP SDK; opening 
 from zoea.tools.accounts_login import AccountKeeper
 from zoea.tools.policy import ContextUse, OwnTools, SearchScope, Send, ToolPolicy
 from zoea.tools.toolbox import Toolbox
-from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
+from zoea.tools.upstream.upstream_client import Upstream
 from zoea.tools.upstream.upstream_config import UpstreamConfig, resolve_upstream
 
 __all__ = [
@@ -19,6 +19,5 @@ __all__ = [
     "Toolbox",
     "Upstream",
     "UpstreamConfig",
-    "UpstreamStatus",
     "resolve_upstream",
 ]

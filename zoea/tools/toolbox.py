@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from zoea.model.enums import CALL_TOOL, DONE_TOOL, FIND_TOOL, ToolShow
 from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
+from zoea.model.values import UpstreamView
 from zoea.text.control_characters import clean
 from zoea.text.tool_signature import describe_call, fits
 from zoea.tools.account_arguments import find_login_secrets
@@ -29,7 +30,7 @@ from zoea.tools.results import error_result, read_result
 from zoea.tools.secret_vault import InMemorySecrets, SecretKeeper, SecretVault
 from zoea.tools.tool_search import build_search_tools, explain_wrong_call, find_tools
 from zoea.tools.upstream.sent_secrets import find_filled_texts
-from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
+from zoea.tools.upstream.upstream_client import Upstream
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 if TYPE_CHECKING:
@@ -158,8 +159,8 @@ class Toolbox:
         if self._pool is not None:
             await self._pool.close()
 
-    def status(self) -> tuple[UpstreamStatus, ...]:
-        """Return the state of each upstream, in the order of the configuration."""
+    def status(self) -> tuple[UpstreamView, ...]:
+        """Return the state of each upstream without its tools, in the order of the configuration."""
         return tuple(upstream.status() for upstream in self._upstreams.values())
 
     def upstream(self, name: str) -> Upstream:

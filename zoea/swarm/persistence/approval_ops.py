@@ -16,6 +16,7 @@ from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import UsageError
 from zoea.model.values import ApprovalView, GrantView
 from zoea.store import WriterConnection
+from zoea.store.database_file import convert_row
 from zoea.swarm.rules import MINUTE
 from zoea.text import clean
 
@@ -63,19 +64,7 @@ SHOWN_AGAIN_US = 5 * MINUTE
 
 def view(row: sqlite3.Row) -> ApprovalView:
     """Convert a row of `ANY`."""
-    return ApprovalView(
-        id=row["id"],
-        mysis_id=row["mysis_id"],
-        mysis=row["mysis"],
-        tool=row["tool"],
-        upstream=row["upstream"],
-        arguments=row["arguments"],
-        asked_at=row["asked_at"],
-        expires_at=row["expires_at"],
-        kind=row["kind"],
-        is_cut=bool(row["is_cut"]),
-        grant_scope=row["grant_scope"],
-    )
+    return convert_row(ApprovalView, row)
 
 
 class BudgetAnswer(Struct, frozen=True):
@@ -219,7 +208,7 @@ WHERE revoked_at IS NULL AND mysis_id IS NULL GROUP BY template, upstream, tool,
 
 def grant_view(row: sqlite3.Row) -> GrantView:
     """Convert a row of `GRANTS`."""
-    return GrantView(row["id"], row["template"], row["upstream"], row["tool"], row["granted_at"])
+    return convert_row(GrantView, row)
 
 
 def revoke(conn: WriterConnection, grant_id: int) -> sqlite3.Row:

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from zoea.model.errors import ToolError, UpstreamLost
 from zoea.model.request import SendState, ToolSpec
+from zoea.model.values import UpstreamView
 from zoea.process.clock import read_uptime_s
 from zoea.settings.endpoints import Sharing
 from zoea.tools.catalogue import RemoteTool, to_tool_spec
@@ -36,30 +35,6 @@ META_MYSIS = "zoea/mysis"
 _SPARE = ""
 _SMOOTHING = 0.2
 _LAST_ERROR = 1_000
-
-
-class UpstreamStatus(Struct, frozen=True):
-    """The state of an upstream for fronts. Times are milliseconds, None before the first measurement.
-
-    `state` is opening, open, lost (being reopened), down (retries spent, still tried slowly)
-    or closed; of several sessions the best. `notes` are sentences on tools beyond the limits.
-    """
-
-    name: str
-    transport: str
-    state: str
-    tools: int
-    sessions: int
-    in_flight: int
-    calls: int
-    errors: int
-    latency_ms: float | None
-    open_ms: float | None
-    last_error: str
-    server: str
-    log: str
-    required: bool
-    notes: tuple[str, ...] = ()
 
 
 class Upstream:
@@ -220,19 +195,18 @@ class Upstream:
         self._log.close()
         self._notify()
 
-    def status(self) -> UpstreamStatus:
-        """Return the current state."""
+    def status(self) -> UpstreamView:
+        """Return the current state, without the tools."""
         sessions = [session for session in self._sessions.values() if not session.is_closed]
         order = (SessionState.OPEN, SessionState.OPENING, SessionState.LOST, SessionState.DOWN)
         state = next(
             (state for state in order if any(session.state is state for session in sessions)), SessionState.CLOSED
         )
         error = next((session.error for session in sessions if session.error), "")
-        return UpstreamStatus(
+        return UpstreamView(
             name=self.name,
             transport=self.config.transport,
             state=state.value,
-            tools=len(self.tools),
             sessions=sum(1 for session in sessions if session.state is SessionState.OPEN),
             in_flight=self._in_flight,
             calls=self._calls,
