@@ -97,7 +97,7 @@ def test_typed_commands_are_answered_and_quit_asks() -> None:
     terminal = Terminal("run", "--plain", "--myses", "2", "--provider", "scripted")
     terminal.wait_for("Type help")
     terminal.type("help")
-    terminal.wait_for("broadcast TEXT")
+    terminal.wait_for("help NAME shows the words")
     terminal.type("list")
     terminal.wait_for("beta")
     terminal.type("dance")

@@ -12,7 +12,7 @@ from msgspec import Struct
 from zoea.cli import output
 from zoea.model.errors import UsageError
 from zoea.process.command_line import AS_JSON, WIDEST, WORKSPACE, CommandLine, Parameter, read_parameters
-from zoea.settings.paths import find_untrusted_workspace, places
+from zoea.settings.paths import Places, find_untrusted_workspace, places
 from zoea.text.control_characters import reveal
 
 
@@ -147,9 +147,19 @@ COMMANDS: dict[str, Command] = {
     ),
 }
 
+PROMPTED = {
+    name: command
+    for name, command in COMMANDS.items()
+    if command.group == "The swarm" and not command.below and name not in ("run", "serve", "export", "import")
+}
+"""The commands that can also be typed beside `zoea run --plain`."""
+
 
 class LoadedCommand:
     """A command with its function imported.
+
+    Args:
+        is_prompted: It was typed beside `zoea run --plain`, in the workspace of that and for a person.
 
     Attributes:
         function: What it runs; None for a group that only holds other commands.
@@ -157,7 +167,7 @@ class LoadedCommand:
         below: The commands below it.
     """
 
-    def __init__(self, path: str, command: Command) -> None:
+    def __init__(self, path: str, command: Command, *, is_prompted: bool = False) -> None:
         self.below = command.below
         self.function: Callable[..., Any] | None = None
         self._options: type | None = None
@@ -171,9 +181,9 @@ class LoadedCommand:
             self.function = function
             self._has_where = function.__code__.co_varnames[:1] == ("where",)
             parameters = read_parameters(self._options or function)
-            if "Output" in function.__annotations__["return"]:
+            if not is_prompted and "Output" in function.__annotations__["return"]:
                 parameters["as_json"] = AS_JSON
-            if self._has_where:
+            if not is_prompted and self._has_where:
                 parameters["workspace"] = WORKSPACE
         about = getattr(self.function, "__doc__", None) or f"{command.summary}."
         self.line = CommandLine(path, parameters, about, self._summarize if self.below else None)
@@ -201,6 +211,17 @@ class LoadedCommand:
         values.pop("as_json", None)
         where = [places(values.pop("workspace"))] if self._has_where else []
         return output.write(self.function(*where, **values))
+
+    def answer(self, typed: list[str], where: Places) -> str:
+        """Run a line that was typed at the prompt of a front, and return its result or its help.
+
+        Raises:
+            UsageError: The command does not accept an argument.
+        """
+        values = self.line.parse(typed, is_prompt=True)
+        if values is None or self.function is None:
+            return self.line.help_text(WIDEST)
+        return output.as_text(self.function(*([where] if self._has_where else []), **values))
 
     def _summarize(self) -> dict[str, str]:
         """Return the first sentence of each command below."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct
 
+from zoea.model.errors import UsageError
 from zoea.text.control_characters import reveal, reveal_exactly
 
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ AFTER_S = 1.0
 
 is_json = False
 """True while a command runs with `--json`: stderr then holds one error object or nothing."""
+
+run_in_front: ContextVar[Callable[[Any], Any] | None] = ContextVar("run_in_front", default=None)
+"""Does the work of a command that was typed in the plain front, which reads stdin; None for a process of its own."""
 
 
 class Output(Struct, frozen=True):
@@ -38,7 +43,23 @@ Outputs = Iterator[Output | str]
 """Results that are written one by one; a text alone is for people only."""
 
 
-def write(result: Output | str | Iterable[Output | str] | int | None) -> int:
+Result = Output | str | Iterable[Output | str] | int | None
+"""What the function of a command returns."""
+
+
+def as_text(result: Result) -> str:
+    """Return the result of a command as text for people; a number has none."""
+    match result:
+        case None | int():
+            return ""
+        case str():
+            return result
+        case Output():
+            return as_text(result.text)
+    return "\n".join(map(as_text, result))
+
+
+def write(result: Result) -> int:
     """Write the result of a command and return its exit code. Hidden characters are shown as escapes."""
     match result:
         case None | "":
@@ -117,11 +138,23 @@ def soon(line: str) -> TimerHandle:
 
 def is_typed() -> bool:
     """Return whether stdin is a terminal, where a person can be asked."""
-    return sys.stdin.isatty()
+    return run_in_front.get() is None and sys.stdin.isatty()
+
+
+def read_stdin() -> str:
+    """Read stdin to its end. Raises UsageError in a front."""
+    if run_in_front.get() is not None:
+        raise UsageError("a line that is typed here cannot read stdin", hint="Write the text itself in place of -.")
+    return sys.stdin.read()
 
 
 def confirm(question: str) -> bool:
-    """Ask a question on stderr and return whether the person agrees. The end of the input interrupts."""
+    """Ask a question on stderr and return whether the person agrees. The end of the input interrupts.
+
+    Raises UsageError in a front.
+    """
+    if run_in_front.get() is not None:
+        raise UsageError(f"nothing was done: {question}", hint="Type the line again with --yes.")
     while True:
         sys.stderr.write(f"{reveal(question)} [y/N]: ")
         sys.stderr.flush()

@@ -204,7 +204,7 @@ async def _show(
     if options.seconds is not None:
         reasons.append(asyncio.sleep(options.seconds))
     if lines is not None:
-        reasons.append(read_commands(swarm, front.say, places(options.workspace).database, lines, is_owner=is_owner))
+        reasons.append(read_commands(swarm, front.say, places(options.workspace), lines, is_owner=is_owner))
     if is_owner and options.turns is not None and options.seconds is None and lines is None:
         reasons.append(wait_for_rest(swarm, turns))
     tasks = [asyncio.create_task(reason) for reason in reasons]

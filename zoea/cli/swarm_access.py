@@ -29,6 +29,9 @@ def command(where: Places, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
     Raises:
         NoRunningSwarm: No swarm runs in the workspace.
     """
+    if (run_in_front := output.run_in_front.get()) is not None:
+        result: T = run_in_front(work)
+        return result
     return asyncio.run(_command(where, work))
 
 
@@ -60,6 +63,8 @@ def ask(where: Places, live: Callable[[SwarmApi], Awaitable[T]], stored: Callabl
     Raises:
         StoreError: No swarm runs and the database cannot be read.
     """
+    if output.run_in_front.get() is not None:
+        return command(where, live)
     if read_holder(where.data) is not None:
         try:
             return asyncio.run(_command(where, live))

@@ -1,32 +1,35 @@
-"""Commands that a person types on stdin while the plain front runs."""
+"""Commands that a person types on stdin while the plain front runs: those of the command line, without `zoea`."""
 
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from pathlib import Path
+from typing import Any
 
-from zoea.cli.commands.stats import describe_stats
-from zoea.cli.swarm_access import read_begun, read_recipients
-from zoea.cli.terminal_rows import describe_receipt, state_word, table
+from zoea.cli import output
+from zoea.cli.dispatch import COMMANDS, PROMPTED, LoadedCommand
 from zoea.cli.typed_lines import TypedLines
 from zoea.model.errors import NoRunningSwarm, UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
-from zoea.process.command_line import LARGEST_ID
+from zoea.process.command_line import CommandLine
+from zoea.settings.paths import Places
 from zoea.text.control_characters import reveal
 
-HELP = """send NAME TEXT     send a message to one mysis
-broadcast TEXT     send a message to all
-withdraw ID        take back a waiting message; the receipt shows its id
-start NAME         start or relaunch a mysis; start all; start again
-stop NAME          stop a mysis; stop all
-hold, lift         pause the swarm; lift the hold
-list               list all myses with their status
-stats hour         numbers of the last hour, day or week
-quit               end the swarm (when attached: leave it running)
-leave              close this and leave the swarm running without a screen
-help               show this list"""
+_SHORT = {
+    "start all": "start --all",
+    "start again": "start --again",
+    "stop all": "stop --all",
+    "lift": "hold --lift",
+    "withdraw": "send --withdraw",
+}
+"""Lines, and beginnings of lines, that stand for others."""
+_OF_FRONT = {
+    "quit": "End the swarm (when attached: leave it running)",
+    "leave": "Close this and leave the swarm running without a screen",
+    "help": "Show this list; help NAME shows the words and options of a command",
+}
 
 
 class ExitChoice(StrEnum):
@@ -37,7 +40,7 @@ class ExitChoice(StrEnum):
 
 
 async def read_commands(
-    swarm: SwarmApi, say: Callable[[str], Awaitable[None]], database: Path, lines: TypedLines, *, is_owner: bool
+    swarm: SwarmApi, say: Callable[[str], Awaitable[None]], where: Places, lines: TypedLines, *, is_owner: bool
 ) -> ExitChoice:
     """Run typed commands until the person quits or leaves.
 
@@ -67,75 +70,74 @@ async def read_commands(
         if words == "leave":
             return ExitChoice.LEAVE
         if words:
-            await say(await run_typed_command(swarm, words, database))
+            await say(await run_typed_command(swarm, words, where))
     if is_owner:
         # The end of the input does not end the swarm; signals and the socket still do.
         await asyncio.Event().wait()
     return ExitChoice.QUIT
 
 
-async def run_typed_command(swarm: SwarmApi, words: str, database: Path) -> str:
-    """Run one typed line and return its result or error as text. `database` holds what `stats` reads.
+async def run_typed_command(swarm: SwarmApi, line: str, where: Places) -> str:
+    """Run one typed line and return its result or error as text.
 
     Raises:
         NoRunningSwarm: The swarm has ended; the line may have been carried out.
     """
-    name, _, rest = words.partition(" ")
-    rest = rest.strip()
+    loop, begun = asyncio.get_running_loop(), []
+
+    async def work_here(work: Callable[[SwarmApi], Awaitable[Any]]) -> Any:
+        return await work(swarm)
+
+    def run(work: Callable[[SwarmApi], Awaitable[Any]]) -> Any:
+        begun.append(asyncio.run_coroutine_threadsafe(work_here(work), loop))
+        return begun[-1].result()
+
+    output.run_in_front.set(run)
     try:
-        match name.lower():
-            case "send":
-                ref, text = _first(rest)
-                receipt = await swarm.send(ref, text)
-                return "\n".join(describe_receipt(receipt, await read_recipients(swarm, receipt)))
-            case "broadcast":
-                text = rest.removeprefix("--yes ")
-                if text == rest and (short := await swarm.find_short_budgets(text)):
-                    raise UsageError(f"nothing was sent. {'. '.join(short)}", hint="broadcast --yes TEXT sends it")
-                receipt = await swarm.broadcast(text)
-                return f"delivered to {receipt.delivered} of {len(receipt.lines)}"
-            case "withdraw":
-                if not (rest.isascii() and rest.isdecimal() and int(rest) <= LARGEST_ID):
-                    raise UsageError("the id is missing or not a number: withdraw ID")
-                await swarm.withdraw(int(rest))
-                return f"{int(rest)} is withdrawn"
-            case "start" if rest == "again":
-                return f"{await swarm.start_all(again=True)} started"
-            case "start" if rest == "all":
-                return f"{await swarm.start_all()} started"
-            case "stop" if rest == "all":
-                return f"{await swarm.stop_all()} stopped"
-            case "start":
-                view = await swarm.start(rest)
-                now = await read_begun(swarm, {view.id})
-                view = next((one for one in now.myses if one.id == view.id), view)
-                return f"{view.name} is {state_word(view, now.hold_reason)}"
-            case "stop":
-                view = await swarm.stop(rest)
-                return f"{view.name} is {state_word(view)}"
-            case "hold" | "lift":
-                await swarm.hold(name.lower() == "hold", reason=rest)
-                return "The swarm is on hold" if name.lower() == "hold" else "The swarm continues"
-            case "list":
-                return table((await swarm.view()).myses)
-            case "stats":
-                return reveal(await asyncio.to_thread(describe_stats, database, rest))
-            case "help" | "?":
-                return HELP
+        # In a thread, because a command waits for the swarm, which needs this loop.
+        return await asyncio.to_thread(_answer, line.removeprefix("zoea "), where)
     except NoRunningSwarm:
         raise
     except ZoeaError as error:
         return f"{error.title}: {error.text}"
-    return f"There is no command {reveal(name)!r}; help lists them"
+    finally:
+        for future in begun:
+            future.cancel()  # so that the thread of a command that was cut off ends
 
 
-def _first(rest: str) -> tuple[str, str]:
-    """Split off the first word, or the first quoted text, and return it with the rest."""
-    if rest[:1] in ("'", '"'):
+def _answer(line: str, where: Places) -> str:
+    """Run a line. Raises ZoeaError."""
+    short = next((one for one in _SHORT if f"{line} ".startswith(f"{one} ")), "")
+    name, _, rest = (_SHORT[short] + line.removeprefix(short) if short else line).partition(" ")
+    name, rest = name.lower(), rest.strip()
+    if name in ("help", "?"):
+        name, rest = rest, "--help"
+    if not name:
+        return overview()
+    if name not in PROMPTED:
+        how = f"type `zoea {name}` in another terminal" if name in COMMANDS else "help lists them"
+        return f"There is no command {reveal(name)!r} here; {how}"
+    loaded = LoadedCommand(name, PROMPTED[name], is_prompted=True)
+    return loaded.answer(_split(loaded.line, rest), where)
+
+
+def _split(line: CommandLine, rest: str) -> list[str]:
+    """Split a line into words. A text stays as it is typed; only a name before it may stand in quotes."""
+    if not line.takes_text:
+        try:
+            return shlex.split(rest)
+        except ValueError:
+            raise UsageError("a quotation mark is not closed", hint="Quote a value that has one in it.") from None
+    if rest[:1] in ("'", '"') and len(line.words) > 1:
         quoted, closing, text = rest[1:].partition(rest[0])
         if closing:
-            return quoted, text.strip()
-    name, _, text = rest.partition(" ")
-    if not name:
-        raise UsageError("the name is missing: send NAME TEXT")
-    return name, text.strip()
+            return [quoted, *text.strip().split(" ")]
+    return rest.split(" ") if rest else []
+
+
+def overview() -> str:
+    """Return the list of commands that can be typed."""
+    rows = {name: command.summary for name, command in PROMPTED.items()}
+    rows |= {short: f"Short for {long}" for short, long in _SHORT.items()} | _OF_FRONT
+    width = max(map(len, rows)) + 2
+    return "\n".join(f"{name:<{width}}{summary}" for name, summary in rows.items())

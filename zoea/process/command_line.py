@@ -228,6 +228,9 @@ class CommandLine:
         parameters: Its options and words by the names that the values get.
         about: The docstring that the help begins with.
         summarize: Returns names and summaries of the commands below it; None where there are none.
+
+    Attributes:
+        words: The parameters that are no options.
     """
 
     def __init__(
@@ -241,15 +244,23 @@ class CommandLine:
         self.about = cleandoc(about)
         self.parameters = parameters
         self._summarize = summarize
-        self._words = {key: one for key, one in parameters.items() if not one.names}
+        self.words = {key: one for key, one in parameters.items() if not one.names}
         self._options = {name: (key, one) for key, one in parameters.items() for name in (*one.names, one.off) if name}
 
     @property
     def option_names(self) -> tuple[str, ...]:
         return (*self._options, *HELP.names)
 
-    def parse(self, typed: Iterable[str]) -> dict[str, Any] | None:
+    @property
+    def takes_text(self) -> bool:
+        """Whether its last words are a text that a person writes."""
+        return bool(self.words) and [*self.words.values()][-1].metavar == "TEXT"
+
+    def parse(self, typed: Iterable[str], *, is_prompt: bool = False) -> dict[str, Any] | None:
         """Return all values of a command line; None if it asks for help. The last of equal options counts.
+
+        Args:
+            is_prompt: The line was typed at a prompt of Zoea, where all is text from the first word of a text on.
 
         Raises:
             UsageError: An option is unknown, lacks its value, or has a wrong one; a word is missing or too many.
@@ -257,12 +268,17 @@ class CommandLine:
         values: dict[str, Any] = {}
         words: list[str] = []
         left = deque(typed)
+        before_text = len(self.words) - 1 if is_prompt and self.takes_text else None
         while left:
             word = left.popleft()
-            if self._words and word == "--":
+            is_text = before_text is not None and len(words) >= before_text
+            if is_text and (len(words) != before_text or _split(word)[0] not in (*self.option_names, "--")):
+                words += [word, *left]
+                break
+            if self.words and word == "--":
                 words += left
                 break
-            if self._words and (word == "-" or not word.startswith("-")):
+            if self.words and (word == "-" or not word.startswith("-")):
                 words.append(word)
                 continue
             name, value = _split(word)
@@ -296,7 +312,7 @@ class CommandLine:
         """Give the words that are no options to the parameters, in their order."""
         values: dict[str, Any] = {}
         left = deque(words)
-        for key, one in self._words.items():
+        for key, one in self.words.items():
             if left and one.is_many:
                 values[key] = tuple(map(one.convert, left))
                 left.clear()
@@ -308,13 +324,13 @@ class CommandLine:
 
     def help_text(self, width: int) -> str:
         """Return the help of the command in lines of at most `width` columns."""
-        operands = [one.operand for one in self._words.values()]
+        operands = [one.operand for one in self.words.values()]
         tail = operands if self._summarize is None else ["COMMAND [ARGS]..."]
         lines = [" ".join(["Usage:", self.path, "[OPTIONS]", *tail]), ""]
         for block in self.about.split("\n\n"):
             lines += [*_wrap(block, width, "  ", "  "), ""]
         rows = [one for one in self.parameters.values() if one.names]
-        lines += _table("Arguments", [(one.usage, one.help) for one in self._words.values()], width)
+        lines += _table("Arguments", [(one.usage, one.help) for one in self.words.values()], width)
         lines += _table("Options", [(one.usage, one.help) for one in (*rows, HELP)], width)
         lines += _table("Commands", list(self._summarize().items()) if self._summarize else [], width)
         return "\n".join(lines[:-1])

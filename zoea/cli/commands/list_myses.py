@@ -5,6 +5,7 @@ It is the command that is called most often, so its start time matters.
 
 from __future__ import annotations
 
+from zoea.cli import output
 from zoea.cli.output import Output
 from zoea.cli.terminal_rows import table
 from zoea.model.errors import StoreFull, StoreMissing, StoreMoved
@@ -32,7 +33,7 @@ def list_myses(where: Places) -> Output:
 
 
 def _view(where: Places) -> SwarmView:
-    if read_holder(where.data) is None:
+    if output.run_in_front.get() is None and read_holder(where.data) is None:
         return _stored(where)
     from zoea.cli.swarm_access import ask  # imports asyncio, which takes a third of this command's time
 

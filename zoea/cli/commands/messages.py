@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -197,7 +196,7 @@ def _indented(text: str) -> str:
 
 def _content(words: tuple[str, ...]) -> str:
     if words == ("-",):
-        return sys.stdin.read()
+        return output.read_stdin()
     if not words:
         raise UsageError("the message is empty", hint="Give the text, or - to read it from stdin.")
     return " ".join(words)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 
 from zoea.cli.output import Output
 from zoea.ipc.codec import encode
-from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import choice, option
 from zoea.queries.budget_report import BudgetUse, as_json, read_budgets
@@ -42,13 +40,6 @@ def stats(
         encode(found) | totals | {"budgets": as_json(budgets), "calibrations": calibrations},
         [_table(found), "", *_budget_lines(budgets), *map(_describe_calibration, calibrations)],
     )
-
-
-def describe_stats(database: Path, span: str) -> str:
-    """Return the numbers of a span as a table. An empty span is the last hour. Raises UsageError and StoreError."""
-    if span and span not in tuple(StatSpan):
-        raise UsageError(f"the time {span!r} is not known", hint=f"Use one of {', '.join(StatSpan)}.")
-    return _table(read_stats(database, StatSpan(span or StatSpan.HOUR), SystemClock().now()))
 
 
 def _describe_calibration(one: Calibration) -> str:

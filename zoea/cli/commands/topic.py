@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from zoea.cli import output
 from zoea.cli.output import Output, Outputs, moment
 from zoea.cli.swarm_access import command
 from zoea.cli.terminal_rows import receipt_line
@@ -98,7 +98,7 @@ def publish(
 
     Example: zoea topic publish ISSUE_OPENED "The login fails" --data '{"issue_number": 7}'
     """
-    said = sys.stdin.read() if text == ("-",) else " ".join(text)
+    said = output.read_stdin() if text == ("-",) else " ".join(text)
     name, given = check_published_topic(topic), _parse_data(data)
     if not said.strip() and not given:
         raise UsageError("the message is empty", hint="Give the text, - to read it from stdin, or --data JSON.")
