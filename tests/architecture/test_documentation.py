@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from zoea.tui.conversation.focus_lines import name_pack
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "zoea"
 DOCUMENTATION = ROOT / "documentation"
@@ -100,6 +102,11 @@ def test_the_drawn_layers_are_those_of_the_import_contracts() -> None:
     (layers,) = [one["layers"] for one in settings["tool"]["importlinter"]["contracts"] if one["id"] == "layers"]
     built = [re.sub(r" ?\| \(\w+\)", "", layer) for layer in layers if not layer.startswith("(")]  # (x): planned
     assert drawn[1].splitlines() == built
+
+
+def test_the_names_that_the_cockpit_has_for_packs_are_explained() -> None:
+    page = (HOUSE.parent / "walk-request.md").read_text(encoding="utf-8").replace("\n", " ")
+    assert [id_ for id_ in ("history", "said", "turn", "tools") if f"*{name_pack(id_)}* is `{id_}`" not in page] == []
 
 
 def test_every_invariant_names_its_tests() -> None:
