@@ -19,8 +19,10 @@ PAGES = [
 BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINE = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?zoea (.+)$", re.MULTILINE)
 MENTION = re.compile(r"`zoea ([^`\n]+)`")
-END = re.compile(r"\s{2,}|\s#\s|\s&(?:\s|$)")
+END = re.compile(r"\s#\s|\s&(?:\s|$)")
 """What follows is a comment or the shell's."""
+UNMARKED = re.compile(r"\S\s{2,}(?!#)\S")
+"""Words behind a command that a shell would take for its arguments."""
 OPTION = re.compile(r"--?[a-z][\w-]*")
 
 
@@ -32,6 +34,7 @@ def examples(page: Path) -> Iterator[list[str]]:
     """Command lines of code blocks, to be typed as they stand."""
     for block in BLOCK.findall(page.read_text(encoding="utf-8")):
         for line in LINE.findall(block):
+            assert not UNMARKED.search(line), line
             yield shlex.split(END.split(line)[0])
 
 
