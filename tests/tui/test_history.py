@@ -182,6 +182,23 @@ async def test_f_says_the_cost_then_makes_forks_that_z_removes(tmp_path: Path) -
         assert any("removed" in notice for notice in stage.notices)
 
 
+async def test_the_fork_form_starts_in_its_first_field_and_text_chooses_no_template(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        await open_history(stage)
+        await stage.press("f")
+        dialog = stage.screen
+        assert isinstance(dialog, ForkDialog)
+        assert stage.screen.focused is stage.screen.query("FormDialog Input, FormDialog InlineChoice").first()
+        template = stage.one(InlineChoice, "#template")
+        await stage.until(lambda: len(template._options) > 1)
+        template.focus()
+        await stage.write("try it another way")
+        assert template.value == ""
+        await stage.press("right")
+        assert template.value != ""
+
+
 async def test_the_cost_of_a_fork_is_that_of_the_chosen_template(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
         await send_prompts(stage.swarm, "Mine the belt")
@@ -220,6 +237,7 @@ async def test_a_fork_that_is_refused_says_what_to_do_and_keeps_what_was_written
         dialog = stage.screen
         assert isinstance(dialog, ForkDialog)
         stage.one(Input, "#count").value = "many"
+        await stage.until(lambda: "how many: 'many' is no number of forks" in stage.text())
         await stage.until(lambda: "Give 1 to 50" in stage.text())
         await stage.press("enter")
         assert dialog.is_current
@@ -315,7 +333,11 @@ async def test_a_asks_what_the_mysis_knew_at_the_commit(tmp_path: Path) -> None:
         await stage.until(lambda: any("answers in thread" in notice for notice in stage.notices))
         await stage.until(lambda: len(stage.app.feed.myses) == 2)
         (other,) = [view for view in stage.app.feed.myses.values() if view.name != "alpha"]
+        await stage.until(lambda: isinstance(stage.screen, FocusScreen) and stage.screen.mysis_id == other.id)
+        await stage.until(lambda: all(words in stage.text() for words in ("Why this belt?", "yes")))
         await stage.swarm.settled(other.name)
+        await stage.press("escape")
+        assert stage.screen is screen
         (request,) = [
             one for one in stage.swarm.provider.requests if plain(one.messages[-1].content) == "Why this belt?"
         ]

@@ -232,6 +232,7 @@ async def test_a_model_is_connected_its_key_stored_apart(tmp_path: Path, monkeyp
         assert written["provider"] == {"mine": {"type": "anthropic", "model": "m1", "api_key": "file:mine"}}
         assert written["swarm"] == {"default_provider": "mine"}
         await stage.until(lambda: "anthropic, m1: set up in your settings" in stage.text())
+        assert stage.one(PickList).chosen == "welcome.new"
         # The swarm was opened anew, so that the next mysis uses it.
         await stage.until(lambda: stage.app.opened is not None and stage.app.feed.view is not None)
 
@@ -325,6 +326,7 @@ async def test_a_wrong_connection_says_why_and_stays_open(tmp_path: Path) -> Non
         stage.one(Input, "#address").value = "ftp://x"
         await stage.press("enter")
         await stage.until(lambda: "not an http or https address" in stage.text())
+        assert "address: " in stage.one(TextBlock, "#error").plain
         assert shows(stage, ConnectDialog)
         await stage.press("escape")
         assert shows(stage, WelcomeScreen)
@@ -339,6 +341,8 @@ async def test_trying_shows_the_models_and_fills_the_first_in(tmp_path: Path) ->
         await stage.press("ctrl+t")
         await stage.until(lambda: "It answers. Models: qwen3:8b" in stage.text())
         assert stage.one(Input, "#model").value == "qwen3:8b"
+        await stage.write("llama")
+        assert stage.one(Input, "#model").value == "llama"
         stage.one(Input, "#address").value = "lab"
         await stage.press("ctrl+t")
         await stage.until(lambda: "not an http or https address" in stage.text())

@@ -24,6 +24,7 @@ from zoea.runtime.first_request_estimate import (
 from zoea.runtime.mysis_options import read_options
 from zoea.text.control_characters import one_line, prose_line
 from zoea.tui.dialogs.modal import FormDialog
+from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -185,8 +186,10 @@ class AskDialog(FirstRequestDialog):
             raise UsageError("there is no question", hint="Write what you want to know.")
         asked = await self.cockpit.api.ask(self.commit.id, message, thread=self.thread)
         self.let_undo([asked.mysis])
-        said = f"{one_line(asked.mysis.name)} answers in thread {one_line(asked.thread)}. z removes it"
+        said = f"{one_line(asked.mysis.name)} answers in thread {one_line(asked.thread)}. esc leads back; z removes it"
         self.cockpit.notify(said, markup=False)
+        if self.is_current:
+            self.cockpit.call_later(self.cockpit.push_screen, FocusScreen(asked.mysis.id))
 
 
 class ResumeDialog(FirstRequestDialog):
@@ -222,8 +225,8 @@ class ForkDialog(FirstRequestDialog):
 
     def inputs(self) -> Iterable[tuple[str, Widget]]:
         return (
-            ("how many", Input("1", id="count", compact=True, max_length=2)),
             ("first message", Input(id="message", placeholder="empty: they wait for one", compact=True)),
+            ("how many", Input("1", id="count", compact=True, max_length=2)),
             ("template", InlineChoice([("", "the commit's own")], id="template")),
         )
 
@@ -238,7 +241,7 @@ class ForkDialog(FirstRequestDialog):
     def wanted(self) -> tuple[int, str]:
         written = self.typed("count")
         if not written.isdecimal() or not 1 <= int(written) <= MOST_FORKS:
-            raise UsageError(f"{written!r} is no number of forks", hint=f"Give 1 to {MOST_FORKS}.")
+            raise UsageError(f"how many: {written!r} is no number of forks", hint=f"Give 1 to {MOST_FORKS}.")
         return int(written), super().wanted[1]
 
     @property

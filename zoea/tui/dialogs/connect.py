@@ -37,6 +37,8 @@ _ADDRESSES = {kind.value: f"empty: {kind.address}" if kind.address else "not nee
 _NO_KEY = "empty: none; env:NAME reads a variable"
 _KEYS = {"address": "base_url", "model": "model", "window": "context_window"}
 """Keys of a provider's settings by the fields that show them."""
+_LABELS = {"type": "kind", "base_url": "address", "context_window": "window", "api_key": "key"}
+"""Labels of fields by the keys of a provider's settings, where they differ."""
 _MODELS_SHOWN = 6
 _SELF_CONTAINED = tuple(kind for kind in ProviderType if not kind.address)
 """Types without a server that lists its models."""
@@ -237,7 +239,8 @@ class ConnectDialog(FormDialog[str | None]):
     def say(self, error: ZoeaError) -> None:
         if isinstance(error, SettingsInvalid):
             # A file that cannot be read has no key, but a place.
-            said = [f"{one.key.rpartition('.')[2]}: {one.message}" if one.key else str(one) for one in error.problems]
+            named = [(one.key.rpartition(".")[2], one) for one in error.problems]
+            said = [f"{_LABELS.get(key, key)}: {one.message}" if key else str(one) for key, one in named]
             self._tell([[(line, "errored")] for line in said])
         else:
             self._tell([[(error.what, "errored")], [(error.hint, "quiet")]])

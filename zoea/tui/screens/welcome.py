@@ -277,6 +277,7 @@ class WelcomeScreen(CockpitScreen[None]):
     def _use_for_new_myses(self, name: str) -> None:
         """Let new myses use the connected model instead of that of the command line."""
         self._connected_to = name
+        self.ways.select("welcome.new")
         self.cockpit.new_myses = replace(self.cockpit.new_myses, provider="", model="")
 
     def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

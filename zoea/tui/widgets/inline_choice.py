@@ -18,7 +18,7 @@ from zoea.tui.theme.role_styles import styles_of
 
 
 class InlineChoice(Widget, can_focus=True):
-    """Show `‹ label ›`; a click or space selects the next option.
+    """Show `‹ label ›`; left, right or a click selects another option. Typed text never does.
 
     Args:
         options: (value, label) pairs, at least one.
@@ -27,7 +27,7 @@ class InlineChoice(Widget, can_focus=True):
     DEFAULT_CSS = "InlineChoice { height: 1; width: 1fr; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "step(-1)", show=False),
-        Binding("right,space", "step(1)", show=False),
+        Binding("right", "step(1)", show=False),
     ]
 
     class Changed(Message):

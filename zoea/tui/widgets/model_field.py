@@ -88,7 +88,7 @@ class ModelField(Vertical):
 
     @value.setter
     def value(self, name: str) -> None:
-        self._input.value = one_line(name)
+        self._suggest(one_line(name))
 
     @property
     def placeholder(self) -> str:
@@ -159,8 +159,13 @@ class ModelField(Vertical):
     def _pick(self, index: int) -> None:
         self._list.highlighted = index
         self._picked = self._list.get_option_at_index(index).id or ""
-        self._input.value = self._picked
+        self._suggest(self._picked)
         self._input.focus()
+
+    def _suggest(self, name: str) -> None:
+        """Fill in a name that typing replaces."""
+        self._input.value = name
+        self._input.select_all()
 
     def _arrange(self) -> None:
         """List the models with the typed text. All of them where it is a whole name or in none."""
