@@ -48,6 +48,31 @@ def test_any_text_becomes_ascii_of_the_same_width(text: str) -> None:
     assert len(to_ascii(printable)) == sum(cell_len(char) for char in printable)
 
 
+EMOJI = (
+    ("\U0001f469\u200d\U0001f469\u200d\U0001f467", "\U0001f469"),
+    ("\U0001f44d\U0001f3fd", "\U0001f44d"),
+    ("\u2764\ufe0f", "\u2764 "),
+    ("\U0001f3f3\ufe0f\u200d\U0001f308", "\U0001f3f3 "),
+    ("1\ufe0f\u20e3", "1 "),
+    ("\U0001f1e9\U0001f1ea", "\U0001f1e9\U0001f1ea"),
+)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 16)])
+async def test_emoji_of_several_characters_keep_the_frame_in_every_terminal(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    text = "".join(whole for whole, _ in EMOJI)
+    async with cockpit(tmp_path, size=size) as stage:
+        await stage.api.send("alpha", f"{text} end")
+        await stage.until(lambda: stage.view("alpha").turns == 1)
+        await stage.press("enter")
+        await stage.until(lambda: " end" in stage.text())
+        assert "".join(shown for _, shown in EMOJI) in stage.text()
+        (row,) = [line for line in stage.text().splitlines() if " end" in line and "\U0001f44d" in line][:1]
+        assert sum(map(cell_len, row)) == size[0]
+
+
 async def test_a_screen_in_ascii_still_tells_the_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "C")
     async with cockpit(tmp_path) as stage:

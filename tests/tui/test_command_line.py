@@ -95,6 +95,16 @@ async def test_new_makes_a_mysis_of_a_template(tmp_path: Path) -> None:
         assert stage.view("delta").template == "miner"
 
 
+async def test_theme_names_a_file_that_is_broken(tmp_path: Path) -> None:
+    broken = tmp_path / "config" / "themes" / "mud.toml"
+    async with cockpit(tmp_path) as stage:
+        broken.parent.mkdir(parents=True)
+        broken.write_text("dark = 3")
+        await run(stage, "theme mud")
+        await stage.until(lambda: "dark must be true or false" in stage.text().replace("\n", " "))
+        assert "mud.toml" in stage.text()
+
+
 async def test_theme_shows_another_theme(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await run(stage, "theme tide")

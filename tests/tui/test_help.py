@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual.events import Paste
 from textual.widgets import Input
 
@@ -11,7 +12,7 @@ from tests.tui.cockpit import Stage, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.status import MEANINGS
 from zoea.tui.commands.actions import ACTIONS, BY_ID
-from zoea.tui.screens.help import WORDS, HelpScreen
+from zoea.tui.screens.help import SYNONYMS, WORDS, HelpScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickList
 
@@ -39,6 +40,28 @@ async def test_typing_finds_actions_by_description_and_key(tmp_path: Path) -> No
         await stage.write("f6")
         assert lines.ids == ["swarm.hold"]
         assert "f6" in stage.text()
+
+
+@pytest.mark.parametrize(
+    ("words", "action"),
+    [
+        ("remap", "screen.settings"),
+        ("quit", "app.quit"),
+        ("exit", "app.quit"),
+        ("undo", "mysis.undo"),
+        ("kill", "mysis.stop"),
+        ("kill all", "swarm.stop-all"),
+        ("copy", "focus.copy"),
+        ("diff", "mysis.result"),
+        ("reject", "approval.deny"),
+    ],
+)
+async def test_typing_finds_actions_by_the_words_that_people_use(tmp_path: Path, words: str, action: str) -> None:
+    assert set(SYNONYMS) <= set(BY_ID)
+    async with cockpit(tmp_path) as stage:
+        lines = await open_help(stage)
+        await stage.write(words)
+        assert action in lines.ids
 
 
 async def test_the_words_of_zoea_are_explained_and_found_by_typing(tmp_path: Path) -> None:

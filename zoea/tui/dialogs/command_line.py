@@ -173,6 +173,9 @@ def _find(cockpit: Cockpit, name: str) -> MysisView:
 def _theme(cockpit: Cockpit, name: str) -> None:
     cockpit.find_themes()
     if name not in cockpit.theme_specs:
+        for error in cockpit.theme_errors:
+            if error.what.startswith(str(cockpit.config / "themes" / f"{name}.toml")):
+                raise error
         known = ", ".join(cockpit.theme_specs)
         raise UsageError(f"there is no theme {name!r}" if name else "theme needs a name", hint=f"There are: {known}.")
     cockpit.use_theme(name)

@@ -76,6 +76,30 @@ WORDS = {
 """The words of Zoea that a new user cannot know."""
 
 
+SYNONYMS = {
+    "app.quit": "exit leave close",
+    "app.reload": "refresh",
+    "approval.once": "accept approve yes permission",
+    "approval.deny": "reject refuse no permission",
+    "focus.copy": "clipboard yank",
+    "focus.export": "save download",
+    "focus.stop": "kill abort cancel interrupt",
+    "mysis.configure": "edit rename model settings",
+    "mysis.delete": "kill remove",
+    "mysis.new": "create add spawn agent",
+    "mysis.relaunch": "restart start resume",
+    "mysis.result": "diff changes report",
+    "focus.result": "diff changes report",
+    "mysis.stop": "kill abort cancel interrupt",
+    "mysis.undo": "revert restore",
+    "screen.budgets": "limits cost spending",
+    "screen.settings": "remap keys keybindings shortcuts preferences theme colours colors",
+    "swarm.hold": "freeze suspend",
+    "swarm.stop-all": "kill abort cancel interrupt",
+}
+"""Words by which people look for actions that have other names here."""
+
+
 class HelpScreen(CockpitScreen[None]):
     """A searchable list; enter runs the action on the screen below, where it is possible.
 
@@ -232,8 +256,8 @@ class HelpScreen(CockpitScreen[None]):
             if action.place is not place:
                 continue
             key = key_name(self.cockpit.keys.get(action.id, action.key))
-            hay = f"{action.id} {action.title} {action.description} {action.command} {key}".casefold()
-            if all(word in hay for word in words):
+            names = (action.id, action.title, action.description, action.command, key, SYNONYMS.get(action.id, ""))
+            if all(word in " ".join(names).casefold() for word in words):
                 yield from self._lines(action, key)
 
     def _lines(self, action: Action, key: str) -> Iterator[PickItem]:

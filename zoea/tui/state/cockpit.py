@@ -46,7 +46,7 @@ from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.terminal.terminal_control import CursorBlink, TerminalControl
 from zoea.tui.theme import themes
 from zoea.tui.theme.role_styles import RoleStyles
-from zoea.tui.theme.themes import AsciiFilter, has_utf8
+from zoea.tui.theme.themes import AsciiFilter, EmojiFilter, has_utf8
 from zoea.tui.widgets.status_bars import key_name
 
 if TYPE_CHECKING:
@@ -247,8 +247,7 @@ class Cockpit(App[str]):
         self._chosen_keys = dict(keymap or {})
         self.keys, _ = keymaps.resolve_keys(self._chosen_keys)
         self.is_ascii = not has_utf8(os.environ)
-        if self.is_ascii:
-            self._filters.append(AsciiFilter())
+        self._filters.append(AsciiFilter() if self.is_ascii else EmojiFilter())
         self._load_themes(theme_name)
 
     def notify(

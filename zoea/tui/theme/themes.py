@@ -348,6 +348,30 @@ def to_ascii(text: str) -> str:
     return "".join(char if char.isascii() else _LETTERS.get(char, "?" * cell_len(char)) for char in text)
 
 
+_CLUSTER = re.compile(
+    "[#*0-9]\ufe0f?\u20e3|[\xa9\xae\u203c-\u3299\U0001f000-\U0001faff]"
+    "(?:[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[\u2190-\u2bff\U0001f000-\U0001faff])+"
+)
+"""An emoji that is made of several characters: joined, coloured, or chosen instead of a sign."""
+
+
+class EmojiFilter(LineFilter):
+    """Show the first part of an emoji with several, because terminals do not agree on the width of the whole."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [
+            segment
+            if segment.control or segment.text.isascii() or _CLUSTER.search(segment.text) is None
+            else Segment(_CLUSTER.sub(_keep_first, segment.text), segment.style)
+            for segment in segments
+        ]
+
+
+def _keep_first(match: re.Match[str]) -> str:
+    first = match[0][0]
+    return first + " " * max(0, cell_len(match[0]) - cell_len(first))
+
+
 class AsciiFilter(LineFilter):
     """Replace characters that the terminal cannot show."""
 
