@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from tests.swarm.harness import Swarm, call, script, swarm
 from tests.text.hidden_characters import is_hidden
-from zoea.model.enums import ErrorClass
+from zoea.model.enums import DONE_TOOL, ErrorClass
 from zoea.model.errors import MysisMissing, ProviderError, UsageError
-from zoea.model.request import Answer
+from zoea.model.request import Answer, AnswerCall
 from zoea.settings import Settings
 from zoea.transfer.export import Format, code_block, export_pieces, export_to_file, file_name
 
@@ -124,6 +125,59 @@ async def test_markdown_has_senders_texts_and_outcomes(tmp_path: Path) -> None:
     assert "**from you**" in text
     assert "⚙ **act**" in text
     assert "no such model" in text
+
+
+ANSWER = "# Plan\n\n- **one** `a[0]`\n\n```py\nif a < b:\n\treturn [x](y)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        (ANSWER, {"h1", "li", "strong", "code", "pre", "table"}),
+        ("<script>x</script> ![i](http://a.example/i.png) <http://b.example> [l](http://c.example)", set()),
+        ("\\<img src=x> \\![i](http://a.example) \\[l](http://c.example) `\\`<b>", set()),
+        ("[a]: http://hidden.example\n\n[a] ![a] [b][a]", set()),
+        ("- ```\n  x\n```\n<script>x</script>", set()),
+        ("```\n\t```\n<script>x</script>\n~~~\n<b>", set()),
+        ("``` a`b\n<script>x</script>\n```\n\n    <i>\n<b>", set()),
+    ],
+)
+async def test_answers_are_rendered_without_tags_links_and_images(tmp_path: Path, text: str, tags: set[str]) -> None:
+    async with swarm(tmp_path, script(Answer(text=text)), settings=QUIET) as inner:
+        await inner.commander.create("alpha", start=True)
+        await inner.commander.send("alpha", "go")
+        await inner.settled()
+        written = export_text(inner.path, Format.MARKDOWN), export_text(inner.path, Format.HTML).partition("<body>")[2]
+    rendered = MarkdownIt("commonmark").enable("table").render(written[0])
+    for page in (rendered, written[1]):
+        found = set(re.findall(r"<(\w+)", page))
+        assert found >= tags
+        assert not found & {"script", "img", "a", "b", "i"}
+    if tags:
+        assert "if a &lt; b:\n\treturn [x](y)" in rendered
+        assert "<code>a[0]</code>" in rendered
+
+
+async def test_a_report_as_done_is_an_answer(tmp_path: Path) -> None:
+    report = AnswerCall(DONE_TOOL, json.dumps({"summary": "**All** sold"}))
+    async with swarm(tmp_path, script(Answer(calls=(report,))), settings=QUIET) as inner:
+        await inner.commander.create("alpha", task="Sell all")
+        await inner.settled()
+        assert "> **All** sold" in export_text(inner.path, Format.MARKDOWN)
+        assert "<strong>All</strong> sold" in export_text(inner.path, Format.HTML)
+
+
+async def test_the_export_of_a_fork_says_whose_it_is(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="yes")), settings=QUIET) as inner:
+        await inner.commander.create("alpha", start=True)
+        await inner.commander.send("alpha", "Mine the belt")
+        await inner.settled()
+        commit = await inner.value("SELECT lower(hex(hash)) FROM ctx_commit ORDER BY seq DESC")
+        fork = await inner.commander.create("other", commit=commit)
+        assert " of alpha" not in export_text(inner.path, Format.MARKDOWN)
+        for form in (Format.MARKDOWN, Format.HTML):
+            text = "".join(export_pieces(inner.path, fork.id, form))
+            assert f"made from commit {commit[:12]} of alpha" in text
 
 
 def test_a_text_cannot_close_its_code_block() -> None:

@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping
 from enum import StrEnum
 
-from zoea.model.enums import ASK_TOOL, MASK, ErrorClass, MysisState, Outcome, RequestState
-from zoea.model.values import ApprovalView, Event, ReloadReport
+from zoea.model.enums import ASK_TOOL, DONE_TOOL, MASK, CallState, ErrorClass, MysisState, Outcome, RequestState
+from zoea.model.values import ApprovalView, Event, ReloadReport, ToolCall
 from zoea.text.amounts import format_dollars, short_count
-from zoea.text.call_text import MOST_CHARS, format_arguments, format_call
+from zoea.text.call_text import MOST_CHARS, format_arguments, format_call, parse_arguments
 from zoea.text.control_characters import reveal_exactly, reveal_unambiguously
 from zoea.text.sentences import count_of
 from zoea.text.shorten import head_with_length
@@ -264,3 +264,10 @@ def describe_reload(report: ReloadReport) -> str:
     if report.waiting:
         parts.append(f"{', '.join(report.waiting)}: when the swarm is opened again")
     return "; ".join(parts)
+
+
+def read_report(call: ToolCall) -> str:
+    """Return the text by which a mysis reported its task as done; empty for any other call."""
+    is_report = call.name == DONE_TOOL and call.state is CallState.DONE
+    summary = (parse_arguments(call.arguments) or {}).get("summary") if is_report else ""
+    return summary.strip() if isinstance(summary, str) else ""

@@ -16,12 +16,15 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zoea.model.enums import CallState, OpenedBy, Outcome, Role, SenderKind
 from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.values import ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationTurn, iterate_turns
+from zoea.queries.phrases import read_report
 from zoea.queries.stored_swarm import open_database
 from zoea.queries.topic_ledger import describe_origin
 from zoea.settings.private_file import open_private
@@ -32,6 +35,9 @@ from zoea.text.control_characters import one_line, reveal
 from zoea.text.redact import redact_all
 from zoea.text.sentences import count_of
 from zoea.transfer.jsonl_export import conversation_lines, swarm_line
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 Clean = Callable[[str], str]
 
@@ -146,11 +152,12 @@ def export_pieces(database: Path, mysis_id: int, form: Format, *, redact: bool |
                 for lines, is_turn in conversation_lines(reader, mysis_id, redact_all if takes_out else None):
                     yield ExportPiece.of(lines, is_turn=is_turn)
             case Format.MARKDOWN:
-                yield ExportPiece.of(f"# {escape_line(clean(row['name']))}\n\n{escape_line(_about(row, clean))}\n")
+                about = escape_line(_about(reader, row, clean))
+                yield ExportPiece.of(f"# {escape_line(clean(row['name']))}\n\n{about}\n")
                 for turn in iterate_turns(reader, mysis_id):
-                    yield ExportPiece.of("".join(markdown_turn(turn, clean)), is_turn=True)
+                    yield ExportPiece.of("".join(markdown_turn(turn, clean, quote_answer)), is_turn=True)
             case Format.HTML:
-                yield _html_head(clean(row["name"]), html.escape(_about(row, clean)))
+                yield _html_head(clean(row["name"]), html.escape(_about(reader, row, clean)))
                 yield from _html(reader, row, clean)
                 yield ExportPiece.of("</body></html>\n")
 
@@ -178,7 +185,7 @@ def swarm_pieces(
         for mysis_id in myses:
             row = _row(reader, mysis_id)
             yield ExportPiece.of(f"<h1>{html.escape(clean(row['name']))}</h1>")
-            yield ExportPiece.of(f'<p class="quiet">{html.escape(_about(row, clean))}</p>\n')
+            yield ExportPiece.of(f'<p class="quiet">{html.escape(_about(reader, row, clean))}</p>\n')
             yield from _html(reader, row, clean)
     yield ExportPiece.of("</body></html>\n")
 
@@ -237,10 +244,41 @@ def _call_state(call: ToolCall) -> str:
 
 
 # Markdown. Texts stand in code blocks, which show them as they are: no tag, link or heading in them takes effect.
+# Answers are quotations that are rendered, without tags, links and images.
+
+_RENDERED_CHARS = 100_000
+_ACTIVE = re.compile(r"<|!\[|\](?=[(\[:])")
 
 
-def markdown_turn(turn: ConversationTurn, clean: Clean) -> Iterator[str]:
-    """Yield one turn as Markdown in pieces; `clean` is applied to every text."""
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # takes 30 ms, which few commands need
+
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True})
+    return parser.enable(["strikethrough", "table"]).disable(["image", "link", "autolink", "reference", "entity"])
+
+
+def quote_answer(text: str) -> str:
+    """Return an answer as a quotation in which Markdown takes effect, except tags, links and images."""
+    if len(text) > _RENDERED_CHARS:
+        return code_block(text)
+    lines = [f"> {line}" for line in text.split("\n")]
+    blocks = (token for token in _parser().parse("\n".join(lines)) if token.type in ("fence", "code_block"))
+    code = {at for token in blocks for at in range(*(token.map or ()))}
+    return "\n".join(line if at in code else _ACTIVE.sub(_write_entities, line) for at, line in enumerate(lines))
+
+
+def _write_entities(match: re.Match[str]) -> str:
+    return "".join(f"&#{ord(char)};" for char in match[0])
+
+
+def markdown_turn(turn: ConversationTurn, clean: Clean, answer: Clean | None = None) -> Iterator[str]:
+    """Yield one turn as Markdown in pieces; `clean` is applied to every text.
+
+    Args:
+        answer: Formats the answers; without it they are code blocks too.
+    """
+    answer = answer or code_block
     yield f"\n---\n\n## {_title(turn)}\n\n_{_numbers(turn)}_\n"
     results = _results(turn)
     for entry in turn.entries:
@@ -253,8 +291,11 @@ def markdown_turn(turn: ConversationTurn, clean: Clean) -> Iterator[str]:
             if memory.partial:
                 yield "\n_cut off before it was an answer_\n"
             if memory.content.strip():
-                yield f"\n{code_block(clean(memory.content))}\n"
+                yield f"\n{answer(clean(memory.content))}\n"
             for call in memory.calls:
+                if report := read_report(call):
+                    yield f"\n✓ **reports its task as done**\n\n{answer(clean(report))}\n"
+                    continue
                 arguments = code_block(clean(reveal_arguments(call.arguments)), "json")
                 yield f"\n⚙ **{escape_line(clean(one_line(call.name)))}**{_call_state(call)}\n\n{arguments}\n"
                 if (result := results.get(call.id)) is not None:
@@ -288,6 +329,7 @@ body{{background:#0A0A12;color:#E8E6F0;font:15px/1.5 ui-monospace,monospace}}
 body{{max-width:60rem;margin:2rem auto;padding:0 1rem}}
 h1,h2{{color:#C77DFF;font-size:1.1rem}} h2{{border-top:1px solid #9D00FF;padding-top:1rem;margin-top:2rem}}
 pre{{white-space:pre-wrap;overflow-wrap:anywhere;margin:.5rem 0;font:inherit}} .quiet,summary{{color:#9A97AD}}
+.answer h1,.answer h2{{border:0;margin:.5rem 0;padding:0}} td,th{{padding:0 1rem 0 0;text-align:left}}
 .prompt{{border-left:3px solid #FF00CC;padding-left:1rem}} .call{{color:#00FFCC}} .bad{{color:#FF5C7A}}
 details pre{{background:#12121E;padding:.5rem 1rem}}
 @media print{{body{{background:#fff;color:#000}}}}
@@ -300,19 +342,32 @@ def _html_head(title: str, about: str) -> ExportPiece:
     return ExportPiece.of(_HEAD.format(title=html.escape(title), about=about))
 
 
-def _about(row: sqlite3.Row, clean: Clean) -> str:
-    return f"{clean(row['template_name'])} · {clean(row['model'] or row['provider'])}"
+def _about(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> str:
+    origin = reader.execute(
+        "SELECT c.principal, o.after_turn, lower(substr(hex(c.hash), 1, 12)) AS id FROM ctx_origin o"
+        " JOIN ctx_commit c ON c.seq = coalesce(o.birth_seq, o.commit_seq) WHERE o.mysis_id = ?",
+        (row["id"],),
+    ).fetchone()
+    whose = f" · made from commit {origin['id']} of {clean(origin['principal'])}" if origin is not None else ""
+    return f"{clean(row['template_name'])} · {clean(row['model'] or row['provider'])}{whose}"
 
 
 def _html(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[ExportPiece]:
+    for turn in iterate_turns(reader, row["id"]):
+        yield ExportPiece.of("".join(_html_turn(turn, clean)), is_turn=True)
+
+
+def _render(text: str) -> str:
+    """Return an answer as HTML in which Markdown takes effect, except tags, links and images."""
+    if len(text) > _RENDERED_CHARS:
+        return f"<pre>{html.escape(text)}</pre>\n"
+    return f'<div class="answer">{_parser().render(text)}</div>\n'
+
+
+def _html_turn(turn: ConversationTurn, clean: Clean) -> Iterator[str]:
     def safe(text: str) -> str:
         return html.escape(clean(text))
 
-    for turn in iterate_turns(reader, row["id"]):
-        yield ExportPiece.of("".join(_html_turn(turn, safe)), is_turn=True)
-
-
-def _html_turn(turn: ConversationTurn, safe: Clean) -> Iterator[str]:
     yield f'<h2 id="turn-{turn.number}">{safe(_title(turn))}</h2>\n<p class="quiet">{safe(_numbers(turn))}</p>\n'
     results = _results(turn)
     for entry in turn.entries:
@@ -326,8 +381,11 @@ def _html_turn(turn: ConversationTurn, safe: Clean) -> Iterator[str]:
             if memory.partial:
                 yield '<p class="bad">cut off before it was an answer</p>\n'
             if memory.content.strip():
-                yield f"<pre>{safe(memory.content)}</pre>\n"
+                yield _render(clean(memory.content))
             for call in memory.calls:
+                if report := read_report(call):
+                    yield f'<p class="call">✓ reports its task as done</p>{_render(clean(report))}'
+                    continue
                 kind = "call" if call.state is CallState.DONE else "bad"
                 result = results.get(call.id)
                 body = f"<pre>{safe(result.memory.content)}</pre>" if result is not None else ""

@@ -11,9 +11,10 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from zoea.model.enums import DONE_TOOL, MASK, CallState, OpenedBy, Outcome, Role, SenderKind
+from zoea.model.enums import MASK, CallState, OpenedBy, Outcome, Role, SenderKind
 from zoea.model.values import Delivery, Failure, Sender, ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationPage, ConversationTurn
+from zoea.queries.phrases import read_report
 from zoea.queries.topic_ledger import describe_origin
 from zoea.text.call_text import format_arguments, parse_arguments, reveal_call
 from zoea.text.control_characters import one_line, prose_line, reveal
@@ -310,8 +311,7 @@ def _call(
 ) -> ConversationBlock:
     content = reveal(result.memory.content) if result else ""
     kept = (("  kept", "strong"),) if result is not None and result.is_preserved else ()
-    report = (parse_arguments(call.arguments) or {}).get("summary")
-    if call.name == DONE_TOOL and call.state is CallState.DONE and isinstance(report, str) and report.strip():
+    if report := read_report(call):
         return ConversationBlock(
             f"call {call.id}",
             BlockKind.ANSWER,
