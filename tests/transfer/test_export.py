@@ -177,7 +177,7 @@ async def test_the_export_of_a_fork_says_whose_it_is(tmp_path: Path) -> None:
         assert " of alpha" not in export_text(inner.path, Format.MARKDOWN)
         for form in (Format.MARKDOWN, Format.HTML):
             text = "".join(export_pieces(inner.path, fork.id, form))
-            assert f"made from commit {commit[:12]} of alpha" in text
+            assert f"made from ctx-{commit[:12]} of alpha" in text
 
 
 def test_a_text_cannot_close_its_code_block() -> None:

@@ -348,7 +348,7 @@ def _about(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> str:
         " JOIN ctx_commit c ON c.seq = coalesce(o.birth_seq, o.commit_seq) WHERE o.mysis_id = ?",
         (row["id"],),
     ).fetchone()
-    whose = f" · made from commit {origin['id']} of {clean(origin['principal'])}" if origin is not None else ""
+    whose = f" · made from ctx-{origin['id']} of {clean(origin['principal'])}" if origin is not None else ""
     return f"{clean(row['template_name'])} · {clean(row['model'] or row['provider'])}{whose}"
 
 
