@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -86,6 +88,23 @@ async def test_a_secret_in_a_call_is_a_mark_and_its_server_gets_the_value(shape:
     assert "‹secret:1›" in shown
     filled = await vault.fill("vault", {"whole": json.loads(shown)})
     assert filled["whole"] == json.loads(IN_CALLS[shape])
+
+
+async def test_long_arguments_of_many_calls_keep_one_number_for_each_value() -> None:
+    """They are searched in threads, so that the event loop is free."""
+    vault = SecretVault(InMemorySecrets())
+
+    async def conceal_long(number: int) -> str:
+        text = "".join(f"password=canary-{(number * place) % 50}x\n" for place in range(400))
+        call = AnswerCall(name="unlock", arguments=json.dumps({"body": text}))
+        answer = await vault.conceal_answer(Answer(calls=(call,)), [(call, TOOL, {})])
+        filled = await vault.fill("vault", json.loads(answer.calls[0].arguments))
+        assert filled == {"body": text}
+        return answer.calls[0].arguments
+
+    shown = await asyncio.gather(*map(conceal_long, range(1, 9)))
+    assert "canary" not in "".join(shown)
+    assert len(set(re.findall(r"secret:(\d+)", "".join(shown)))) == 50
 
 
 @pytest.mark.parametrize("shape", BROKEN)

@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import secrets
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 SHORTEST = 6
 """Shorter values are not looked for in texts, where they would be found by chance."""
+_LONG = 4_000
+"""Characters of arguments above which they are searched in a thread, because it would take over 2 ms."""
 _UNREAD = 400_000_000
 _MARK = re.compile(r"‹secret:(\d{1,9})›")
 
@@ -78,7 +81,7 @@ class StreamMask:
         """Return place, length and number of the first secret, the longest of those that begin there."""
         found = [
             (at, -len(form), number)
-            for number, forms in self._forms.items()
+            for number, forms in list(self._forms.items())
             for form in forms
             if (at := text.find(form)) >= 0
         ]
@@ -87,7 +90,7 @@ class StreamMask:
 
     def _find_begin(self, text: str) -> int:
         """Return where a secret may begin that the next piece continues, or the text's length."""
-        known = [form for forms in self._forms.values() for form in forms]
+        known = [form for forms in list(self._forms.values()) for form in forms]
         longest = max(map(len, known), default=0)
         for start in range(max(0, len(text) - longest + 1), len(text)):
             rest = text[start:]
@@ -117,6 +120,7 @@ class SecretVault:
         self._is_loaded = False
         self._is_failing = False
         self._lock = asyncio.Lock()
+        self._numbering = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<{len(self._kept)} secrets>"
@@ -128,8 +132,11 @@ class SecretVault:
             calls: Each call of the answer with its tool, None if unknown, and the schema that its server listed.
         """
         await self._load()
-        before = dict(self._kept)
-        concealed = [self._conceal_call(call, spec, schema) for call, spec, schema in calls]
+        before, calls = dict(self._kept), tuple(calls)
+        if sum(len(call.arguments) for call, _, _ in calls) > _LONG:
+            concealed = await asyncio.to_thread(self._conceal_calls, calls)
+        else:
+            concealed = self._conceal_calls(calls)
         if self._kept != before or self._unsaved:
             await self._save()
         arguments = [self.mask_text(call.arguments) for call in concealed]
@@ -187,7 +194,7 @@ class SecretVault:
 
     def _mask_broken(self, text: str) -> str:
         text = self.mask_text(text)
-        for number, forms in self._texts.items():
+        for number, forms in list(self._texts.items()):
             for form in forms:
                 for length in range(min(len(form) - 1, len(text)), SHORTEST - 1, -1):
                     if text.endswith(form[:length]):
@@ -197,11 +204,17 @@ class SecretVault:
     def mask_text(self, text: str) -> str:
         """Mask known values in a text, longest first."""
         found = [
-            (form, f"‹secret:{number}›") for number, forms in self._texts.items() for form in forms if form in text
+            (form, f"‹secret:{number}›")
+            for number, forms in list(self._texts.items())
+            for form in forms
+            if form in text
         ]
         for form, mark in sorted(found, key=lambda one: len(one[0]), reverse=True):
             text = text.replace(form, mark)
         return text
+
+    def _conceal_calls(self, calls: Iterable[tuple[AnswerCall, ToolSpec | None, Any]]) -> list[AnswerCall]:
+        return [self._conceal_call(call, spec, schema) for call, spec, schema in calls]
 
     def _conceal_call(self, call: AnswerCall, spec: ToolSpec | None, schema: Any) -> AnswerCall:
         upstream = spec.upstream if spec is not None else ""
@@ -222,15 +235,16 @@ class SecretVault:
     def _mark(self, upstream: str, value: Any) -> str:
         if isinstance(value, str) and _MARK.fullmatch(value):
             return value
-        for number, kept in self._kept.items():
-            if kept.upstream in (upstream, "") and kept.value == value and type(kept.value) is type(value):
-                return f"‹secret:{number}›"
-        # Without the kept ones any low number could be one of theirs.
-        first = 0 if self._is_loaded else secrets.randbelow(_UNREAD) + _UNREAD
-        number = max(self._kept, default=first) + 1
-        self._kept[number] = self._unsaved[number] = KeptSecret(upstream, value)
-        self._texts[number] = _forms(value)
-        return f"‹secret:{number}›"
+        with self._numbering:  # calls with long arguments are concealed in threads
+            for number, kept in self._kept.items():
+                if kept.upstream in (upstream, "") and kept.value == value and type(kept.value) is type(value):
+                    return f"‹secret:{number}›"
+            # Without the kept ones any low number could be one of theirs.
+            first = 0 if self._is_loaded else secrets.randbelow(_UNREAD) + _UNREAD
+            number = max(self._kept, default=first) + 1
+            self._kept[number] = self._unsaved[number] = KeptSecret(upstream, value)
+            self._texts[number] = _forms(value)
+            return f"‹secret:{number}›"
 
     def _filled(self, upstream: str, value: Any) -> Any:
         match value:
@@ -271,7 +285,7 @@ class SecretVault:
 
     def _mask_blob(self, blob: Blob) -> Blob:
         data = blob.data
-        for number, forms in self._texts.items():
+        for number, forms in list(self._texts.items()):
             for form in forms:
                 data = data.replace(form.encode(), f"‹secret:{number}›".encode())
         note = self.mask_text(blob.note)
@@ -289,9 +303,10 @@ class SecretVault:
                     log.warning("the secrets of earlier calls cannot be read: %s", problem)
                 self._is_failing = True
                 return
-            self._kept = {**loaded, **self._kept}
-            self._texts.update({number: _forms(kept.value) for number, kept in self._kept.items()})
-            self._is_loaded = True
+            with self._numbering:
+                self._kept = {**loaded, **self._kept}
+                self._texts.update({number: _forms(kept.value) for number, kept in self._kept.items()})
+                self._is_loaded = True
 
     async def _save(self) -> None:
         """Store new values before their marks are stored. A value that cannot be stored is kept until the end."""
