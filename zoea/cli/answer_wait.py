@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from zoea.model.enums import MysisState, Outcome
+from zoea.model.enums import Outcome
 from zoea.model.errors import AnswerHeld, AnswerLate, NoRunningSwarm, NotAnswered
 from zoea.model.request import EMPTY_ANSWER, NO_RESPONSE
 from zoea.model.status import StatusWord
@@ -140,7 +140,7 @@ class _AnswerWait:
         view, name = self._myses.get(line.mysis), one_line(line.mysis)
         see = _SEE.format(id=self._receipt.message_id, name=name)
         if view is None:
-            return f"{name} was deleted before it answered", "`zoea undelete` restores it, with the message."
+            return f"{name} was deleted before it answered", "`zoea undelete` restores it."
         match view.status:
             case StatusWord.ASKING:
                 return f"{name} asks you something before it answers", "`zoea approvals` shows what; answer it there."
@@ -185,8 +185,5 @@ class _AnswerWait:
         else:
             end = line.reason.removeprefix("not answered: ")
             cause = ": ".join(filter(None, (_ENDS.get(end, end), one_line(answer.failure))))
-            view = self._myses.get(line.mysis)
-            is_over = view is not None and view.state in (MysisState.STOPPED, MysisState.ERRORED)
-            hint = f"`zoea start {name}` relaunches it. " if is_over else ""
-            hint += f"`zoea log {name}` shows the turn; send the message again."
+            hint = f"`zoea log {name}` shows the turn, `zoea start {name}` relaunches it; then send the message again."
         return ReceivedAnswer(line.mysis, "not answered", "", line.turn_id, f"{name} did not answer: {cause}", hint)
