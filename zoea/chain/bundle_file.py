@@ -49,7 +49,7 @@ _LARGEST = 2**62
 
 
 class FrameKind(Enum):
-    """What a frame holds; see the module."""
+    """The kinds of frames; see the module."""
 
     HEADER = b"H"
     COMMIT = b"C"
@@ -74,7 +74,7 @@ Record = TypeVar("Record", bound=_Strict)
 
 
 class BundleHeader(_Strict):
-    """How much a bundle holds, and its refs with the ids of their commits."""
+    """The counts of a bundle, and its refs with the ids of their commits."""
 
     v: int
     commits: int = Field(ge=1, le=MOST_COMMITS)

@@ -30,7 +30,7 @@ _UNREACHED = f"{_REACHED} SELECT seq FROM ctx_commit WHERE seq NOT IN (SELECT se
 
 
 class CollectedChains(Struct, frozen=True):
-    """How many commits and blobs were removed, and the bytes of those blobs, uncompressed."""
+    """Numbers of removed commits and blobs, and the uncompressed bytes of the blobs."""
 
     commits: int = 0
     blobs: int = 0

@@ -22,7 +22,7 @@ NOTE_TOKENS = 300
 
 
 class CommitType(StrEnum):
-    """What the blob of a commit holds.
+    """The types of commits, by the contents of their blobs.
 
     DELTA: the messages since the parent. COMPACTION: a summary that replaces all before it.
     SNAPSHOT: a whole context, from a cache or another program.
@@ -34,7 +34,7 @@ class CommitType(StrEnum):
 
 
 class Checkpoint(StrEnum):
-    """What made a commit."""
+    """The reasons for a commit."""
 
     TURN_BOUNDARY = "turn_boundary"
     TOOL_CALL = "tool_call"
@@ -44,7 +44,7 @@ class Checkpoint(StrEnum):
 
 
 class Provenance(Struct, frozen=True):
-    """Who made a commit, where and for what.
+    """The origin of a commit: its maker, place and purpose.
 
     Attributes:
         template_hash: Of the resolved template; None for a context from another program.

@@ -233,7 +233,7 @@ def _set_ref(conn: WriterConnection, name: str, old: int | None, seq: int, reaso
 
 
 def rename_ref(conn: WriterConnection, old: str, new: str, reason: str) -> bool:
-    """Give a ref another name, under which its reflog is found too. False if there is none."""
+    """Rename a ref together with its reflog. False if there is none."""
     tip = read_ref(conn, old)
     if tip is None:
         return False

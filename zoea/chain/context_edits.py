@@ -142,7 +142,7 @@ async def keep_commit(store: Store, revision: str, policy: str, days: float = 0.
 
 
 async def name_commit(store: Store, name: str, revision: str) -> str:
-    """Let `tag/NAME` name a commit; an empty revision removes the name. Return the ref.
+    """Point `tag/NAME` at a commit; an empty revision removes the tag. Return the ref.
 
     A ticket, such as `tkt-7`, is `ticket/tkt-7`. Whole names of snapshots, compactions, threads and imports are
     removed too.

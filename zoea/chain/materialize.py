@@ -25,7 +25,7 @@ ReadBytes = Callable[[ContextCommit], bytes]
 
 
 class Tier(IntEnum):
-    """How faithful a translation is; a lower one is better.
+    """The fidelity of a translation; a lower one is better.
 
     NATIVE: the same bytes. MAPPED: every message, field by field. NARRATIVE: the texts as one
     message. RAW: only a description of the bytes.

@@ -253,7 +253,7 @@ class CommandLine:
 
     @property
     def takes_text(self) -> bool:
-        """Whether its last words are a text that a person writes."""
+        """Return whether its last words are a text."""
         return bool(self.words) and [*self.words.values()][-1].metavar == "TEXT"
 
     def parse(self, typed: Iterable[str], *, is_prompt: bool = False) -> dict[str, Any] | None:

@@ -131,7 +131,7 @@ class ConnectionLimit:
             confirmed.cancel_deadline()
 
     def prolong(self, peer: Peer, deadline_s: float) -> None:
-        """Give a new connection more time, because it made a valid request.
+        """Extend the time limit of a connection that made a valid request.
 
         It counts no longer for its address, and is closed for another one only after those without a request.
         """

@@ -48,7 +48,7 @@ class GroupGuard:
         return self._shell.pid if self._shell is not None else None
 
     def add(self, group: int) -> None:
-        """Let a group end with this process. Its id is that of a child with `start_new_session`.
+        """Add a process group that ends with this process. Its id is that of a child with `start_new_session`.
 
         Raises:
             ValueError: No child of this process has that id, so that a signal would reach others.

@@ -85,7 +85,7 @@ class BudgetUse(Struct, frozen=True):
 
     @property
     def advice(self) -> str:
-        """What one can do; empty while less than three quarters are used."""
+        """Return what a person can do; empty while less than three quarters are used."""
         if self.limit is None or self.share < 0.75:
             return (
                 f"set prices of {count_of(self.unpriced, 'request')}: zoea prices"

@@ -35,7 +35,7 @@ SELECT count(*), coalesce(sum(tokens), 0), coalesce(max(created_at), 0) FROM (
 
 
 class LiveWork(Struct, frozen=True):
-    """What a mysis has stored since its newest commit; at most `COUNTED` messages are counted."""
+    """Messages of a mysis since its newest commit; at most `COUNTED` are counted."""
 
     messages: int = 0
     tokens: int = 0

@@ -21,7 +21,7 @@ GROUP BY c.provider, c.model ORDER BY c.provider, c.model
 
 
 class Calibration(Struct, frozen=True):
-    """How the estimates of a model compare with what its provider reported.
+    """A comparison of token estimates for a model with the counts of its provider.
 
     Attributes:
         factor: What estimates are multiplied by, 0.8 to 2.

@@ -103,7 +103,7 @@ def event_text_source(event: Event) -> tuple[EventTextSource, int] | None:
 
 
 def event_sentence(event: Event, text: str = "") -> str:
-    """Say what happened. `text` is the text that `event_text_source` names, on one line."""
+    """Return a sentence on what happened. `text` is the text that `event_text_source` names, on one line."""
     match event.kind:
         case "turn.ended" | "turn.broke_off":
             return _turn_end(str(event.data.get("outcome") or event.data.get("why") or ""), text)
@@ -254,7 +254,7 @@ def failure_phrase(state: str, error_class: str) -> str:
 
 
 def describe_reload(report: ReloadReport) -> str:
-    """Say what a reload of the settings changed, and what waits."""
+    """Return a sentence on what a reload of the settings changed, and what waits."""
     parts = ["The settings are applied"]
     if report.upstreams:
         parts.append(f"upstreams: {', '.join(report.upstreams)}")

@@ -21,7 +21,7 @@ class PackDifference(Struct, frozen=True):
 
 
 class RequestDifference(Struct, frozen=True):
-    """What changed from one request to another.
+    """The differences between two requests.
 
     Attributes:
         tokens: Tokens that the second has more.

@@ -228,7 +228,7 @@ class SwarmSearcher(MemorySearcher):
 
 
 def is_any_case(words: str) -> bool:
-    """True if these words are searched in any case: they have no capital letter."""
+    """Return whether these words match in any case, because they have no capital letter."""
     return words == words.lower()
 
 

@@ -19,7 +19,7 @@ _WITHIN = "SELECT * FROM minute_stat WHERE minute >= ? AND minute <= ? ORDER BY 
 
 
 class StatSpan(StrEnum):
-    """How far back statistics reach."""
+    """The time that statistics cover."""
 
     HOUR = "hour"
     DAY = "day"
@@ -36,7 +36,7 @@ class StatSpan(StrEnum):
 
 
 class StatPoint(Struct, frozen=True):
-    """What the swarm did in `minutes` minutes from `at`, in µs since the epoch, UTC.
+    """The work of the swarm in `minutes` minutes from `at` (µs since the epoch, UTC).
 
     Attributes:
         tokens, cost_micros: Used in this time.

@@ -102,7 +102,7 @@ def restore_blob(connection: sqlite3.Connection, blob: PackedBlob) -> bool:
 
 
 def release_blob(connection: sqlite3.Connection, blob_id: int, now: int) -> None:
-    """Let go of the bytes of a blob; its row stays.
+    """Release the bytes of a blob; its row stays.
 
     The caller deletes its file after the COMMIT.
     """

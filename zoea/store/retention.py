@@ -68,7 +68,7 @@ IS_UNMERGED = "SELECT 1 FROM setting WHERE key = 'unmerged'"
 
 
 class RetentionRule(Struct, frozen=True):
-    """How much of each mysis to keep, in days and newest memories; 0 keeps everything."""
+    """The part of each mysis to keep, in days and newest memories; 0 keeps everything."""
 
     days: float = 0
     memories: int = 0
@@ -79,7 +79,7 @@ class RetentionRule(Struct, frozen=True):
 
 
 class RemovedCounts(Struct, frozen=True):
-    """How much a step removed; characters of contents, reasoning, calls and messages."""
+    """Counts of what a step removed; characters of contents, reasoning, calls and messages."""
 
     turns: int = 0
     memories: int = 0

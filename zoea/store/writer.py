@@ -109,7 +109,7 @@ class _OpQueue:
         self._tickets.put(True)
 
     def end(self) -> None:
-        """Let `get` return None once every op is taken."""
+        """Make `get` return None after the last op is taken."""
         self._tickets.put(False)
 
     def get(self, *, block: bool = True) -> _Op | None:

@@ -55,7 +55,7 @@ class Format(StrEnum):
 
     @property
     def redacts(self) -> bool:
-        """True if secrets and personal data are redacted by default."""
+        """Return whether secrets and personal data are redacted by default."""
         return self is not Format.JSONL
 
 

@@ -104,7 +104,7 @@ class BrowserServer:
 
     @property
     def is_loopback(self) -> bool:
-        """True if only this machine can reach it."""
+        """Return whether only this machine can reach it."""
         return self._host == "localhost" or _is_loopback(self._host)
 
     @property

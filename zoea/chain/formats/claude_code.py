@@ -41,7 +41,7 @@ _NO_TOOL_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class TranscriptOwner(Struct, frozen=True):
-    """Where a written transcript belongs.
+    """The folder and session that a written transcript belongs to.
 
     Attributes:
         session: The UUID of its session, by which Claude Code resumes it; empty for one that follows from the entries.
