@@ -169,6 +169,11 @@ class ApprovalDialog(CockpitDialog[None]):
         return self._shown is not None and bool(approval_question(self._shown))
 
     @property
+    def _has_texts(self) -> bool:
+        """Whether the arguments are shown as lines of text, instead of JSON."""
+        return self._shown is not None and not self._is_question and has_texts(self._shown.arguments)
+
+    @property
     def _has_ended(self) -> bool:
         return self._shown is not None and self._shown.id in self._ends
 
@@ -200,13 +205,13 @@ class ApprovalDialog(CockpitDialog[None]):
             self._call.put("")
         elif asked := approval_question(shown):
             self._call.put(asked)
-        elif has_texts(shown.arguments) and not self._shows_json:
+        elif self._has_texts and not self._shows_json:
             self._call.put(list(iterate_argument_lines(shown.arguments)))
         else:
             self._call.put(reveal_arguments(indent(shown.arguments)))
 
     def _toggle_json(self) -> None:
-        if self._shown is not None and has_texts(self._shown.arguments) and not self._is_question:
+        if self._has_texts:
             self._shows_json = not self._shows_json
             self._put_call()
             self._draw()
@@ -260,12 +265,18 @@ class ApprovalDialog(CockpitDialog[None]):
             self._list.put([self._row(one, now) for one in self._rows.values()], on=str(shown.id))
         box, place = self._box, list(self._rows).index(shown.id) + 1
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
-        later = key_hints(f"{self.cockpit.key('approval.later')} later")
+        hints = [("approval.mark", "mark")] if len(self._waiting()) > 1 and not self._is_question else []
+        hints += [("approval.diff", "as text" if self._shows_json else "as JSON")] * self._has_texts
+        hints += [("approval.later", "later")]
+        later = key_hints(" · ".join(f"{self.cockpit.key(action)} {words}" for action, words in hints))
         below = self._look_below()
         more = f"{count_of(below, 'line')} below · " if below else ""
         count = Content(f"{more}{place} of {len(self._rows)}")
         box.border_subtitle = count if self._sentence.display else Content.assemble(later, " · ", count)
         about = [[(end, "strong")]] if end else [*self._hold_lines(shown), *self._scope_lines(shown)]
+        if self._marked:
+            others = "" if shown.id in self._marked else ", not this one"
+            about.insert(0, [(f"the keys answer {count_of(len(self._marked), 'marked call')}{others}", "asking")])
         self._who.put([*build_question_lines(shown, now), *about])
         answers = self._keys
         if end and not self._marked:
@@ -280,8 +291,7 @@ class ApprovalDialog(CockpitDialog[None]):
             context = self.action_context()
             actions = of(ActionPlace.APPROVAL)
             possible = [one for one in actions if one.id == "approval.next" or not one.why_not(context)]
-            marked = f"{len(self._marked)} marked " if self._marked else ""
-            answers.describe(possible, context, self.cockpit.keys, marked)
+            answers.describe(possible, context, self.cockpit.keys)
 
     def _row(self, approval: ApprovalView, now: int) -> PickItem:
         upstream = f"{one_line(approval.upstream)}/" if approval.upstream else ""
