@@ -12,7 +12,7 @@ from zoea.cli.answer_wait import ReceivedAnswer, wait_for_answers
 from zoea.context.window.prompt_context import PromptContext
 from zoea.model.enums import DeliveryMode, ErrorClass
 from zoea.model.errors import AnswerHeld, AnswerLate, NotAnswered, ProviderError
-from zoea.model.request import Answer
+from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import Receipt
 from zoea.settings import Settings
 
@@ -126,6 +126,34 @@ async def test_a_turn_without_an_answer_says_why_and_what_to_do(
     assert answer.reason.endswith(reason)
     assert hint in answer.hint
     assert "once it is there" not in answer.hint
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        (Answer(calls=(AnswerCall("zoea_done", '{"summary": "All is mined."}'),)), ("answered", "All is mined.", "")),
+        (
+            Answer(text="I stop.", calls=(AnswerCall("zoea_done", '{"summary": "All is mined."}'),)),
+            ("answered", "All is mined.", ""),
+        ),
+        (
+            Answer(text="Later.", calls=(AnswerCall("zoea_wait", '{"seconds": 60, "reason": "ore"}'),)),
+            ("answered", "Later.", ""),
+        ),
+        (
+            Answer(calls=(AnswerCall("zoea_wait", '{"seconds": 60, "reason": "ore"}'),)),
+            ("not answered", "", "alpha did not answer: it ended its turn without a text"),
+        ),
+    ],
+    ids=["done", "done with a text", "wait with a text", "wait"],
+)
+async def test_a_turn_that_a_tool_ends_answers_with_its_summary_or_text(
+    tmp_path: Path, reply: Answer, answer: tuple[str, str, str]
+) -> None:
+    async with swarm(tmp_path, script(reply)) as s:
+        await s.commander.create("alpha", start=False)
+        [received] = await wait(s, await s.commander.send("alpha", "begin"))
+    assert (received.status, received.text, received.reason) == answer
 
 
 async def test_a_turn_that_a_person_stops_says_so(tmp_path: Path) -> None:

@@ -178,12 +178,16 @@ class _AnswerWait:
             return ReceivedAnswer(
                 line.mysis, "not answered", answer.text, line.turn_id, limit, "Raise turn.max_iterations."
             )
-        if line.status == "answered" and answer.text != NO_RESPONSE:
+        if line.status == "answered" and answer.text not in ("", NO_RESPONSE):
             return ReceivedAnswer(line.mysis, "answered", answer.text, line.turn_id)
-        if line.status == "answered":
+        if line.status == "answered" and not answer.text:
+            cause, hint = "it ended its turn without a text", f"`zoea log {name}` shows the turn."
+        elif line.status == "answered":
             cause, hint = EMPTY_ANSWER, "Send the message again, in other words."
         else:
             end = line.reason.removeprefix("not answered: ")
             cause = ": ".join(filter(None, (_ENDS.get(end, end), one_line(answer.failure))))
             hint = f"`zoea log {name}` shows the turn, `zoea start {name}` relaunches it; then send the message again."
+            if line.mysis not in self._myses:
+                hint = "`zoea undelete` restores it."
         return ReceivedAnswer(line.mysis, "not answered", "", line.turn_id, f"{name} did not answer: {cause}", hint)

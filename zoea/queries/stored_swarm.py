@@ -287,16 +287,16 @@ def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row, *, swar
     return MysisView(**fields, activity=Activity.IDLE, swarm_held=swarm_held)
 
 
-_OUTCOME = """
-SELECT t.outcome, t.failure ->> 'what',
- (SELECT m.content FROM memory m WHERE m.turn_id = t.id AND m.role = 'assistant' AND m.partial = 0
-  AND m.content <> '' ORDER BY m.seq DESC LIMIT 1)
+_OUTCOME = f"""
+SELECT t.outcome, t.failure ->> 'what', (SELECT coalesce(nullif({row_values.REPORT}, ''), n.content) FROM memory n
+ WHERE n.turn_id = t.id AND n.role = 'assistant' AND n.partial = 0
+ AND (n.content <> '' OR coalesce({row_values.REPORT}, '') <> '') ORDER BY n.seq DESC LIMIT 1)
 FROM turn t WHERE
 """
 
 
 class NewestAnswer(Struct, frozen=True):
-    """The outcome of a turn, empty while it is open, its last answer, and in a few words why it failed."""
+    """The outcome of a turn, empty while it is open, its last answer or summary, and in a few words why it failed."""
 
     outcome: str = ""
     text: str = ""

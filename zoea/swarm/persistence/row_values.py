@@ -45,15 +45,16 @@ SELECT y.*, coalesce(p.name, '') AS template_name,
 FROM mysis y LEFT JOIN template p ON p.hash = y.template_hash
 """
 
-_REPORT = """
+REPORT = """
 (SELECT c.arguments ->> '$.summary' FROM tool_call c
  WHERE c.memory_id = n.id AND c.name = 'zoea_done' AND c.state = 'done' AND json_valid(c.arguments) LIMIT 1)
 """
+"""The summary of the memory `n` where it reports that the task is done."""
 LAST_SAID = f"""
-SELECT y.id AS mysis_id, coalesce(nullif({_REPORT}, ''), n.content) AS content, n.created_at
+SELECT y.id AS mysis_id, coalesce(nullif({REPORT}, ''), n.content) AS content, n.created_at
 FROM mysis y CROSS JOIN memory n ON n.id =
   (SELECT n.id FROM memory n WHERE n.mysis_id = y.id AND {{}}
-   AND (n.content <> '' OR coalesce({_REPORT}, '') <> '') ORDER BY n.id DESC LIMIT 1)
+   AND (n.content <> '' OR coalesce({REPORT}, '') <> '') ORDER BY n.id DESC LIMIT 1)
 """
 """The newest text of each mysis, by index; the summary of a report as done counts as one.
 
