@@ -193,6 +193,15 @@ async def test_a_wait_that_is_over_says_that_the_mysis_goes_on(tmp_path: Path) -
     assert f"zoea send --receipt {receipt.message_id}" in error.hint
 
 
+async def test_a_wait_that_is_over_says_what_keeps_the_mysis(tmp_path: Path) -> None:
+    limited = ProviderError("slow down", kind=ErrorClass.TRANSIENT, retry_after=40.0, status=429)
+    async with swarm(tmp_path, script(limited)) as s:
+        await s.commander.create("alpha", start=False)
+        [answer] = await wait(s, await s.commander.send("alpha", "begin"), 0.5)
+    assert answer.status == "late"
+    assert answer.reason.startswith("alpha did not answer within 0.5 s and goes on: it is retrying (")
+
+
 async def test_a_withdrawn_message_has_no_answer(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         await s.commander.create("alpha", start=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from zoea.cli.terminal_rows import state_word
 from zoea.model.enums import Outcome
 from zoea.model.errors import AnswerHeld, AnswerLate, NoRunningSwarm, NotAnswered
 from zoea.model.request import EMPTY_ANSWER, NO_RESPONSE
@@ -22,6 +23,7 @@ from zoea.text.control_characters import one_line
 READ_AGAIN_S = 0.5
 """How long nothing changes until the receipt is read again, and until what hinders an answer counts."""
 _SEE = "`zoea send --receipt {id}` shows its status, `zoea log {name}` the answer once it is there."
+_KEPT = (StatusWord.WAITING, StatusWord.RETRYING, StatusWord.QUEUED)
 _ENDS: dict[str, str] = {
     Outcome.CANCELLED: "its turn was stopped",
     Outcome.INTERRUPTED: "another message ended its turn",
@@ -167,8 +169,9 @@ class _AnswerWait:
         if (why := self._hindered.get(line.mysis)) is not None:
             return ReceivedAnswer(line.mysis, "held", "", line.turn_id, *why)
         if not self._is_settled(line):
-            see = _SEE.format(id=self._receipt.message_id, name=name)
-            return ReceivedAnswer(line.mysis, "late", "", line.turn_id, f"{name} {late}", see)
+            see, view = _SEE.format(id=self._receipt.message_id, name=name), self._myses.get(line.mysis)
+            keeps = f": it is {state_word(view)}" if view is not None and view.status in _KEPT else ""
+            return ReceivedAnswer(line.mysis, "late", "", line.turn_id, f"{name} {late}{keeps}", see)
         if line.turn_id is None:
             reason = f"{name} did not answer: {line.reason or line.status}"
             return ReceivedAnswer(line.mysis, line.status, "", None, reason, "Send the message again.")
