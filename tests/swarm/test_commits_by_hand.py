@@ -131,6 +131,19 @@ async def test_a_compaction_without_a_model_chooses_lines_and_needs_no_mysis(tmp
         assert "8443" in read(s.path, read_chain(s.path, ref)[-1])[0].content
 
 
+async def test_a_picked_call_that_was_carried_out_brings_its_result(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK, Answer(text="Ready."))) as s:
+        await talk(s)
+        asked = next(one for one in read_chain(s.path, "@alpha") if "calls" in one.note.summary)
+        said = [one.content for one in read_messages(s.path, "@alpha") if one.role is Role.TOOL]
+        await s.commander.create("beta", start=True)
+        await s.commander.send("beta", "wake up")
+        await s.settled("beta")
+        await contexts(s).pick(asked.id, "beta")
+        known = read_messages(s.path, "@beta")
+    assert [one.content for one in known[-2:]] == said[:2] == ["look did north", "act did dig"]
+
+
 async def test_what_one_mysis_learned_is_picked_for_another(tmp_path: Path) -> None:
     answers = (*TALK, Answer(text="Ready."), Answer(text="At 7."))
     async with swarm(tmp_path, script(*answers)) as s:

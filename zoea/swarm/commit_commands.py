@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -12,7 +13,15 @@ from zoea.chain import context_edits
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import NOTE_TOKENS, SUMMARY_TOKENS, CommitNote, ContextCommit, Provenance
 from zoea.chain.commit_ops import update_note
-from zoea.chain.commit_rows import read_descendants, read_ref, read_refs, read_template_name, shortest_id, walk_chain
+from zoea.chain.commit_rows import (
+    read_children,
+    read_descendants,
+    read_ref,
+    read_refs,
+    read_template_name,
+    shortest_id,
+    walk_chain,
+)
 from zoea.chain.entries import ContextEntry
 from zoea.chain.ref_names import DELETED, branch_ref, find_branch
 from zoea.chain.revisions import TICKET_ID, refuse_time, resolve_revision
@@ -262,7 +271,8 @@ def _read_unknown(
 ) -> tuple[ContextCommit, str, tuple[ContextEntry, ...]]:
     """Read a commit that a mysis does not know: itself, its short id and its messages.
 
-    Where it begins with results, the answer with their calls, of the commit before, is the first message.
+    Where it begins with results, the answer with their calls, of the commit before, is the first message. Where it ends
+    with calls, their results, of the commit after it, are the last ones.
 
     Raises:
         RevisionError, UsageError: There is no such commit, or the mysis knows it.
@@ -281,7 +291,27 @@ def _read_unknown(
     start = len(entries) - len(own)
     while start and entries[start].role is Role.TOOL:
         start -= 1
-    return commit, short, entries[start:]
+    return commit, short, (*entries[start:], *_read_later_results(conn, reader, commit, own))
+
+
+def _read_later_results(
+    conn: sqlite3.Connection, reader: ChainReader, commit: ContextCommit, own: tuple[ContextEntry, ...]
+) -> tuple[ContextEntry, ...]:
+    """Return the results with which the commits after it begin, where a commit ends in an open answer."""
+    results: list[ContextEntry] = []
+    entries, seq = own, commit.seq
+    while entries and (entries[-1].calls or entries[-1].role is Role.TOOL):
+        for child in read_children(conn, seq):
+            entries, seq = reader.read_messages(child, stop=child), child.seq
+            if entries and entries[0].role is Role.TOOL:
+                break
+        else:
+            break
+        first = list(takewhile(lambda one: one.role is Role.TOOL, entries))
+        results += first
+        if len(first) < len(entries):
+            break
+    return tuple(results)
 
 
 def _find_discussion(conn: sqlite3.Connection, revision: str, thread: str, default: str) -> _Discussion:
