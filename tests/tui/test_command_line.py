@@ -95,6 +95,13 @@ async def test_new_makes_a_mysis_of_a_template(tmp_path: Path) -> None:
         assert stage.view("delta").template == "miner"
 
 
+async def test_result_shows_what_a_mysis_did(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await run(stage, "result beta")
+        await stage.until(lambda: stage.shows(FocusScreen) and "RESULT" in stage.text())
+        assert "beta" in stage.text().splitlines()[0]
+
+
 async def test_theme_names_a_file_that_is_broken(tmp_path: Path) -> None:
     broken = tmp_path / "config" / "themes" / "mud.toml"
     async with cockpit(tmp_path) as stage:

@@ -32,7 +32,7 @@ from zoea.tui.widgets.clickable_text import TextBlock
 
 NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismiss", "mysis.pause", "swarm.hold"})
 """Actions that take one or more names."""
-ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message"})
+ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message", "mysis.result"})
 _SAID = {"swarm.stop-all": "Stop every mysis, or only the marked or filtered ones (asks you first)"}
 """Descriptions of actions that work differently when they are typed."""
 _ALIASES = {"mysis.relaunch": "start"}
@@ -290,6 +290,7 @@ _TAKING: dict[str, Callable[[Cockpit, Action, str], None]] = {
     "mysis.new": _new,
     "mysis.focus": _at,
     "mysis.inspect": _at,
+    "mysis.result": _at,
     "swarm.broadcast": _broadcast,
     "swarm.broadcast-all": _broadcast,
 }
