@@ -67,23 +67,20 @@ class TurnWindow(Struct, frozen=True):
         """Return the newest work: what it reports, the files it changed, its calls."""
         opened = (at for at in range(len(self.turns) - 1, 0, -1) if self.turns[at].opened_by is OpenedBy.PROMPT)
         work = self.turns[next(opened, 0) :]
+        if not work:
+            return ()
         blocks = [block for turn in work for block in self.made[turn.number]]
         ends = [block for block in blocks if block.kind in (BlockKind.ANSWER, BlockKind.OUTCOME)]
         calls = [block for block in blocks if block.kind is BlockKind.CALL]
         changes = list_changes(call for turn in work for entry in turn.entries for call in entry.memory.calls)
         files = "\n".join(f"{change.path}  +{change.added} -{change.removed}" for change in changes)
-        number = work[-1].number if work else 0
+        number, is_cut = work[-1].number, self.has_older and len(work) == len(self.turns)
         words = count_of(len(calls), "call") if calls else "no calls"
         return (
-            *self.made.get(number, ())[:1],
+            *self.made[number][:1],
             *ends[-1:],
             *([_note("changes", number, count_of(len(changes), "changed file"), files)] if changes else ()),
-            _note(
-                "calls",
-                number,
-                words,
-                "older ones are in the conversation" if self.has_older and len(work) == len(self.turns) else "",
-            ),
+            _note("calls", number, words, "older ones are in the conversation" if is_cut else ""),
             *(replace(block, has_gap=False) for block in calls),
         )
 

@@ -13,7 +13,7 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.css.query import NoMatches
 
-from zoea.model.enums import Activity
+from zoea.model.enums import Activity, OpenedBy
 from zoea.model.errors import StoreError
 from zoea.model.status import StatusWord
 from zoea.model.values import Event, MysisView
@@ -215,8 +215,10 @@ class FocusScreen(CockpitScreen[None]):
         if why == "newest":
             self._result_turn = window.last_number
         elif self._shows_result and window.last_number > self._result_turn:
-            self._mark_result(False)  # it goes on to work
-            why = "newest"
+            self._result_turn = window.last_number
+            if window.turns[-1].opened_by is OpenedBy.PROMPT:
+                self._mark_result(False)  # it works on something else
+                why = "newest"
         at: LinePosition | None = None
         bookmark = self.cockpit.bookmarks.get(self.mysis_id)
         if why == "bookmark" and isinstance(bookmark, Bookmark):
