@@ -11,9 +11,9 @@ Each row is one session: `facts` are those of all facts whose words stand in the
 decisions, identifiers and constraints, `plain` those told in plain words, then those of each kind and script; `found`
 are those that recall shows for their question. `sums` are the summaries that were written, `in 100` the most of them in
 any 100 turns, `asked` the requests to the model that writes them, `tokens` the base tokens of the last request, `word`
-its messages word for word, `ms` the CPU of a turn. Set a was used while the rules were made, set b was not. `--within`
-puts each fact into the middle of another message. `--table` plays the reductions of Shannon's page instead. The exit
-code is 1 where a goal is missed.
+its messages word for word, `ms` the CPU of a turn. Set a was used while the rules were made; of set b only numbers were
+looked at. Set c (`--sets c`) has questions in other words. `--within` puts each fact into the middle of another
+message. `--table` plays the reductions of Shannon's page instead. The exit code is 1 where a goal is missed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class FactSet:
     @classmethod
     def read(cls, folder: Path) -> FactSet:
         facts = [Fact(**{**one, "needles": tuple(one["needles"])}) for one in _read_lines(folder / "facts.jsonl")]
-        return cls(folder.name, tuple(facts), tuple(_read_lines(folder / "talk.jsonl")))
+        talk = folder / "talk.jsonl"
+        return cls(folder.name, tuple(facts), tuple(_read_lines(talk if talk.exists() else SETS / "a" / talk.name)))
 
 
 def _read_lines(file: Path) -> list[dict[str, Any]]:

@@ -1,1 +1,5 @@
-"""Facts and talk of two authors who did not see the program, for `benchmarks.sessions`: JSON lines, a folder each."""
+"""Facts and talk for `benchmarks.sessions`: JSON lines, a folder each.
+
+The authors of a and b did not see the program. That of c did: its questions share no word with their facts where that
+can be avoided, and it has the talk of a.
+"""
