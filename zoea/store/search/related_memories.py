@@ -15,7 +15,7 @@ from operator import itemgetter
 from zoea.model.enums import Role
 from zoea.store.search import fts_terms
 from zoea.store.search.query import SEARCH_TOOLS
-from zoea.store.search.unspaced_words import WORD_CHARACTER, is_unspaced, list_forms, split_words
+from zoea.store.search.unspaced_words import character_pattern, is_unspaced, list_forms, split_words
 from zoea.text.sentences import UNSPACED
 
 LEAD_CHARS = 80
@@ -123,8 +123,9 @@ def _compile_sign(sign: str) -> re.Pattern[str]:
     forms = "|".join(map(re.escape, list_forms(sign.removesuffix("*"))))
     if is_unspaced(sign):
         return re.compile(forms)
-    ending = "" if sign.endswith("*") else rf"{WORD_CHARACTER}{{0,{ENDING}}}(?!{WORD_CHARACTER})"
-    return re.compile(rf"(?<!{WORD_CHARACTER})(?:{forms}){ending}", re.IGNORECASE)
+    letter = character_pattern(forms)
+    ending = "" if sign.endswith("*") else rf"{letter}{{0,{ENDING}}}(?!{letter})"
+    return re.compile(rf"(?<!{letter})(?:{forms}){ending}", re.IGNORECASE)
 
 
 def _find_passage(text: str, signs: Sequence[tuple[re.Pattern[str], float]]) -> tuple[float, int]:
