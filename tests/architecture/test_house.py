@@ -112,7 +112,7 @@ class TestStarting:
     def test_a_command_for_a_running_swarm_loads_no_part_of_a_swarm(self, line: str) -> None:
         modules = loaded_after(command(*line.split()))
         assert "zoea.cli.swarm_access" in modules
-        assert not modules & {"zoea.context", "zoea.swarm.turn", "zoea.chain.context_edits", "zoea.tools", "httpx2"}
+        assert not modules & {"zoea.context", "zoea.swarm.turn", "zoea.chain.commit_edits", "zoea.tools", "httpx2"}
 
     def test_searching_loads_nothing_heavy(self) -> None:
         modules = loaded_after(command("search", "iron"))

@@ -16,9 +16,9 @@ from zoea.chain.blob_policies import estimate_release, release_expired, set_poli
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.collection import collect, estimate_collection
 from zoea.chain.commit import ContextCommit
+from zoea.chain.commit_edits import keep_commit
 from zoea.chain.commit_ops import delete_ref
 from zoea.chain.commit_rows import read_commit, walk_chain
-from zoea.chain.context_edits import keep_commit
 from zoea.chain.mirror import copy_blobs, fetch_blobs, remember_mirror
 from zoea.chain.verification import verify_chains
 from zoea.model.errors import MissingBlob, RevisionError, UsageError

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.queries.test_context_history import add_commits
+from tests.queries.test_commit_history import add_commits
 from tests.queries.test_reading_cost import make_conversation
 from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_builtin_backend import templates
-from tests.swarm.test_context_capture import read_chain
+from tests.swarm.test_commit_capture import read_chain
 from tests.swarm.test_forks import TALK, fork, talk
 from tests.swarm.test_resume_and_ask import contexts
 from zoea.chain import chain_reader

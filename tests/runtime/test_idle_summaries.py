@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import call, script, swarm
-from tests.swarm.test_context_capture import read_chain
+from tests.swarm.test_commit_capture import read_chain
 from zoea.model.request import Answer
 from zoea.runtime.idle_summaries import SECONDS, run_idle_summaries
 from zoea.settings import Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import script, swarm
-from tests.swarm.test_context_capture import read_chain
+from tests.swarm.test_commit_capture import read_chain
 from tests.swarm.test_forks import TALK, talk
 from tests.swarm.test_resume_and_ask import contexts
 from zoea.chain.commit_rows import read_notes, read_unsummarised

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import call, script, swarm
+from tests.swarm.test_commit_capture import read_chain, read_messages, with_capture
 from tests.swarm.test_compaction_commits import read
-from tests.swarm.test_context_capture import read_chain, read_messages, with_capture
 from tests.swarm.test_forks import TALK, fork, talk, told
 from tests.swarm.test_resume_and_ask import contexts
 from zoea.chain.commit import Checkpoint, CommitType

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import script, swarm
-from tests.swarm.test_context_capture import read_chain
+from tests.swarm.test_commit_capture import read_chain
 from tests.swarm.test_forks import TALK, fork, told
 from tests.swarm.test_forks import talk as talk_of
 from tests.swarm.test_model_summaries import PROSE, is_summary, model

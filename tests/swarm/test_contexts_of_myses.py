@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.swarm.harness import Swarm, swarm
-from tests.swarm.test_context_capture import read_chain, read_messages
+from tests.swarm.test_commit_capture import read_chain, read_messages
 from zoea.model.enums import Role
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.settings import Settings

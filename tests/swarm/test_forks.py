@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import Swarm, call, plain, script, swarm
-from tests.swarm.test_context_capture import read_chain, read_messages
+from tests.swarm.test_commit_capture import read_chain, read_messages
 from zoea.chain.blob_policies import release_expired
 from zoea.chain.commit_rows import read_refs
 from zoea.chain.entries import NOT_EXECUTED, rewrite_texts

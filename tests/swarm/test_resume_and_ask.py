@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import Swarm, script, swarm
-from tests.swarm.test_context_capture import read_chain, read_messages
+from tests.swarm.test_commit_capture import read_chain, read_messages
 from tests.swarm.test_forks import TALK, check_calls, talk, told
 from zoea.chain.collection import find_unreached
 from zoea.model.enums import MysisState
 from zoea.model.errors import MissingBlob, MysisMissing, RevisionError, SwarmFull, UsageError
 from zoea.model.request import Answer, ModelRequest
-from zoea.queries.context_history import read_history
+from zoea.queries.commit_history import read_history
 from zoea.settings import Settings
 from zoea.store.database_file import connect_reader
 from zoea.swarm.commit_commands import CommitCommands

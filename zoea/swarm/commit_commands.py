@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from zoea.chain import context_edits
+from zoea.chain import commit_edits
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import NOTE_TOKENS, SUMMARY_TOKENS, CommitNote, ContextCommit, Provenance
 from zoea.chain.commit_ops import update_note
@@ -65,11 +65,11 @@ class CommitCommands:
 
     async def name_commit(self, name: str, revision: str) -> str:
         """See `CommitApi.name_commit`."""
-        return await context_edits.name_commit(self._services.store, name, revision)
+        return await commit_edits.name_commit(self._services.store, name, revision)
 
     async def keep_commit(self, revision: str, policy: str, *, days: float = 0.0, whole: bool = False) -> int:
         """See `CommitApi.keep_commit`."""
-        return await context_edits.keep_commit(self._services.store, revision, policy, days, whole=whole)
+        return await commit_edits.keep_commit(self._services.store, revision, policy, days, whole=whole)
 
     async def checkpoint(self, ref: str, *, summary: str = "", timeout_s: float = 20.0) -> str:
         """See `CommitApi.checkpoint`."""
@@ -90,11 +90,11 @@ class CommitCommands:
 
     async def annotate(self, revision: str, *, summary: str | None = None, tags: tuple[str, ...] | None = None) -> str:
         """See `CommitApi.annotate`."""
-        return await context_edits.annotate_commit(self._services.store, revision, summary, tags)
+        return await commit_edits.annotate_commit(self._services.store, revision, summary, tags)
 
     async def snapshot(self, revision: str) -> str:
         """See `CommitApi.snapshot`."""
-        return (await context_edits.take_snapshot(self._services.store, revision)).id
+        return (await commit_edits.take_snapshot(self._services.store, revision)).id
 
     async def pick(self, revision: str, ref: str) -> str:
         """See `CommitApi.pick`."""
@@ -103,7 +103,7 @@ class CommitCommands:
         async with self._services.store.search_reader() as reader:
             commit, short, entries = await reader.run(lambda conn: _read_unknown(conn, revision, mysis.name))
         about = Provenance(mysis.name, describe_machine(), mysis.template_hash, mysis.id)
-        new = await asyncio.to_thread(context_edits.build_picked, commit, entries, short, about)
+        new = await asyncio.to_thread(commit_edits.build_picked, commit, entries, short, about)
         was_running = await self._leave_session(runner)
         made: list[ContextCommit] = []
 

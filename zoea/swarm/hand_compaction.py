@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import SUMMARY_TOKENS, CommitNote, CommitType, ContextCommit
+from zoea.chain.commit_edits import COMMANDER, build_whole
 from zoea.chain.commit_ops import insert_commit, move_ref
 from zoea.chain.commit_rows import shortest_id
-from zoea.chain.context_edits import COMMANDER, build_whole
 from zoea.chain.entries import ContextEntry
 from zoea.chain.ref_names import COMPACT
 from zoea.chain.revisions import refuse_time, resolve_revision

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoea.chain import context_edits
+from zoea.chain import commit_edits
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import SUMMARY_TOKENS
 from zoea.chain.commit_rows import read_refs, shortest_id
@@ -70,7 +70,7 @@ def _take_snapshot(where: Places, revision: str) -> Output:
     found = locate_commit(where, revision).id
 
     async def store(opened: Store) -> str:
-        return (await context_edits.take_snapshot(opened, found)).id
+        return (await commit_edits.take_snapshot(opened, found)).id
 
     return _show(where, edit(where, lambda swarm: swarm.snapshot(found), store))
 

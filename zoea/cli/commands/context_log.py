@@ -16,7 +16,7 @@ from zoea.cli.output import Output, moment
 from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import argument, flag, option, whole_number
-from zoea.queries.context_history import find_tips
+from zoea.queries.commit_history import find_tips
 from zoea.queries.written_times import read_written_time
 from zoea.settings.paths import Places
 from zoea.text.control_characters import prose_line

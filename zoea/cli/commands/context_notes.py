@@ -6,8 +6,8 @@ from msgspec import UNSET
 
 from zoea.chain import blob_policies
 from zoea.chain.commit import NOTE_TOKENS, ContextCommit
+from zoea.chain.commit_edits import annotate_commit, keep_commit, name_commit
 from zoea.chain.commit_rows import read_notes, read_unsummarised, shortest_id
-from zoea.chain.context_edits import annotate_commit, keep_commit, name_commit
 from zoea.cli import output
 from zoea.cli.commands.context_access import estimate_first_request, find_commit, locate_commit, open_contexts
 from zoea.cli.output import Output, moment, tell, warn

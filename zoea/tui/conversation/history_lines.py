@@ -11,7 +11,7 @@ from zoea.chain.materialize import MaterializedContext, Tier
 from zoea.chain.ref_names import BRANCH
 from zoea.model.enums import Role
 from zoea.queries.commit_details import CommitDetails
-from zoea.queries.context_history import COUNTED, ContextHistory, LiveWork
+from zoea.queries.commit_history import COUNTED, ContextHistory, LiveWork
 from zoea.text.call_text import reveal_call
 from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import count_of

@@ -18,7 +18,7 @@ from zoea.chain.commit import ID_PREFIX, ContextCommit
 from zoea.chain.materialize import MaterializedContext
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.queries.commit_details import CommitDetails, KnownThen, read_conversation_until, read_details, read_known_then
-from zoea.queries.context_history import ContextHistory, read_history, read_newer, read_older
+from zoea.queries.commit_history import ContextHistory, read_history, read_newer, read_older
 from zoea.queries.written_times import read_moment
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of

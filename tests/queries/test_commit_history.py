@@ -10,7 +10,7 @@ import pytest
 
 from tests.queries.test_reading_cost import EVERY, counted, make_conversation
 from zoea.queries.commit_details import read_details, read_known_then
-from zoea.queries.context_history import read_history, read_newer, read_older
+from zoea.queries.commit_history import read_history, read_newer, read_older
 
 PAGE = 20
 MANY = 10_000
