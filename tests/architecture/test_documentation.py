@@ -88,6 +88,13 @@ def test_every_relative_link_leads_to_a_file(page: Path) -> None:
     assert [link for link in targets if not (page.parent / link).exists()] == []
 
 
+def test_the_readme_fits_two_screens() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    shown = [re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", line) for line in lines]
+    assert sum(-(-len(line) // 100) or 1 for line in shown) <= 66
+    assert [line for line in shown if len(line) > 100 and not line.startswith("- ")] == []
+
+
 def test_every_package_is_in_the_picture_of_the_house() -> None:
     picture = HOUSE.read_text(encoding="utf-8")
     packages = [file.parent.relative_to(PACKAGE) for file in PACKAGE.rglob("__init__.py") if file.parent != PACKAGE]

@@ -8,6 +8,7 @@ from textual.command import CommandPalette
 from textual.widgets import Input
 
 from tests.tui.cockpit import Stage, cockpit
+from zoea.cli.dispatch import COMMANDS
 from zoea.model.enums import MysisState
 from zoea.tui.commands.actions import ACTIONS
 from zoea.tui.dialogs import command_line
@@ -15,6 +16,7 @@ from zoea.tui.dialogs.command_line import CommandPromptDialog, complete
 from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
+from zoea.tui.screens.inspector import InspectorScreen
 from zoea.tui.screens.search import SearchScreen
 from zoea.tui.screens.settings import SettingsScreen
 from zoea.tui.theme import themes
@@ -201,6 +203,19 @@ async def test_the_colon_in_a_text_is_a_colon(tmp_path: Path) -> None:
 def test_every_word_means_one_action() -> None:
     words = [word for action in command_line.typed() for word in command_line.words_of(action)]
     assert sorted(words) == sorted(set(words))
+
+
+def test_a_command_of_the_command_line_has_the_same_word_where_the_cockpit_has_it() -> None:
+    words = {word for action in command_line.typed() for word in command_line.words_of(action)}
+    outside = "run serve fork list keep undelete log import ctx metrics approve deny trust credentials providers prices"
+    outside += " local completion doctor purge redact world"  # their own process, a screen that is open, or no action
+    assert sorted(set(COMMANDS) - words) == sorted(outside.split())
+
+
+async def test_explain_by_name_opens_the_inspector(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await run(stage, "explain beta")
+        await stage.until(lambda: stage.shows(InspectorScreen))
 
 
 def test_every_action_with_a_word_can_be_typed() -> None:

@@ -35,7 +35,14 @@ NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismis
 ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message", "mysis.result"})
 _SAID = {"swarm.stop-all": "Stop every mysis, or only the marked or filtered ones (asks you first)"}
 """Descriptions of actions that work differently when they are typed."""
-_ALIASES = {"mysis.relaunch": "start"}
+_ALIASES = {
+    "mysis.relaunch": "start",
+    "mysis.inspect": "explain",
+    "approval.oldest": "answer",
+    "screen.upstreams": "upstream",
+    "screen.charts": "stats",
+    "screen.settings": "config",
+}
 """Other words of actions, the same as the CLI's; completions do not show them."""
 SHOWN = 8
 THEME = "theme"
@@ -51,7 +58,7 @@ class CommandCompletion(Struct, frozen=True):
 
 
 def words_of(action: Action) -> tuple[str, ...]:
-    """Return the words of an action at the prompt: its command word, its id, and an earlier word."""
+    """Return the words of an action at the prompt: its command word, its id, and that of the CLI."""
     return tuple(word for word in (action.command, action.id, _ALIASES.get(action.id, "")) if word)
 
 
