@@ -83,14 +83,19 @@ async def run_typed_command(swarm: SwarmApi, line: str, where: Places) -> str:
     Raises:
         NoRunningSwarm: The swarm has ended; the line may have been carried out.
     """
-    loop, begun = asyncio.get_running_loop(), []
+    loop, is_left = asyncio.get_running_loop(), asyncio.Event()
 
     async def work_here(work: Callable[[SwarmApi], Awaitable[Any]]) -> Any:
-        return await work(swarm)
+        leaving, working = asyncio.ensure_future(is_left.wait()), asyncio.ensure_future(work(swarm))
+        try:
+            await asyncio.wait((leaving, working), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            working.cancel()  # so that the thread of a command that was cut off ends
+        return await working
 
     def run(work: Callable[[SwarmApi], Awaitable[Any]]) -> Any:
-        begun.append(asyncio.run_coroutine_threadsafe(work_here(work), loop))
-        return begun[-1].result()
+        return asyncio.run_coroutine_threadsafe(work_here(work), loop).result()
 
     output.run_in_front.set(run)
     try:
@@ -101,8 +106,7 @@ async def run_typed_command(swarm: SwarmApi, line: str, where: Places) -> str:
     except ZoeaError as error:
         return f"{error.title}: {error.text}"
     finally:
-        for future in begun:
-            future.cancel()  # so that the thread of a command that was cut off ends
+        is_left.set()
 
 
 def _answer(line: str, where: Places) -> str:
