@@ -37,6 +37,7 @@ _SAID = {"swarm.stop-all": "Stop every mysis, or only the marked or filtered one
 """Descriptions of actions that work differently when they are typed."""
 _ALIASES = {
     "mysis.relaunch": "start",
+    "mysis.dismiss": "dismiss",
     "mysis.inspect": "explain",
     "approval.oldest": "answer",
     "screen.upstreams": "upstream",
