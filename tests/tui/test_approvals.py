@@ -331,7 +331,7 @@ async def test_marked_calls_of_one_tool_are_answered_by_one_key(tmp_path: Path) 
         await stage.until(lambda: len(stage.app.approvals.open) == 1)
         assert [one.mysis for one in stage.app.approvals.open] == ["gamma"]
         assert stage.screen is panel
-        assert len(stage.swarm.peer.seen) == 2
+        await stage.until(lambda: len(stage.swarm.peer.seen) == 2)
 
 
 async def test_a_call_is_marked_only_after_its_end_was_on_the_screen(tmp_path: Path) -> None:
