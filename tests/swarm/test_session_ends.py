@@ -6,6 +6,8 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Peer, call, script, swarm
 from tests.tui.cockpit import QUIET, answering
@@ -50,9 +52,28 @@ async def test_a_turn_that_a_clean_end_cuts_off_is_told_as_such_and_counted_once
         assert await inner.value("SELECT outcomes FROM minute_stat") == '{"answered": 1}'
 
 
+@pytest.mark.parametrize("state", ["new", "done"])
+async def test_a_message_that_was_stored_in_the_moment_of_a_kill_is_answered_after_the_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    async with swarm(tmp_path, answering("first"), settings=QUIET) as inner:
+        await inner.commander.create("alpha", start=False)
+        if state == "done":
+            await inner.commander.send("alpha", "Say something.")
+            await inner.settled("alpha")
+        with monkeypatch.context() as killed:
+            killed.setattr(inner.commander.swarm, "hand_over", lambda deliveries: None)
+            receipt = await inner.commander.send("alpha", "Are you there?")
+    async with swarm(tmp_path, answering("second"), settings=QUIET) as inner:
+        assert await inner.commander.start_all(again=True) == 1
+        await inner.settled("alpha")
+        (line,) = (await inner.commander.receipt(receipt.message_id)).lines
+        assert line.status == "answered"
+
+
 async def test_a_kill_of_zoea_is_a_crash(tmp_path: Path) -> None:
     def kill(conn: WriterConnection) -> None:
-        mysis_ops.recover_states(conn, KILLED)
+        mysis_ops.recover_states(conn, KILLED, inner.commander.swarm.settings.swarm.max_hops)
 
     async with swarm(tmp_path, answering(), settings=QUIET) as inner:
         await inner.commander.create("alpha")

@@ -106,7 +106,7 @@ class Swarm:
             time_ops.move_after_return(conn)
             mysis_ops.restore_tallies(conn)
             spend_ops.recover(conn, metered)
-            if killed := mysis_ops.recover_states(conn, KILLED):
+            if killed := mysis_ops.recover_states(conn, KILLED, self.settings.swarm.max_hops):
                 mysis_ops.store_left_running(conn, killed)
             return mysis_ops.left_running(conn)
 
@@ -156,7 +156,9 @@ class Swarm:
                 raise error
         try:
             await self.services.store.write(
-                lambda conn: mysis_ops.store_left_running(conn, mysis_ops.recover_states(conn, CLOSED))
+                lambda conn: mysis_ops.store_left_running(
+                    conn, mysis_ops.recover_states(conn, CLOSED, self.settings.swarm.max_hops)
+                )
             )
         except StoreFull as error:
             # The next start does the same.

@@ -16,6 +16,7 @@ from zoea.settings import Template
 from zoea.store import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.persistence import approval_ops, capture_ops, row_values
+from zoea.swarm.rules import MAX_TOPIC_HOPS
 from zoea.text import clean
 
 _NAME = re.compile(r"[\w .\-]{1,40}", re.UNICODE)
@@ -333,12 +334,22 @@ def hold_one(conn: WriterConnection, mysis_id: int, on: bool, reason: str) -> My
     return find(conn, mysis_id)
 
 
-def recover_states(conn: WriterConnection, reason: str) -> tuple[int, ...]:
+_WITH_UNREAD = """
+SELECT DISTINCT y.id FROM delivery d JOIN mysis y ON y.id = d.mysis_id JOIN message m ON m.id = d.message_id
+WHERE d.state = 'pending' AND y.state = 'idle' AND y.retry_at IS NULL AND y.deleted_at IS NULL
+  AND m.hop < CASE WHEN m.topic_message_id IS NULL THEN ?2 ELSE ?1 END
+"""
+
+
+def recover_states(conn: WriterConnection, reason: str, max_hops: int) -> tuple[int, ...]:
     """Set running myses to idle for a reason, and mark their turns as broken off.
 
-    Returns the ids of those that ran, or rested until their next nudge.
+    Returns the ids of those that ran, that rested until their next nudge, or that a stored message below `max_hops`
+    had not woken yet: Zoea was killed after it had acknowledged the message.
     """
     now = conn.now()
+    wanted = [row[0] for row in conn.execute(_WITH_UNREAD, (MAX_TOPIC_HOPS, max_hops))]
+    conn.executemany("UPDATE mysis SET state_reason = ? WHERE id = ?", [(reason, mysis_id) for mysis_id in wanted])
     resting = [row[0] for row in conn.execute("SELECT id FROM mysis WHERE state = 'idle' AND retry_at IS NOT NULL")]
     running = [row[0] for row in conn.execute("SELECT id FROM mysis WHERE state = 'running'")]
     for mysis_id in running:
@@ -354,7 +365,7 @@ def recover_states(conn: WriterConnection, reason: str) -> tuple[int, ...]:
     conn.execute(
         "UPDATE mysis SET retry_at = NULL, state_reason = ? WHERE state = 'idle' AND retry_at IS NOT NULL", (reason,)
     )
-    return (*running, *resting)
+    return (*running, *resting, *wanted)
 
 
 def store_left_running(conn: WriterConnection, mysis_ids: tuple[int, ...]) -> None:
