@@ -109,7 +109,7 @@ def test_a_world_whose_file_cannot_be_created_is_an_error(tmp_path: Path) -> Non
     with pytest.raises(WorldError, match="cannot be used"):
         WorldLog(tmp_path / "file" / "reef.db")
     (tmp_path / "reef.db").mkdir()
-    with pytest.raises(WorldError, match="cannot be opened"):
+    with pytest.raises(WorldError, match="is not a file"):
         WorldLog(tmp_path / "reef.db")
 
 

@@ -54,6 +54,8 @@ ONE_LINE = "**x** </h2><script>alert(7)</script> [y](javascript:alert(8)) `z` ![
 OWN_HTML = {"<details><summary>thinking</summary>", "</details>"}
 INACTIVE = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "pre", "div", "span"}
 INACTIVE |= {"details", "summary"}
+INACTIVE |= {"br", "hr", "ul", "ol", "li", "em", "strong", "s", "code", "blockquote", "h3", "h4", "h5", "h6"}
+INACTIVE |= {"table", "thead", "tbody", "tr", "th", "td"}
 
 
 async def make_conversation(folder: Path) -> Path:
@@ -73,6 +75,12 @@ def flatten(tokens: list[Token]) -> list[Token]:
     return [token for one in tokens for token in (one, *flatten(one.children or []))]
 
 
+def is_quoted(tokens: list[Token], token: Token) -> bool:
+    """Whether a token stands in an answer, which is a quotation that is rendered."""
+    before = [one.type for one in tokens[: next(at for at, one in enumerate(tokens) if one is token)]]
+    return before.count("blockquote_open") > before.count("blockquote_close") or token.type.startswith("blockquote")
+
+
 def render(text: str) -> list[Token]:
     """The tokens of a renderer that passes HTML and makes links of addresses, as common ones do."""
     return flatten(MarkdownIt("gfm-like", {"html": True, "linkify": True}).parse(text))
@@ -83,19 +91,33 @@ async def test_rendered_markdown_has_no_active_content_and_no_forged_turn(tmp_pa
     text = "".join(export_pieces(path, 1, Format.MARKDOWN, redact=False))
     tokens = render(text)
     assert {one.content.strip() for one in tokens if one.type in ("html_block", "html_inline")} == OWN_HTML
-    assert not {one.type for one in tokens} & {"link_open", "image", "table_open", "s_open", "blockquote_open"}
-    headings = [tokens[at + 1].content for at, one in enumerate(tokens) if one.type == "heading_open"]
+    addresses = [str(one.attrs["href"]) for one in tokens if one.type == "link_open"]
+    shown = "".join(one.content for one in tokens if one.type == "text")
+    assert all(address.removeprefix("http://") in shown for address in addresses)  # a renderer's own: it shows where to
+    assert not {one.type for one in tokens} & {"image"}
+    outside = [one for one in tokens if not is_quoted(tokens, one)]
+    assert not {one.type for one in outside} & {"link_open", "table_open", "s_open"}
+    headings = [tokens[tokens.index(one) + 1].content for one in outside if one.type == "heading_open"]
     assert [re.sub(r",.*", "", heading) for heading in headings] == ["alpha", "Turn 1", "Turn 2"]
-    assert len([one for one in tokens if one.type == "hr"]) == 2
+    assert len([one for one in outside if one.type == "hr"]) == 2
 
 
 async def test_rendered_markdown_shows_every_text_as_it_was_said(tmp_path: Path) -> None:
     path = await make_conversation(tmp_path)
     tokens = render("".join(export_pieces(path, 1, Format.MARKDOWN, redact=False)))
     shown = [one.content.removesuffix("\n") for one in tokens if one.type == "fence"]
-    assert shown.count(HOSTILE) >= 4  # the message, the reasoning and two answers
+    assert shown.count(HOSTILE) >= 2  # the message and the reasoning
     words = "".join(one.content for one in tokens if one.type in ("text", "text_special", "code_inline"))
     assert words.count(ONE_LINE) >= 1
+    said = "".join(one.content for one in tokens)
+    for part in (
+        "<script>alert(1)</script>",
+        "javascript:alert(3)",
+        "Turn 7, 2031",
+        "onload=alert(6)",
+        "data:text/html",
+    ):
+        assert said.count(part) >= 4, part  # and two answers
 
 
 async def test_html_has_no_active_content(tmp_path: Path) -> None:
@@ -112,8 +134,16 @@ async def test_html_has_no_active_content(tmp_path: Path) -> None:
             said.append(data)
 
     Reader().feed("".join(export_pieces(path, 1, Format.HTML, redact=False)))
-    assert {name for tag, name in seen if tag not in ("html", "meta")} <= {"class", "id"}
-    assert said.count(HOSTILE) >= 4
+    assert {name for tag, name in seen if tag not in ("html", "meta")} <= {"class", "id", "start"}
+    assert said.count(HOSTILE) >= 2  # the message and the reasoning
+    for part in (
+        "<script>alert(1)</script>",
+        "javascript:alert(3)",
+        "Turn 7, 2031",
+        "onload=alert(6)",
+        "data:text/html",
+    ):
+        assert "".join(said).count(part) >= 4, part  # and two answers
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])

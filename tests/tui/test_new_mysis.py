@@ -51,7 +51,7 @@ async def test_every_field_of_the_form_reaches_the_new_mysis(tmp_path: Path) -> 
         await stage.write("small-model")
         await stage.press("tab")
         await stage.write("fast, cheap fast")
-        await stage.press("tab", "space", "enter")
+        await stage.press("tab", "right", "enter")
         await stage.until(lambda: stage.has("delta"))
         made = stage.view("delta")
         assert provider == "autopilot"

@@ -329,6 +329,7 @@ body{{background:#0A0A12;color:#E8E6F0;font:15px/1.5 ui-monospace,monospace}}
 body{{max-width:60rem;margin:2rem auto;padding:0 1rem}}
 h1,h2{{color:#C77DFF;font-size:1.1rem}} h2{{border-top:1px solid #9D00FF;padding-top:1rem;margin-top:2rem}}
 pre{{white-space:pre-wrap;overflow-wrap:anywhere;margin:.5rem 0;font:inherit}} .quiet,summary{{color:#9A97AD}}
+.answer{{border-left:3px solid #00FFCC;padding-left:1rem}}
 .answer h1,.answer h2{{border:0;margin:.5rem 0;padding:0}} td,th{{padding:0 1rem 0 0;text-align:left}}
 .prompt{{border-left:3px solid #FF00CC;padding-left:1rem}} .call{{color:#00FFCC}} .bad{{color:#FF5C7A}}
 details pre{{background:#12121E;padding:.5rem 1rem}}

@@ -105,7 +105,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
         Action("mysis.focus", "enter", "open", "Open the conversation of this mysis", require_one_target, footer=40,
                command="show", opens="screens.focus.FocusScreen"),
         Action("mysis.result", "d", "result", "Show what this mysis reports, the files it changed, and its calls",
-               require_one_target, footer=41, command="result", flags=SPARE,
+               require_one_target, footer=48, command="result", flags=SPARE,
                opens="screens.focus.ResultScreen"),
         Action("mysis.stop", "s", "stop", "Stop this mysis, or the marked ones, at once; finished work is kept",
                require_stoppable_target, footer=42, command="stop", flags=SWARM | SPARE),
