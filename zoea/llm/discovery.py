@@ -1,7 +1,6 @@
-"""Finds the models that this machine can use, and the one for a first run.
+"""Probes sources of models, and chooses one for a first run.
 
-Tries the usual ports of model servers, vendors' keys in the environment, the settings and the local models. Each try
-is one request that lists models, which no provider charges for. No key is ever shown.
+It makes the candidates of model servers' usual ports and of vendors' keys; others are passed in. Each probe is one request that lists models, which no provider charges for. No key is ever shown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Protocols that a lower layer uses and a higher layer implements; `runtime/` joins the two.
+"""Protocols between layers, so that their users do not import what implements them; `runtime/` joins the two.
 
-A method that can fail names the errors of `zoea.model.errors` that it raises.
+A protocol that one module needs usually stands beside it instead. A method that can fail names the errors of `zoea.model.errors` that it raises.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The composition root: makes a running swarm from the settings.
 
-The only module that imports every part. Parts are closed in the reverse order, each
-within its share of the ten seconds that a shutdown may take (decision 3).
+Joins the parts. They are closed in the reverse order, each within its share of the ten seconds that a shutdown may
+take (decision 3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Finds usable models: from settings, local servers and files, keys in the environment.
+"""Collects the sources of models to probe, and saves the connection that a person chose.
 
-Used by `zoea providers`, by a run without a configured provider, and by the dialog that
-connects a model.
+The sources are the settings, local servers and files, and keys in the environment. Used by `zoea providers`, by a run
+without a configured provider, and by the dialog that connects a model.
 """
 
 from __future__ import annotations

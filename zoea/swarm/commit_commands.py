@@ -1,4 +1,4 @@
-"""What people and clients ask of contexts while the swarm runs: `CommitApi` over the commander."""
+"""What people and clients ask of commits while the swarm runs: `CommitApi` over the commander."""
 
 from __future__ import annotations
 

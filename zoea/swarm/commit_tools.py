@@ -1,4 +1,4 @@
-"""The tools with which clients and myses read contexts, commit, ask and fork.
+"""The tools with which clients and myses read and make commits, ask and fork.
 
 Both have the same tools; a mysis only reaches some commits, see `zoea.swarm.mysis_commits`.
 """

@@ -1,4 +1,4 @@
-"""Converts memories and notes to the entries of a context."""
+"""Converts memories and notes to the entries of commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools with which myses read and write commits, within their rights.
+"""Limits the tools for commits to those in a mysis's reach.
 
 A mysis reaches the commits that it made or inherited and those of threads that it answers in or began; with
 `search = "swarm"` all. To ask and to fork, its template needs `tools.contexts = "command"`.

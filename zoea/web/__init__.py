@@ -1,1 +1,1 @@
-"""The cockpit in a browser."""
+"""The cockpit in a browser, and metrics over HTTP."""
