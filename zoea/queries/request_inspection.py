@@ -104,7 +104,7 @@ class StoredRequest(Struct, frozen=True):
 
 
 class SentMessage(Struct, frozen=True):
-    """A message as it was sent, with the form of its memory (empty without one)."""
+    """A message as planned, with the form of its memory (empty without one)."""
 
     message: RequestMessage
     form: str
@@ -143,7 +143,7 @@ class Inspection(Struct, frozen=True):
 
     @property
     def messages(self) -> tuple[RequestMessage, ...]:
-        """The messages exactly as they were sent."""
+        """The messages as planned; a provider may send them in another form."""
         return tuple(sent.message for sent in self.sent)
 
 

@@ -243,7 +243,8 @@ class ContextSettings(Section):
         "auto",
         "Earlier turns",
         "How many earlier turns that a message opened are shown whole, where they fit; 0 shows none. auto shows all "
-        "that fit half of what is free, then drops the older half; where requests cost money at most 4,000 tokens.",
+        "that fit half of what is free, then drops the older half; where requests cost money at most 4,000 tokens, or "
+        "2,000 where caching is unknown.",
     )
     recall_items: Whole = setting(
         3,

@@ -32,7 +32,7 @@ def explain(
         "REQUEST", "Id of the request; if not given, the newest one whose packs are stored.", None, row_id
     ),
     other: int | None = option("--diff REQUEST", "Compare it with this later request.", None, row_id),
-    with_text: bool = flag("--text", "Show also the text of each message, as it was sent."),
+    with_text: bool = flag("--text", "Show also the text of each message, as planned."),
 ) -> Output:
     """Show the packs of a request: their sizes, why some were cut, and what would keep them.
 
@@ -137,7 +137,7 @@ def _tool_lines(inspection: Inspection) -> list[str]:
 
 
 def _sent_lines(inspection: Inspection) -> list[str]:
-    """Return each message as it was sent, with its calls."""
+    """Return each message as planned, with its calls."""
     lines = ["", "Sent:"]
     for message in inspection.messages:
         lines += ["", f"--- {message.role}", message.content]

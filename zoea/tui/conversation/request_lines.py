@@ -211,7 +211,7 @@ def _step_lines(step: PlanStep, width: int) -> list[list[Piece]]:
 
 
 def build_message_items(sent: Sequence[SentMessage], symbols: Symbols) -> list[FoldingItem]:
-    """Build one item per message as it was sent: role, form and size, then the text."""
+    """Build one item per message as planned: role, form and size, then the text."""
     return [_message(place, each, symbols) for place, each in enumerate(sent)]
 
 

@@ -120,7 +120,7 @@ class InspectorScreen(TabbedScreen):
 
     @property
     def sent(self) -> tuple[RequestMessage, ...]:
-        """The messages of the shown request, as they were sent."""
+        """The messages of the shown request, as planned."""
         return self.inspection.messages if self.inspection is not None else ()
 
     @property
