@@ -1,6 +1,7 @@
 """Probes sources of models, and chooses one for a first run.
 
-It makes the candidates of model servers' usual ports and of vendors' keys; others are passed in. Each probe is one request that lists models, which no provider charges for. No key is ever shown.
+It makes the candidates of model servers' usual ports and of vendors' keys; others are passed in. Each probe is one
+request that lists models, which no provider charges for. No key is ever shown.
 """
 
 from __future__ import annotations

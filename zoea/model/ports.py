@@ -1,6 +1,7 @@
 """Protocols between layers, so that their users do not import what implements them; `runtime/` joins the two.
 
-A protocol that one module needs usually stands beside it instead. A method that can fail names the errors of `zoea.model.errors` that it raises.
+A protocol that one module needs usually stands beside it instead. A method that can fail names the errors of
+`zoea.model.errors` that it raises.
 """
 
 from __future__ import annotations

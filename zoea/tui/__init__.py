@@ -1,4 +1,7 @@
-"""The cockpit: the Textual app over `SwarmApi`. Fronts read views and events, and send commands; no rule of the swarm is decided here."""
+"""The cockpit: the Textual app over `SwarmApi`.
+
+Fronts read views and events, and send commands; no rule of the swarm is decided here.
+"""
 
 import os
 
