@@ -192,9 +192,7 @@ def is_on_this_machine(settings: Settings, name: str, model: str) -> bool:
     given = settings.provider_named(name)
     if given is None or given.type is ProviderType.EMBEDDED:
         return given is not None
-    if given.base_url:
-        return is_loopback(given.base_url) and not model.endswith("-cloud")
-    return given.type is ProviderType.OLLAMA and not model.endswith("-cloud")
+    return is_loopback(given.base_url or given.type.address) and not model.endswith("-cloud")
 
 
 def costs_nothing(settings: Settings, name: str, model: str) -> bool:

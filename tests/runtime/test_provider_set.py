@@ -1,0 +1,36 @@
+"""Which providers run their models on this machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from zoea.runtime.provider_set import is_on_this_machine
+from zoea.settings import Settings
+from zoea.settings.endpoints import ProviderType
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "is_here"),
+    [
+        ({"type": "ollama"}, "qwen3:4b", True),
+        ({"type": "ollama"}, "gpt-oss:120b-cloud", False),
+        ({"type": "ollama", "base_url": "https://models.example"}, "qwen3:4b", False),
+        ({"type": "openai", "base_url": "http://127.0.0.1:8080/v1"}, "qwen3", True),
+        ({"type": "openai", "base_url": "http://127.0.0.1:8080/v1"}, "gpt-oss:120b-cloud", False),
+        ({"type": "openai"}, "gpt-5", False),
+        ({"type": "anthropic"}, "claude-opus-5", False),
+        ({"type": "embedded"}, "qwen3", True),
+        ({"type": "autopilot"}, "", False),
+    ],
+)
+def test_a_model_runs_here_where_its_address_is_of_this_machine(
+    provider: dict[str, str], model: str, is_here: bool
+) -> None:
+    settings = Settings.model_validate({"provider": {"one": provider}})
+    assert is_on_this_machine(settings, "one", model) is is_here
+
+
+def test_a_type_with_a_local_address_of_its_own_runs_here_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProviderType.OPENAI, "address", "http://127.0.0.1:9000")
+    settings = Settings.model_validate({"provider": {"one": {"type": "openai"}}})
+    assert is_on_this_machine(settings, "one", "qwen3")
