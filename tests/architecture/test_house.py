@@ -271,8 +271,8 @@ class TestContracts:
         ("contract", "free"),
         [
             ("textual-in-tui", {"tui"}),
-            ("mcp-at-the-edges", {"tools", "mcp_server", "world", "tui"}),
-            ("httpx-at-the-edges", {"llm", "mcp_server", "runtime", "tui"}),
+            ("mcp-at-the-edges", {"tools", "mcp_server", "world"}),
+            ("httpx-at-the-edges", {"llm"}),
             ("aiohttp-at-the-edges", {"llm", "web"}),
             ("browsers-in-web", {"web"}),
         ],
