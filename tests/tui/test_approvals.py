@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from rich.cells import cell_len
 
 from tests.fakes.no_connections import NoConnections
 from tests.swarm.harness import call, plain
@@ -517,3 +518,17 @@ async def test_the_keys_stand_below_a_call_of_any_length(tmp_path: Path, size: t
         await stage.press("end")
         await stage.until(lambda: "§" in stage.text())
         assert "allow once" in stage.text()
+
+
+async def test_a_call_that_first_needs_a_scroll_bar_is_wrapped_beside_it(tmp_path: Path) -> None:
+    """A list of the same height gets no event of its size when the bar takes a column."""
+    async with cockpit(tmp_path, asks_when_told, size=(60, 16)) as stage:
+        await ask(stage, "alpha", text="burn one\ntwo\nthree")
+        await ask(stage, "beta", text="burn " + "漢字" * 200)
+        await open_panel(stage)
+        await stage.press("down")
+        call = stage.one(TextLines)
+        await stage.until(lambda: "漢" in call.plain)
+        assert call.show_vertical_scrollbar
+        assert not [line for line in stage.text().split("\n") if "漢" in line and "…" in line and "text" not in line]
+        assert max(map(cell_len, call.plain.split("\n"))) <= call.width

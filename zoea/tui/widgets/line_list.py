@@ -195,12 +195,20 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
                 self.action_choose()
 
     def on_resize(self, event: events.Resize) -> None:
-        if self.width != self._width:
-            self._width = self.width
-            self.post_message(self.Resized(self, self.place))
+        self._fit_width()
         if self._has_cursor and self.count:
             self.scroll_to_region(self._shown_with(self.place), animate=False, force=True, immediate=True)
         self.refresh()
+
+    def watch_show_vertical_scrollbar(self) -> None:
+        """Fit the width where only the scrollbar came or went, because Textual sends no Resize for that."""
+        self._fit_width()
+
+    def _fit_width(self) -> None:
+        """Notice another width; lines that were wrapped for the old one would be cut."""
+        if self.width != self._width:
+            self._width = self.width
+            self.post_message(self.Resized(self, self.place))
 
     def restyle(self) -> None:
         """Redraw in the current theme."""
@@ -405,8 +413,10 @@ class TextLines(LineList):
         visible = self.screen.find_widget(self).visible_region.intersection(self.scrollable_content_region)
         return max(0, len(self._lines) - self.scroll_offset.y - visible.height)
 
-    def on_resize(self, event: events.Resize) -> None:
-        if self.width != self._width:  # the list takes it after this
+    def _fit_width(self) -> None:
+        before = self._width
+        super()._fit_width()
+        if self._width != before:
             self._wrap()
 
     def _wrap(self) -> None:
