@@ -14,6 +14,7 @@ from msgspec import Struct
 from zoea.model.enums import MysisState
 from zoea.model.status import wants_review
 from zoea.model.values import ApprovalView, MysisView
+from zoea.tui.conversation.argument_lines import has_texts
 
 OPENING = "the swarm is still opening"
 NO_TARGET = "there is no mysis under the cursor"
@@ -135,6 +136,11 @@ def require_search_hits(context: ActionContext) -> str:
 
 def require_another_question(context: ActionContext) -> str:
     return "" if context.approvals > 1 else "no other question waits"
+
+
+def require_text_arguments(context: ActionContext) -> str:
+    question = context.question
+    return "" if question is None or has_texts(question.arguments) else "its arguments are shown as they are sent"
 
 
 def require_more_than_once(context: ActionContext) -> str:

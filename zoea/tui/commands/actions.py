@@ -32,6 +32,7 @@ from zoea.tui.commands.action import (
     require_startable_target,
     require_stoppable_target,
     require_target,
+    require_text_arguments,
     require_undoable_command,
     require_visible_list,
 )
@@ -182,7 +183,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
         Action("approval.next", "o", "next question", "Show another question; this one stays open",
                require_another_question, footer=50, flags=SPARE),
         Action("approval.diff", "d", "as JSON", "Show the arguments as they are sent, or a change as a diff",
-               footer=55, flags=SPARE),
+               require_text_arguments, footer=55, flags=SPARE),
         Action("approval.later", "escape", "later", "Leave the question open"),
     ),
     ActionPlace.SETTINGS: (
