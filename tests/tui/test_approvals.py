@@ -18,7 +18,7 @@ from tests.tui.argument_parser import parse_shown
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
 from tests.tui.idle_pilot import key_event
 from zoea.model.enums import ASK_TOOL, ApprovalAnswer, DeliveryMode, Role
-from zoea.model.errors import UsageError
+from zoea.model.errors import NoRunningSwarm, UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.values import ApprovalView, ToolView, UpstreamView
 from zoea.queries.stored_swarm import read_approval
@@ -33,6 +33,8 @@ from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickList, TextLines
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.status_bars import KeyFooter
+
+CLOSES = "nothing else waits: esc closes"
 
 
 async def ask(stage: Stage, *names: str, text: str = "burn it") -> None:
@@ -138,7 +140,7 @@ async def test_a_key_that_repeats_allows_nothing_however_long_it_is_held(
                 assert "alpha asks" in stage.text()
                 assert "allowed once" in stage.text()
                 await stage.press("down")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.until(lambda: CLOSES in stage.text())
         assert len(await answers(stage)) == 2
 
 
@@ -182,7 +184,10 @@ async def test_y_allows_once_and_the_call_runs(tmp_path: Path) -> None:
         await stage.press("y")
         await stage.until(lambda: stage.swarm.peer.seen == [("burn", "burn it")])
         assert await answers(stage) == [("once", "")]
-        await stage.until(lambda: stage.shows(DashboardScreen))  # the call may run before the panel has its receipt
+        await stage.until(lambda: CLOSES in stage.text())  # the call may run before the panel has its receipt
+        assert "allowed once" in stage.text()
+        await stage.press("escape")
+        assert stage.shows(DashboardScreen)
 
 
 async def test_after_an_answer_the_dialog_stays_and_the_next_question_ignores_keys_again(
@@ -297,7 +302,7 @@ async def test_the_dialog_stays_at_a_question_that_was_answered_and_another_key_
         await stage.press("down")
         await stage.until(lambda: panel.is_listening)
         await stage.press("n", "enter")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.until(lambda: CLOSES in stage.text())
         assert [answer for answer, _ in await answers(stage)] == ["once", "denied"]
 
 
@@ -421,20 +426,65 @@ async def test_no_key_allows_a_call_before_its_end_was_on_the_screen(
             await stage.until(lambda: not stage.app.approvals.open)
 
 
-async def test_a_question_answered_elsewhere_is_removed_from_the_dialog(tmp_path: Path) -> None:
+async def test_the_dialog_stays_when_all_is_answered_so_that_no_key_falls_through(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
-        await open_panel(stage)
-        await stage.api.stop("alpha")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        panel = await open_panel(stage)
+        await stage.press("s")
+        await stage.until(lambda: "allowed until stopped" in stage.text() and CLOSES in stage.text())
+        await stage.press("s", "o", "s", "n", "t", "space", "y", "D")
+        assert stage.screen is panel
+        assert stage.view().state != "stopped"
+        assert [answer for answer, _ in await answers(stage)] == ["session"]
 
 
-async def test_a_question_that_expires_is_removed_from_the_dialog(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["stopped", "answered", "expired"])
+async def test_a_question_that_ends_elsewhere_is_no_longer_open(tmp_path: Path, how: str) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
-        await open_panel(stage)
-        stage.clock.by(1801)
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        panel = await open_panel(stage)
+        if how == "stopped":
+            await stage.api.stop("alpha")
+        elif how == "answered":
+            await stage.api.answer(stage.app.approvals.open[0].id, ApprovalAnswer.DENIED)
+        else:
+            stage.clock.by(1801)
+        await stage.until(lambda: "no longer open" in stage.text() and CLOSES in stage.text())
+        assert "denied automatically" not in stage.text()
+        await stage.press("s", "y")
+        assert stage.screen is panel
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+async def test_an_answer_that_was_refused_is_not_shown_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_answered: bool
+) -> None:
+    """The process that runs the swarm was killed, or another cockpit was quicker."""
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha", "beta")
+        panel = await open_panel(stage)
+        answer = stage.swarm.api.answer
+
+        async def refuse(approval_id: int, how: ApprovalAnswer, *, sentence: str = "") -> None:
+            if is_answered:
+                await answer(approval_id, ApprovalAnswer.DENIED)
+            raise NoRunningSwarm("the running swarm has ended or closed the connection")
+
+        monkeypatch.setattr(stage.swarm.api, "answer", refuse)
+        for _ in range(2):
+            await stage.until(lambda: panel.is_listening)
+            await stage.press("space", "down")
+        await stage.until(lambda: panel.is_listening)
+        await stage.press("y")
+        await stage.until(lambda: any("2 of 2 calls were not answered: the running" in one for one in stage.notices))
+        assert "allowed once" not in stage.text()
+        if is_answered:
+            await stage.until(lambda: "no longer open" in stage.text())
+        else:
+            assert "n deny" in stage.text()
+            monkeypatch.setattr(stage.swarm.api, "answer", answer)
+            await stage.press("y")
+            await stage.until(lambda: stage.swarm.peer.seen)
 
 
 async def test_typing_while_twenty_approvals_arrive_loses_no_key_and_answers_none(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """The approval dialog: a list of all that waits, and the whole of one, answered with one key.
 
-It opens by its key only, and that key answers nothing. It never goes to another question by itself. A key answers a
-question after `DEAF_S` in which it was on the screen and no other answer was tried, so that no key pressed for
-something else allows a call, and none that repeats. No key allows a call whose end was not on the screen.
+It opens by its key only, and that key answers nothing. It never goes to another question by itself, and never closes by
+itself, because the next key would then act on a mysis. A key answers a question after `DEAF_S` in which it was on the
+screen and no other answer was tried, so that no key pressed for something else allows a call, and none that repeats. No
+key allows a call whose end was not on the screen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -52,6 +54,7 @@ _WORDS = {
     ApprovalAnswer.DENIED: "denied",
 }
 _GONE = "no longer open"
+_SENT = "being answered"
 _MYSIS, _TOOL, _RISK = 16, 30, 12
 """Column widths of the list; with the age they fill a box of 80 columns."""
 
@@ -61,7 +64,7 @@ class _WaitingList(PickList, inherit_bindings=False):
 
 
 class ApprovalDialog(CockpitDialog[None]):
-    """Shows all open questions, the oldest first; closes when none is left.
+    """Shows all open questions, the oldest first, and what became of them.
 
     Args:
         first: Show the question of this mysis first, by id.
@@ -155,11 +158,9 @@ class ApprovalDialog(CockpitDialog[None]):
     def approvals_changed(self) -> None:
         """List what came and went; the shown question stays."""
         self._take_rows()
-        if not self._waiting():
-            if self._rows:
-                self.close()
-        elif self._shown is None:
-            self._show(self._waiting()[0])
+        waiting = self._waiting()
+        if self._shown is None and waiting:
+            self._show(waiting[0])
         else:
             self._draw()
 
@@ -258,16 +259,21 @@ class ApprovalDialog(CockpitDialog[None]):
         self._draw()
 
     def _draw(self) -> None:
-        if not self.is_mounted or self._shown is None:
+        if not self.is_mounted:
+            return
+        closes = f"{self.cockpit.key('approval.later')} closes"
+        if self._shown is None:
+            self._who.put([[("Nothing waits for your answer", "strong")]])
+            self._keys.put([(f" {closes}", "quiet")])
             return
         shown, now, end = self._shown, self.cockpit.now(), self._ends.get(self._shown.id, "")
         with self.prevent(PickList.Moved):
             self._list.put([self._row(one, now) for one in self._rows.values()], on=str(shown.id))
         box, place = self._box, list(self._rows).index(shown.id) + 1
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
-        hints = [("approval.mark", "mark")] if len(self._waiting()) > 1 and not self._is_question else []
+        hints = [("approval.mark", "mark")] if len(self._waiting()) > 1 and not (end or self._is_question) else []
         hints += [("approval.diff", "as text" if self._shows_json else "as JSON")] * self._has_texts
-        hints += [("approval.later", "later")]
+        hints += [("approval.later", "later" if self._waiting() else "close")]
         later = key_hints(" · ".join(f"{self.cockpit.key(action)} {words}" for action, words in hints))
         below = self._look_below()
         more = f"{count_of(below, 'line')} below · " if below else ""
@@ -277,10 +283,12 @@ class ApprovalDialog(CockpitDialog[None]):
         if self._marked:
             others = "" if shown.id in self._marked else ", not this one"
             about.insert(0, [(f"the keys answer {count_of(len(self._marked), 'marked call')}{others}", "asking")])
-        self._who.put([*build_question_lines(shown, now), *about])
+        lines = build_question_lines(shown, now)
+        self._who.put([*(lines[:1] if end else lines), *about])
         answers = self._keys
         if end and not self._marked:
-            answers.put([(" up and down go to another question", "quiet")])
+            others = "up and down go to another question" if self._waiting() else f"nothing else waits: {closes}"
+            answers.put([(f" {others}", "quiet")])
         elif not self.is_listening:
             answers.put([(" the keys to answer work in a moment (guards against slips)", "quiet")])
         elif self._sentence.display:
@@ -291,7 +299,7 @@ class ApprovalDialog(CockpitDialog[None]):
             context = self.action_context()
             actions = of(ActionPlace.APPROVAL)
             possible = [one for one in actions if one.id == "approval.next" or not one.why_not(context)]
-            answers.describe(possible, context, self.cockpit.keys)
+            answers.describe(possible, context, self.cockpit.keys, kept=("approval.once", "approval.deny"))
 
     def _row(self, approval: ApprovalView, now: int) -> PickItem:
         upstream = f"{one_line(approval.upstream)}/" if approval.upstream else ""
@@ -371,18 +379,31 @@ class ApprovalDialog(CockpitDialog[None]):
             return
         if not (self._marked or self._is_question or answer is ApprovalAnswer.DENIED or self._is_read_to_its_end()):
             return
-        for one in chosen:
-            self._ends[one.id] = "answered" if approval_question(one) else _WORDS[answer]
-            self.cockpit.ask_swarm(
-                self.cockpit.api.answer(one.id, answer, sentence=sentence),
-                done=lambda _: self.cockpit.approvals.refresh(),
-            )
+        self._ends |= dict.fromkeys((one.id for one in chosen), _SENT)
+        self.cockpit.start_work(partial(self._send, chosen, answer, sentence))
         self._marked.clear()
         self._leave_sentence()
-        if self._waiting():
-            self._draw()
-        else:
-            self.close()
+        self._draw()
+
+    async def _send(self, chosen: list[ApprovalView], answer: ApprovalAnswer, sentence: str) -> None:
+        """Send the answer to each; a call whose answer was refused waits again, if it is still open."""
+        cockpit, refusals = self.cockpit, list[ZoeaError]()
+        for one in chosen:
+            try:
+                await cockpit.api.answer(one.id, answer, sentence=sentence)
+            except ZoeaError as error:
+                del self._ends[one.id]
+                refusals.append(error)
+            else:
+                self._ends[one.id] = "answered" if approval_question(one) else _WORDS[answer]
+        if self.is_attached:
+            self.approvals_changed()
+        cockpit.approvals.refresh()
+        if len(refusals) > 1:
+            what = f"{len(refusals)} of {len(chosen)} calls were not answered: {refusals[0].what}"
+            refusals[0] = ZoeaError(what, hint=refusals[0].hint)
+        if refusals:
+            cockpit.show_error(refusals[0])
 
     def _is_read_to_its_end(self) -> bool:
         """Return whether the end of the shown call was on the screen; warn where it was not."""
