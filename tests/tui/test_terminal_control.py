@@ -160,6 +160,18 @@ async def test_an_attached_cockpit_ends_the_swarm_of_another_process(
         assert ended
 
 
+@pytest.mark.parametrize("key", ["s", "l"])
+async def test_q_closes_a_cockpit_whose_swarm_another_one_has_ended_meanwhile(tmp_path: Path, key: str) -> None:
+    async with cockpit(tmp_path, is_owner=False) as stage:
+        await stage.press("q")
+        stage.app.feed.lost = "the running swarm has ended"
+        stage.app.feed_changed(frozenset())
+        await stage.until(lambda: "The swarm has ended" in stage.text())
+        assert "end the swarm for now" not in stage.text()
+        await stage.press(key)
+        await stage.until(lambda: stage.app.return_value == "detach")
+
+
 @asynccontextmanager
 async def slow_to_close(database: Path, closing: asyncio.Event, may_end: asyncio.Event) -> AsyncIterator[OpenSwarm]:
     try:

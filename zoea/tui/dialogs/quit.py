@@ -76,6 +76,10 @@ class QuitDialog(CockpitDialog[None]):
             self._ask()
 
     def _ask(self) -> None:
+        if self.cockpit.feed.lost:
+            ended: list[Piece] = [("The swarm has ended.", "strong")]
+            self._words.put([ended, [], [("l   ", "key"), ("close this cockpit", "")], [("esc ", "key"), ("back", "")]])
+            return
         running = [view for view in self.cockpit.feed.myses.values() if view.state == "running"]
         busy = sum(1 for view in running if view.status in _AT_WORK)
         waiting = sum(1 for view in running if view.status is StatusWord.WAITING)
@@ -107,6 +111,8 @@ class QuitDialog(CockpitDialog[None]):
         """Start to end or to leave the swarm; later calls do nothing."""
         if self.is_ending:
             return
+        if self.cockpit.feed.lost:
+            how = "leave"  # another cockpit has ended the swarm meanwhile
         if not self._is_owner:
             how = {"stop": "end", "leave": "detach"}[how]
         self._how, self._since = how, time.monotonic()
