@@ -51,6 +51,23 @@ async def test_a_new_mysis_gets_a_broadcast_only_if_asked_for_and_answers_its_ta
         assert ask("SELECT count(*) FROM request WHERE mysis_id = 2") == [(0,)]
 
 
+async def test_a_limit_of_a_message_that_changes_nothing_is_named_with_what_does(tmp_path: Path) -> None:
+    async with OpenAIServer(otherwise=lambda _: Say("Iron at 7.")) as server, running(tmp_path, server, 2):
+        name = ask("SELECT name FROM mysis ORDER BY id")[0][0]
+        limits = ("--context", "token_budget_per_agent=90000", "--context", "recents_count=5")
+        raised = await run("send", name, "go", *limits)
+        assert raised.stderr.splitlines() == [
+            "token_budget_per_agent=90000 has no effect, because a message can only lower it, and it is 50,000. "
+            f"To raise it: zoea configure {name} --set budget.token_budget_per_agent=90000",
+            "recents_count has no effect with the strategy turns. "
+            f"To change it: zoea configure {name} --set context.strategy=window",
+        ]
+        lowered = await run("send", name, "go", "--context", "token_budget_per_agent=30000", "--wait")
+        assert (lowered.stdout, lowered.stderr) == ("Iron at 7.\n", "")
+        both = await run("broadcast", "go", "--budget", "40000", "--wait")
+        assert (both.returncode, both.stderr) == (0, "")
+
+
 async def test_what_keeps_a_mysis_from_its_message_is_told_in_the_words_of_its_row(tmp_path: Path) -> None:
     def answer(request: Received) -> Step:
         if request.json["model"] == "bad":

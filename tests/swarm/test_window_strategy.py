@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,28 @@ async def test_an_unknown_key_of_a_context_sends_nothing(tmp_path: Path) -> None
             await s.commander.send("alpha", "hello", limits='{"primer_count": 3}')
         assert "Did you mean primers_count?" in raised.value.hint
         assert await s.rows("SELECT id FROM message") == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "unused"),
+    [
+        ({"history_window_size": 20, "token_budget_per_agent": 8000}, ""),
+        ({"token_budget_per_agent": 50_001}, "token_budget_per_agent=50001 has no effect"),
+        ({"token_budget_per_task": 1_000_000}, "token_budget_per_task=1000000 has no effect"),
+        ({"token_budget_total": 1_000_000}, ""),
+    ],
+)
+async def test_a_receipt_names_each_limit_that_changes_nothing_once(
+    tmp_path: Path, limits: dict[str, int], unused: str
+) -> None:
+    async with swarm(tmp_path, script(*[Answer(text="done")] * 3), settings=settings()) as s:
+        for name in ("alpha", "beta"):
+            await s.commander.create(name, start=False)
+        sent = await s.commander.send("alpha", "go", limits=json.dumps(limits))
+        assert [note.partition(",")[0] for note in sent.notes] == ([unused] if unused else [])
+        shared = await s.commander.broadcast("go", limits=json.dumps(limits))
+        assert [note.partition(",")[0] for note in shared.notes] == ([unused] if unused else [])
+        await s.settled()
 
 
 async def test_what_the_summary_lost_is_recalled_by_the_words_of_the_prompt_and_the_plan_says_what_it_shows(

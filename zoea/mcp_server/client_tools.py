@@ -132,7 +132,8 @@ class ClientTools:
             receipt = await swarm.send(
                 message.to, message.text, is_task=message.is_task, sender=client.sender, limits=limits.to_json()
             )
-            return _receipt_row(receipt) | ({"note": " ".join(limits.ignored)} if limits.ignored else {})
+            notes = (*limits.ignored, *receipt.notes)
+            return _receipt_row(receipt) | ({"note": " ".join(notes)} if notes else {})
         except StateRefused as error:
             raise StateRefused(
                 error.what.removesuffix(_KEY_HINT),

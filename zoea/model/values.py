@@ -377,10 +377,14 @@ class ReceiptLine(Struct, frozen=True):
 
 
 class Receipt(Struct, frozen=True):
-    """The results of a message, returned at once and readable later."""
+    """The results of a message, returned at once and readable later.
+
+    `notes` says, only when it is sent, which of its limits have no effect.
+    """
 
     message_id: int
     lines: tuple[ReceiptLine, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def delivered(self) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from shlex import quote
 
 from msgspec.structs import replace
 
-from zoea.context.window.prompt_context import read_stored
+from zoea.context.window.prompt_context import PromptContext, list_unused_limits, read_stored
 from zoea.model.enums import DeliveryMode
 from zoea.model.errors import UsageError
 from zoea.model.values import COMMANDER, Receipt, Recipients, Sender
@@ -15,6 +16,7 @@ from zoea.swarm import life as lf
 from zoea.swarm.persistence import message_ops, mysis_ops
 from zoea.swarm.persistence.expected_spending import find_short_budgets
 from zoea.swarm.persistence.preserved_memories import preserve_memory
+from zoea.swarm.resolved_template import request_budget
 from zoea.swarm.swarm import SwarmCommands
 
 
@@ -34,6 +36,7 @@ class MessageCommands(SwarmCommands):
     ) -> Receipt:
         runner = self.swarm.runner(ref)
         room = self.swarm.resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
+        context = read_stored(limits)
         outgoing = message_ops.OutgoingMessage(
             message_ops.checked(text, room),
             sender,
@@ -41,9 +44,9 @@ class MessageCommands(SwarmCommands):
             0,
             idempotency_key,
             is_task,
-            context=read_stored(limits).to_json(),
+            context=context.to_json(),
         )
-        return await self.say(outgoing, runner.mysis.id)
+        return self._with_notes(await self.say(outgoing, runner.mysis.id), context, quote(runner.mysis.name))
 
     async def broadcast(
         self,
@@ -56,10 +59,23 @@ class MessageCommands(SwarmCommands):
         limits: str = "",
     ) -> Receipt:
         room = self.swarm.settings.budget.token_budget_per_agent
+        context = read_stored(limits)
         outgoing = message_ops.OutgoingMessage(
-            message_ops.checked(text, room), sender, mode, 0, idempotency_key, context=read_stored(limits).to_json()
+            message_ops.checked(text, room), sender, mode, 0, idempotency_key, context=context.to_json()
         )
-        return await self.say(outgoing, None, to)
+        return self._with_notes(await self.say(outgoing, None, to), context, "NAME")
+
+    def _with_notes(self, receipt: Receipt, context: PromptContext, ref: str) -> Receipt:
+        """Return the receipt with what has no effect for any recipient, each sentence once."""
+        notes: dict[str, None] = {}
+        for line in receipt.lines if context != PromptContext() else ():
+            own = self.swarm.resolved_template(self.swarm.runner(line.mysis).mysis.template_hash)
+            bounds = {
+                "token_budget_per_agent": request_budget(own.settings, own.template),
+                "token_budget_per_task": own.settings.budget.token_budget_per_task,
+            }
+            notes |= dict.fromkeys(list_unused_limits(context, ref, bounds, own.settings.context.strategy))
+        return replace(receipt, notes=tuple(notes))
 
     async def find_short_budgets(self, text: str, *, to: Recipients = Recipients()) -> tuple[str, ...]:
         services = self.swarm.services

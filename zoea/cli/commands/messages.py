@@ -234,12 +234,19 @@ def _send(
     Raises:
         NotAnswered: Where it waited and a recipient has not answered.
     """
+
+    async def send(swarm: SwarmApi) -> Receipt:
+        receipt = await work(swarm)
+        for note in receipt.notes:
+            output.warn(note)
+        return receipt
+
     if not wait[0]:
-        return _show_receipt(*command(where, partial(_send_now, work)))
+        return _show_receipt(*command(where, partial(_send_now, send)))
     from zoea.cli.answer_wait import wait_for_answers  # most sends do not wait
 
     async def send_and_wait(swarm: SwarmApi) -> tuple[int, tuple[ReceivedAnswer, ...]]:
-        receipt = await work(swarm)
+        receipt = await send(swarm)
         return receipt.message_id, await wait_for_answers(swarm, receipt, where.database, wait[1])
 
     message_id, answers = command(where, send_and_wait)

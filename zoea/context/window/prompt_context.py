@@ -55,6 +55,14 @@ class PromptContext(Struct, frozen=True):
 
 
 KEYS = PromptContext.__struct_fields__[:-1]
+_WINDOW_KEYS = (
+    "history_window_size",
+    "use_case_preset",
+    "primers_count",
+    "recents_count",
+    "compression_trigger_ratio",
+    "compression_target_ratio",
+)
 _IGNORED = {"force_p2p": "myses always write to each other directly"}
 """Keys of Shannon that nothing in Zoea needs, and why."""
 
@@ -140,6 +148,32 @@ def merge_contexts(contexts: Iterable[PromptContext]) -> PromptContext:
                 continue
             values[key] = min(value, values.get(key, value)) if key in _BUDGETS else value
     return PromptContext(**values)
+
+
+def list_unused_limits(context: PromptContext, ref: str, bounds: Mapping[str, int], strategy: str) -> list[str]:
+    """Return a sentence for each override that changes nothing for a mysis.
+
+    Args:
+        ref: How its commands name the mysis.
+        bounds: Its own budgets in tokens, by key; 0 is no limit.
+        strategy: Its strategy; those but `window` have no window.
+    """
+    sentences = []
+    for key, bound in bounds.items():
+        value = getattr(context, key)
+        if value is not None and 0 < bound < value:
+            sentences.append(
+                f"{key}={value} has no effect, because a message can only lower it, and it is {bound:,}. "
+                f"To raise it: zoea configure {ref} --set budget.{key}={value}"
+            )
+    unused = [key for key in _WINDOW_KEYS if getattr(context, key) is not None] if strategy != "window" else []
+    if unused:
+        keys, verb = " and ".join(unused), "has" if len(unused) == 1 else "have"
+        sentences.append(
+            f"{keys} {verb} no effect with the strategy {strategy}. "
+            f"To change it: zoea configure {ref} --set context.strategy=window"
+        )
+    return sentences
 
 
 def override_turn(frozen: FrozenTurn, context: PromptContext) -> FrozenTurn:

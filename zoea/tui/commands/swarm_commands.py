@@ -262,8 +262,10 @@ def _use(cockpit: Cockpit, settings: Settings) -> None:
 
 
 def show_receipt(cockpit: Cockpit, receipt: Receipt) -> None:
-    """Show who received a message."""
+    """Show who received a message, and which of its limits have no effect."""
     cockpit.notify(format_receipt(receipt), markup=False)
+    if receipt.notes:
+        cockpit.notify("\n".join(receipt.notes), severity="warning", markup=False, timeout=15)
 
 
 def _run(
