@@ -247,6 +247,15 @@ class TestPainting:
         shown = [line.strip() for line in lines(block, palette) if line.strip()]
         assert shown == ["one", "two <b>x</b> &lt; list[int] [/]", "[a]: http://b.example"]
 
+    @pytest.mark.parametrize("fence", ["```diff", "```"])
+    def test_a_diff_in_an_answer_has_the_colours_of_its_lines(self, palette: ConversationPalette, fence: str) -> None:
+        text = f"Done:\n\n{fence}\n@@ -1,2 +1,2 @@\n same\n-old\n+new\n```\n\n```\n- a list\n```"
+        rendered = markdown_lines.render_markdown(text, 80, palette)
+        assert rendered is not None
+        colours = {part.text.strip(): part.style.color for line in rendered for part in line if part.style}
+        roles = {"same": "tool", "-old": "errored", "+new": "ok", "- a list": "tool"}
+        assert {word: colours[word] for word in roles} == {w: palette.style(role).color for w, role in roles.items()}
+
     def test_markdown_that_would_lose_text_is_drawn_as_text(self, palette: ConversationPalette) -> None:
         assert markdown_lines.render_markdown("> " * 200 + "deep", 80, palette) is None
         block = ConversationBlock("x", BlockKind.ANSWER, 1, body="> " * 200 + "deep", shape=BodyFormat.MARKDOWN)

@@ -18,6 +18,7 @@ from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
+from zoea.tui.conversation.argument_lines import mark_diff
 from zoea.tui.theme.role_styles import ConversationPalette
 
 LONGEST_CHARS = 20_000
@@ -37,10 +38,13 @@ class _Heading(Heading):
 
 
 class _Code(CodeBlock):
-    """Draw code on its own background, in one colour."""
+    """Draw code on its own background: a diff in the colours of its lines, all other code in one."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        text = Text(str(self.text).rstrip(), style=console.get_style("markdown.code_block"), overflow="fold")
+        text = Text(style=console.get_style("markdown.code_block"), overflow="fold")
+        for number, (line, role) in enumerate(mark_diff(str(self.text).rstrip())):
+            text.append("\n" * (number > 0))
+            text.append(line, console.get_style(f"zoea.{role}") if role else None)
         yield Padding(text, (0, 1), style=console.get_style("zoea.code"), expand=True)
 
 

@@ -102,4 +102,5 @@ class ConversationPalette:
         styles |= {"strong": strong, "table.header": strong, "s": Style(strike=True)}
         styles |= dict.fromkeys(("em", "emph"), Style(italic=True))
         named = {key if key.startswith("markdown.") else f"markdown.{key}": style for key, style in styles.items()}
-        return Theme({**named, "zoea.code": self.code})
+        of_diffs = {f"zoea.{role}": self.style(role) for role in ("ok", "errored", "llm", "strong")}
+        return Theme({**named, **of_diffs, "zoea.code": self.code})
