@@ -348,6 +348,9 @@ async def test_a_call_is_marked_only_after_its_end_was_on_the_screen(tmp_path: P
         assert "1 marked call" not in stage.text()
         assert "scroll to its end" in stage.notices[-1]
         await stage.press("end", "space")
+        assert "1 marked call" not in stage.text()  # its end has not been on the screen for long enough
+        await stage.until(lambda: panel.is_read)
+        await stage.press("space")
         await stage.until(lambda: "1 marked call" in stage.text())
         assert stage.screen is panel
 
@@ -415,7 +418,10 @@ async def test_no_key_allows_a_call_before_its_end_was_on_the_screen(
             await stage.press(key)
             assert stage.screen is panel
         assert len(await stage.api.approvals()) == 1
-        await stage.press("end")
+        await stage.press("end", "y")
+        assert stage.screen is panel  # the end was not on the screen for long enough
+        if can_end:
+            await stage.until(lambda: panel.is_read)
         await stage.press("y")
         if can_end:
             await stage.until(lambda: stage.swarm.peer.seen)

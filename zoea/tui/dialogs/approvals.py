@@ -89,7 +89,9 @@ class ApprovalDialog(CockpitDialog[None]):
         """What became of questions that were listed, by id."""
         self._marked: set[int] = set()
         self._read: set[int] = set()
-        """Calls of which the end was on the screen: no key allows others."""
+        """Calls of which the end was on the screen for `DEAF_S`: no key allows others."""
+        self._moving: Timer | None = None
+        """Runs while the end of the call may not have been seen for `DEAF_S`, because the view has just moved."""
         self._risks: dict[tuple[str, str], tuple[Piece, ...]] = {}
         self._shows_json = False
         self._deaf: Timer | None = None
@@ -129,6 +131,7 @@ class ApprovalDialog(CockpitDialog[None]):
     def on_mount(self) -> None:
         self._sentence.display = False
         self._call.focus()
+        self.watch(self._call, "scroll_y", self._await_end, init=False)
         self.cockpit.approvals.refresh()
         self._take_rows()
         waiting = self._waiting()
@@ -175,6 +178,11 @@ class ApprovalDialog(CockpitDialog[None]):
         return self._shown is not None and not self._is_question and has_texts(self._shown.arguments)
 
     @property
+    def is_read(self) -> bool:
+        """Whether the end of the shown call has been on the screen for `DEAF_S`."""
+        return self._shown is None or self._shown.id in self._read
+
+    @property
     def _has_ended(self) -> bool:
         return self._shown is not None and self._shown.id in self._ends
 
@@ -182,6 +190,9 @@ class ApprovalDialog(CockpitDialog[None]):
         self._shown = approval
         self._leave_sentence()
         self.is_listening = self._shows_json = False
+        if self._moving is not None:
+            self._moving.stop()
+            self._moving = None
         # Keys that were typed before the question was seen answer nothing, also where they come late.
         self.cockpit.type_ahead.discard()
         if self._deaf is not None:
@@ -250,6 +261,25 @@ class ApprovalDialog(CockpitDialog[None]):
         self.is_listening = True
         if self._sentence.display:
             self._sentence.focus()
+        self._notice_end()
+
+    def on_resize(self) -> None:
+        self._await_end()
+
+    def _await_end(self) -> None:
+        """Notice the end of the call once it has been on the screen for `DEAF_S`."""
+        if not self.is_listening:
+            if self._deaf is not None:
+                self._stay_deaf(self._shown)
+            return
+        if self._moving is not None:
+            self._moving.stop()
+        self._moving = self.set_timer(DEAF_S, self._notice_end)
+
+    def _notice_end(self) -> None:
+        self._moving = None
+        if self._shown is not None and not self._call.lines_below:
+            self._read.add(self._shown.id)
         self._draw()
 
     def tick(self) -> None:
@@ -406,10 +436,13 @@ class ApprovalDialog(CockpitDialog[None]):
             cockpit.show_error(refusals[0])
 
     def _is_read_to_its_end(self) -> bool:
-        """Return whether the end of the shown call was on the screen; warn where it was not."""
+        """Return whether the end of the shown call was on the screen for a while; warn where it was not."""
         below = self._look_below()
-        if self._shown is None or self._shown.id in self._read:
+        if self.is_read:
             return True
+        if not below:
+            self._warn("The end of the call came on the screen just now: read it, then press the key again")
+            return False
         what = count_of(below, "line") + (" of the call is" if below == 1 else " of the call are")
         self._warn(f"{what} below: scroll to its end (end, page down) before you allow it, or enlarge the terminal")
         return False
@@ -424,13 +457,8 @@ class ApprovalDialog(CockpitDialog[None]):
         return self.is_listening
 
     def _look_below(self) -> int:
-        """Return how many lines of the call are below, and notice when its end is on the screen."""
-        if not self.is_listening:
-            return 0  # it may not be laid out yet
-        below = self._call.lines_below
-        if not below and self._shown is not None:
-            self._read.add(self._shown.id)
-        return below
+        """Return how many lines of the call are below; 0 while it may not be laid out yet."""
+        return self._call.lines_below if self.is_listening else 0
 
     def _deny(self) -> None:
         if self._can_answer() and not self._is_question and (self._marked or not self._has_ended):
