@@ -106,6 +106,7 @@ SIMPLE = {
     "date +%Y-%m-%d": ("date", "+%Y-%m-%d"),
 }
 HOSTILE = [
+    "echo %PATH:a=b%", "repeat 3 rm x",
     "", "   ", "ls; rm -f x", "ls;rm", "ls && rm x", "ls&&rm x", "ls || rm x", "ls | sh", "ls|sh", "ls & rm x",
     "ls &", "ls > x", "ls >> x", "ls < x", "ls 2>&1", "ls &> x", "cat << END", "cat <<< x", "ls\nrm x", "ls\r\nrm x",
     "ls\rrm x", "ls\x0brm", "ls\x0crm x", "ls\x00rm x", "ls \u2028 rm x", "ls\u2029rm x", "ls\x85rm x", "ls\xa0rm",
@@ -158,7 +159,10 @@ def test_the_scope_of_a_grant_is_the_command_with_all_other_arguments() -> None:
     assert find_grant_scope('{"timeout": 3, "cwd": "/a", "command": "\'pytest\' -q"}') == one
     assert find_grant_scope('{"command": "pytest -q", "cwd": "/b", "timeout": 3}') != one
     assert find_grant_scope('{"command": "pytest -q"}') == "pytest -q"
-    assert find_grant_scope('{"shellCommand": "pytest"}') == "pytest"
+    scopes = {find_grant_scope(json.dumps({key: "pytest -q"})) for key in ("command", "cmd", "script", "shellCommand")}
+    scopes |= {find_grant_scope(json.dumps({key: ["pytest", "-q"]})) for key in ("command", "argv")}
+    assert len(scopes) == 6
+    assert find_grant_scope('{"cmd": "pytest"}') == 'pytest with {"cmd": "the command"}'
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,12 @@ _KEYS = frozenset({"argv", "bashcommand", "cmd", "cmdline", "command", "commandl
 _PLAIN = re.compile(r"[\w \t'\"@%+=:,./-]*")
 """Characters that neither a shell of Unix nor one of Windows reads as more than an argument."""
 _ASSIGNMENT = re.compile(r"\w+\+?=")
-_VARIABLE = re.compile(r"%\w+%")
+_VARIABLE = re.compile(r"%\w+(:[^%]*)?%")
 _WRAPPERS = _read_words(
     "ash at bash batch builtin busybox bwrap call case chroot chrt cmd command coproc csh dash do doas docker else"
     " entr env eval exec expect fakeroot find firejail fish flock for function gdb if ionice kubectl ksh ltrace nice"
-    " nohup npx nsenter numactl parallel pkexec podman powershell proot pwsh runuser script select setarch setpriv"
-    " setsid sh socat source ssh start stdbuf strace su sudo systemd-run taskset tcsh then time timeout tmux toybox"
+    " nohup npx nsenter numactl parallel pkexec podman powershell proot pwsh repeat runuser script select setarch"
+    " setpriv setsid sh socat source ssh start stdbuf strace su sudo systemd-run taskset tcsh then time timeout tmux toybox"
     " trap unbuffer unshare until uvx watch while wsl xargs zsh . ! [[ {"
 )
 """Programs that run another one, which their arguments name, and words of a shell."""
@@ -71,7 +71,10 @@ def takes_command(name: str, description: str, schema: Mapping[str, Any]) -> boo
 
 
 def find_grant_scope(arguments: str) -> str:
-    """Return the simple command that a call of such a tool runs, with its further arguments; "" where it is none."""
+    """Return the simple command that a call of such a tool runs, with its further arguments; "" where it is none.
+
+    Another name of the command's argument, or a list in it, is part of the scope: a server may treat it differently.
+    """
     try:
         values = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -81,9 +84,12 @@ def find_grant_scope(arguments: str) -> str:
     keys = [key for key in values if re.sub(r"[^a-z]", "", key.lower()) in _KEYS]
     if len(keys) != 1:
         return ""
-    command = parse_simple_command(values.pop(keys[0]))
+    line = values.pop(keys[0])
+    command = parse_simple_command(line)
     if not command:
         return ""
+    if keys[0] != "command" or isinstance(line, list):
+        values[keys[0]] = "the words of the command" if isinstance(line, list) else "the command"
     line = shlex.join(command)
     more = json.dumps(values, ensure_ascii=True, sort_keys=True) if values else ""
     scope = f"{line} with {more}" if more else line
