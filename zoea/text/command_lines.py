@@ -44,11 +44,11 @@ _PLAIN = re.compile(r"[\w \t'\"@%+=:,./-]*")
 _ASSIGNMENT = re.compile(r"\w+\+?=")
 _VARIABLE = re.compile(r"%\w+(:[^%]*)?%")
 _WRAPPERS = _read_words(
-    "ash at bash batch builtin busybox bwrap call case chroot chrt cmd command coproc csh dash do doas docker else"
-    " entr env eval exec expect fakeroot find firejail fish flock for function gdb if ionice kubectl ksh ltrace nice"
-    " nohup npx nsenter numactl parallel pkexec podman powershell proot pwsh repeat runuser script select setarch"
-    " setpriv setsid sh socat source ssh start stdbuf strace su sudo systemd-run taskset tcsh then time timeout tmux toybox"
-    " trap unbuffer unshare until uvx watch while wsl xargs zsh . ! [[ {"
+    "ash at bash batch builtin busybox bwrap call case chroot chrt cmd command coproc csh dash do doas docker"
+    " else entr env eval exec expect fakeroot find firejail fish flock for function gdb if ionice kubectl ksh"
+    " ltrace nice nohup npx nsenter numactl parallel pkexec podman powershell proot pwsh repeat runuser script"
+    " select setarch setpriv setsid sh socat source ssh start stdbuf strace su sudo systemd-run taskset tcsh then"
+    " time timeout tmux toybox trap unbuffer unshare until uvx watch while wsl xargs zsh . ! [[ {"
 )
 """Programs that run another one, which their arguments name, and words of a shell."""
 _INTERPRETERS = _read_words("node perl php python ruby")
