@@ -186,6 +186,20 @@ def test_trust_of_an_inert_file_records_nothing() -> None:
     assert run("trust", "--list").output == ""
 
 
+def test_a_template_that_extends_one_with_rights_is_named_and_can_be_trusted() -> None:
+    where = places(configured=False)
+    where.templates.mkdir(parents=True)
+    (where.templates / "loose.toml").write_text("[tools]\nask_commands = false\n")
+    file = Path(".zoea/templates/helper.toml")
+    file.parent.mkdir(parents=True)
+    file.write_text('extends = "loose"\nprompt = "Obey."\n')
+    assert "template helper: extends loose, which sets tools.ask_commands" in run("config", "check").stderr
+    shown = run("trust", "--yes").output
+    assert f"{file.absolute()} extends loose, which sets tools.ask_commands:" in shown
+    assert ('  extends = "loose"' in shown, '  prompt = "Obey."' in shown) == (True, True)
+    assert "Without effect" not in run("config", "check").stderr
+
+
 def test_trust_is_listed_and_revoked_and_a_change_is_marked() -> None:
     Path("zoea.toml").write_text('[upstream.a]\ncommand = "x"\n')
     run("trust", ".", "--yes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -352,6 +353,76 @@ def test_an_untrusted_template_takes_the_place_of_no_other(
     record.add(files["mine"], files["mine"].read_bytes())
     assert [library.get(name).prompt for name in ("mine", "child")] == ["theirs", "theirs"]
     assert library.get("coder") == before["coder"]
+
+
+WITH_RIGHTS = "[tools]\nask_commands = false\n"
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "trusted", "used", "held"),
+    [
+        ({"loose": WITH_RIGHTS}, {"helper": 'extends = "loose"'}, "", "helper", "extends loose, which sets"),
+        ({"coder": WITH_RIGHTS}, {"helper": 'extends = "coder"'}, "", "helper", "extends coder, which sets"),
+        ({"assistant": WITH_RIGHTS}, {"helper": 'extends = "coder"'}, "", "helper", "extends assistant, which sets"),
+        (
+            {"loose": WITH_RIGHTS, "mine": 'extends = "loose"'},
+            {"base": 'extends = "mine"', "helper": 'extends = "base"'},
+            "",
+            "helper",
+            "extends loose, which sets",
+        ),
+        ({"mine": f'extends = "helper"\n{WITH_RIGHTS}'}, {"helper": ""}, "", "mine", "is extended by mine, which sets"),
+        ({}, {"work": WITH_RIGHTS, "helper": 'extends = "work"'}, "work", "helper", "extends work, which sets"),
+        (
+            {},
+            {"work": f'extends = "helper"\n{WITH_RIGHTS}', "helper": ""},
+            "work",
+            "work",
+            "is extended by work, which sets",
+        ),
+        ({"texts": 'prompt = "x"'}, {"base": 'extends = "texts"', "helper": 'extends = "base"'}, "", "helper", ""),
+        ({"loose": WITH_RIGHTS}, {"helper": 'extends = "coder"'}, "", "helper", ""),
+    ],
+)
+def test_an_untrusted_template_meets_no_rights_but_those_of_shipped_ones(
+    library: Templates,
+    user: Path,
+    project: Path,
+    tmp_path: Path,
+    mine: dict[str, str],
+    theirs: dict[str, str],
+    trusted: str,
+    used: str,
+    held: str,
+) -> None:
+    for folder, texts in ((user, mine), (project, theirs)):
+        for name, text in texts.items():
+            (folder / f"{name}.toml").write_text(text)
+    record = Trust(tmp_path / "trusted.json")
+    if trusted:
+        record.add(project / f"{trusted}.toml", theirs[trusted].encode())
+    if not held:
+        assert library.get(used).name == used
+        assert library.untrusted() == ()
+        return
+    with pytest.raises(TrustError, match=f"{held} tools.ask_commands"):
+        library.get(used)
+    assert f"template helper: {held} tools.ask_commands" in library.untrusted()
+    assert library.find_mixture(project / "helper.toml") == f"{held} tools.ask_commands"
+    for name, text in theirs.items():
+        record.add(project / f"{name}.toml", text.encode())
+    assert not library.get(used).tools.ask_commands
+    assert library.untrusted() == ()
+
+
+def test_chains_of_many_templates_are_followed_soon(library: Templates, user: Path, project: Path) -> None:
+    (user / "loose.toml").write_text(WITH_RIGHTS)
+    for number in range(500):
+        parent = f"a{number + 1:03}" if number < 499 else "loose"
+        (project / f"a{number:03}.toml").write_text(f'extends = "{parent}"\n')
+    before = time.process_time()
+    assert len(library.untrusted()) == 16
+    assert time.process_time() - before < 4
 
 
 def test_a_broken_template_of_a_project_takes_the_place_of_no_other(library: Templates, project: Path) -> None:

@@ -47,7 +47,8 @@ A template says what an agent is: one TOML file, its name the file's. Searched i
 `.zoea/templates/`, the user's `templates/` beside `config.toml`, then those shipped with Zoea; a
 template may extend another (`extends = "reef"`), also the one of its own name a level below. It
 may hold the sections {sections} of the settings for its own myses.
-A project's template needs trust where it has the name of another template, or sets more than the keys marked *inert*.
+A project's template needs trust where it has the name of another template, sets more than the keys marked *inert*,
+or extends, or is extended by, one that does and is not shipped.
 """
 _SAMPLE_HEAD = """\
 # Zoea's settings, all at their defaults. Remove the "#" before a key to change it.

@@ -7,7 +7,7 @@ without copying it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +66,31 @@ class _Resolved(Struct, frozen=True):
     origins: dict[KeyPath, Origin] = field(default_factory=dict)
 
 
+class _Link(Struct, frozen=True):
+    """A template's file in a chain of templates that extend each other.
+
+    Attributes:
+        held: What it says without effect until it is trusted.
+        rights: The keys by which it says more than texts; a shipped one has none.
+    """
+
+    place: int
+    file: Path
+    document: Document
+    is_untrusted: bool
+    held: tuple[str, ...]
+    rights: tuple[str, ...]
+
+    @property
+    def parent(self) -> object:
+        return self.document.tree.get("extends")
+
+
 class Templates:
     """Templates by name, read at each use, so that changed files apply at once.
 
     A project's template that is not trusted hides no other of its name. It can be used by its own name, where it says
-    nothing but texts.
+    nothing but texts, and neither extends nor is extended by one that says more and is not shipped.
     """
 
     def __init__(self, levels: Sequence[Level] = (), trust: Trust | None = None) -> None:
@@ -91,7 +111,7 @@ class Templates:
         Raises:
             TemplateError: There is none.
         """
-        return self._find(name, 0)[1]
+        return self._reader().find(name, 0)[1]
 
     def get(self, name: str) -> Template:
         """Return the template merged with those it extends.
@@ -100,7 +120,7 @@ class Templates:
             TemplateError: It is missing or invalid.
             TrustError: It belongs to a project and needs trust.
         """
-        resolved = self._resolve(name, 0, ())
+        resolved = _merge_chain(self._reader().read_chain(name))
         problems = find_problems(Template, resolved.tree, resolved.origins)
         if problems:
             raise TemplateInvalid(problems)
@@ -122,13 +142,15 @@ class Templates:
 
     def untrusted(self) -> tuple[str, ...]:
         """Return the project's templates that need trust, as `template NAME: reasons`."""
-        return tuple(
-            f"template {file.stem}: {', '.join(held)}"
-            for place, level in enumerate(self._levels)
-            if level.needs_trust
-            for file in _usable_files(level)
-            if (held := self._held(place, file, read_document(file, Layer.TEMPLATE)))
-        )
+        needs: dict[Path, tuple[str, ...]] = {}
+        for link, mixture in self._find_untrusted():
+            if reasons := tuple(filter(None, (mixture, *link.held))):
+                needs[link.file] = max(needs.get(link.file, ()), reasons, key=len)
+        return tuple(f"template {file.stem}: {', '.join(needs[file])}" for file in sorted(needs))
+
+    def find_mixture(self, file: Path) -> str:
+        """Return how an untrusted template meets one that says more than texts and is not shipped, or ""."""
+        return next((mixture for link, mixture in self._find_untrusted() if mixture and link.file == file), "")
 
     def ignored(self) -> tuple[str, ...]:
         """Return the files of a project that are left out, each with the reason."""
@@ -142,66 +164,138 @@ class Templates:
             found += [f"{file} has no effect: {why}" for file in files if (why := explain_distrust(file))]
         return tuple(found)
 
-    def _has(self, name: str, start: int) -> bool:
-        return any(_usable_files(level, name) for level in self._levels[start:])
+    def _find_untrusted(self) -> Iterator[tuple[_Link, str]]:
+        """Yield the untrusted templates of each chain, each with its mixture."""
+        reader = self._reader(is_whole=False)
+        for place, level in enumerate(self._levels):
+            for file in reader.list_files(place) if level.layer is not Layer.DEFAULT else ():
+                chain = reader.follow(place, file)
+                yield from ((link, _find_mixture(link, chain)) for link in chain if link.is_untrusted)
 
-    def _find(self, name: str, start: int) -> tuple[int, Path]:
-        for place, level in enumerate(self._levels[start:], start):
-            for file in _usable_files(level, name):
-                is_other_hidden = level.needs_trust and self._has(name, place + 1)
-                if not (is_other_hidden and self._held(place, file, read_document(file, Layer.TEMPLATE))):
+    def _reader(self, *, is_whole: bool = True) -> _Reader:
+        return _Reader(self._levels, self._trust, is_whole=is_whole)
+
+
+class _Reader:
+    """Reads each folder and file once, for one answer. Without `is_whole` no values of files are kept."""
+
+    def __init__(self, levels: Sequence[Level], trust: Trust | None, *, is_whole: bool) -> None:
+        self._levels = levels
+        self._trust = trust
+        self._is_whole = is_whole
+        self._folders: dict[int, dict[str, list[Path]]] = {}
+        self._links: dict[Path, _Link] = {}
+
+    def list_files(self, place: int) -> list[Path]:
+        """Return the templates of a level, without those that `Templates.ignored` lists."""
+        return [file for files in self._list_by_name(place).values() for file in files]
+
+    def find(self, name: str, start: int) -> tuple[int, Path]:
+        """Return the level and file of a template, from the level `start` on. Raises TemplateError."""
+        if (spot := self._locate(name, start)) is not None:
+            return spot
+        raise self._build_missing(name)
+
+    def read_chain(self, name: str) -> list[_Link]:
+        """Return a template and those that it extends, each before the one that it extends.
+
+        Raises:
+            TemplateError: One is missing or cannot be read.
+            TrustError: One needs trust.
+        """
+        chain = self.follow(*self.find(name, 0))
+        for place, link in enumerate(chain):
+            above, file = [one.file for one in chain[:place]], link.file
+            if file in above:
+                loop = " -> ".join(one.stem for one in (*above[above.index(file) :], file))
+                raise TemplateError(
+                    f"{file}: templates extend each other in a loop: {loop}", hint="Remove one `extends` of the loop."
+                )
+            if len(above) >= MOST_EXTENDED:
+                raise TemplateError(
+                    f"{above[0]}: more than {MOST_EXTENDED} templates extend each other", hint="Join some of them."
+                )
+            if link.document.problems:
+                raise TemplateInvalid(link.document.problems)
+            if link.is_untrusted and (reasons := tuple(filter(None, (_find_mixture(link, chain), *link.held)))):
+                raise TrustError(
+                    f"{file} needs trust: {', '.join(reasons)}",
+                    hint=f"Read the file, then run `zoea trust {file}`.",
+                )
+            if link.parent is not None and not isinstance(link.parent, str):
+                line = link.document.lines.get(("extends",), 0)
+                raise TemplateInvalid([Problem("extends", "expected a name", Origin(Layer.TEMPLATE, str(file), line))])
+        if (parent := chain[-1].parent) is None:
+            return chain
+        if parent == file.stem:
+            raise TemplateError(
+                f"{file} extends {parent!r}, its own name, but there is no template {parent!r} below it",
+                hint="Name another template, or remove `extends`.",
+            )
+        raise self._build_missing(str(parent))
+
+    def follow(self, place: int, file: Path) -> list[_Link]:
+        """Return a template and those that it extends, as far as they are there; few more than `MOST_EXTENDED`."""
+        chain = [self._read(place, file)]
+        while isinstance(parent := chain[-1].parent, str) and len(chain) <= MOST_EXTENDED:
+            spot = self._locate(parent, chain[-1].place + 1 if parent == chain[-1].file.stem else 0)
+            if spot is None:
+                break
+            chain.append(self._read(*spot))
+        return chain
+
+    def _locate(self, name: str, start: int) -> tuple[int, Path] | None:
+        for place in range(start, len(self._levels)):
+            for file in self._list_by_name(place).get(name, ()):
+                is_other_hidden = self._levels[place].needs_trust and self._has(name, place + 1)
+                if not (is_other_hidden and self._read(place, file).held):
                     return place, file
-        known = self.names()
+        return None
+
+    def _build_missing(self, name: str) -> TemplateError:
+        known = sorted({stem for place in range(len(self._levels)) for stem in self._list_by_name(place)})
         close = find_nearest(name, known)
-        raise TemplateError(
+        return TemplateError(
             f"there is no template {name!r}" + (f"; did you mean {close}?" if close else ""),
             hint=f"There are: {', '.join(known)}.",
             title="No such template",
         )
 
-    def _resolve(self, name: str, start: int, above: tuple[Path, ...]) -> _Resolved:
-        place, file = self._find(name, start)
-        if file in above:
-            chain = " -> ".join(one.stem for one in (*above[above.index(file) :], file))
-            raise TemplateError(
-                f"{file}: templates extend each other in a loop: {chain}", hint="Remove one `extends` of the loop."
-            )
-        if len(above) >= MOST_EXTENDED:
-            raise TemplateError(
-                f"{above[0]}: more than {MOST_EXTENDED} templates extend each other", hint="Join some of them."
-            )
-        document = read_document(file, Layer.TEMPLATE)
-        if document.problems:
-            raise TemplateInvalid(document.problems)
-        if held := self._held(place, file, document):
-            raise TrustError(
-                f"{file} needs trust: {', '.join(held)}",
-                hint=f"Read the file, then run `zoea trust {file}`.",
-            )
-        own = _read_own(file, document)
-        parent = document.tree.get("extends")
-        if parent is None:
-            return own
-        if not isinstance(parent, str):
-            line = document.lines.get(("extends",), 0)
-            raise TemplateInvalid([Problem("extends", "expected a name", Origin(Layer.TEMPLATE, str(file), line))])
-        extends_own_name = parent == file.stem
-        below = place + 1 if extends_own_name else 0
-        if extends_own_name and not self._has(parent, below):
-            raise TemplateError(
-                f"{file} extends {parent!r}, its own name, but there is no template {parent!r} below it",
-                hint="Name another template, or remove `extends`.",
-            )
-        base = self._resolve(parent, below, (*above, file))
-        return _extend(base, own, file)
+    def _has(self, name: str, start: int) -> bool:
+        return any(name in self._list_by_name(place) for place in range(start, len(self._levels)))
 
-    def _held(self, place: int, file: Path, document: Document) -> tuple[str, ...]:
-        """Return what a template of the level `place` says without effect until it is trusted."""
-        if not self._levels[place].needs_trust or (self._trust and self._trust.is_trusted(file, document.raw)):
-            return ()
-        is_replacement = self._has(file.stem, place + 1)
-        held = tuple(map(format_key, find_untrusted_keys(document.tree, is_replacement=is_replacement)))
-        return (f"takes the place of another {file.stem}", *held) if is_replacement else held
+    def _list_by_name(self, place: int) -> dict[str, list[Path]]:
+        if place not in self._folders:
+            folder = self._folders[place] = {}
+            for file in _usable_files(self._levels[place]):
+                folder.setdefault(file.stem, []).append(file)
+        return self._folders[place]
+
+    def _read(self, place: int, file: Path) -> _Link:
+        if file not in self._links:
+            level, document = self._levels[place], read_document(file, Layer.TEMPLATE)
+            is_trusted = not level.needs_trust or bool(self._trust and self._trust.is_trusted(file, document.raw))
+            is_replacement = not is_trusted and self._has(file.stem, place + 1)
+            rights = tuple(map(format_key, find_untrusted_keys(document.tree, is_replacement=is_replacement)))
+            held = () if is_trusted else rights
+            if is_replacement:
+                held = (f"takes the place of another {file.stem}", *held)
+            if not self._is_whole:
+                document = Document({"extends": document.tree.get("extends")}, problems=document.problems)
+            rights = () if level.layer is Layer.DEFAULT else rights
+            self._links[file] = _Link(place, file, document, not is_trusted, held, rights)
+        return self._links[file]
+
+
+def _find_mixture(link: _Link, chain: Sequence[_Link]) -> str:
+    """Return how a template meets one of its chain that says more than texts and is not shipped, or ""."""
+    place = chain.index(link)
+    below, above = chain[place + 1 :], chain[:place]
+    for other, how in [*((one, "extends") for one in below), *((one, "is extended by") for one in above)]:
+        if other.rights:
+            more = f" and {len(other.rights) - 1:,} more" if len(other.rights) > 1 else ""
+            return f"{how} {other.file.stem}, which sets {other.rights[0]}{more}"
+    return ""
 
 
 def find_untrusted_keys(tree: Mapping[str, Any], *, is_replacement: bool) -> list[KeyPath]:
@@ -211,11 +305,10 @@ def find_untrusted_keys(tree: Mapping[str, Any], *, is_replacement: bool) -> lis
     return [*inert, *held] if is_replacement else held
 
 
-def _usable_files(level: Level, name: str | None = None) -> list[Path]:
-    """Return the templates of a level, or the one of a name, without those that `Templates.ignored` lists."""
+def _usable_files(level: Level) -> list[Path]:
+    """Return the templates of a level, without those that `Templates.ignored` lists."""
     files = _files(level.folder)[: MOST_TEMPLATES if level.needs_trust else None]
-    named = [file for file in files if name is None or file.stem == name]
-    return [file for file in named if not (level.needs_trust and explain_distrust(file))]
+    return [file for file in files if not (level.needs_trust and explain_distrust(file))]
 
 
 def _files(folder: Path) -> list[Path]:
@@ -243,6 +336,15 @@ def _read_own(file: Path, document: Document) -> _Resolved:
     if problems:
         raise TemplateInvalid(problems)
     return _Resolved(tree, origins)
+
+
+def _merge_chain(chain: Sequence[_Link]) -> _Resolved:
+    """Merge each template over the one that it extends. Raises TemplateInvalid."""
+    own = [_read_own(link.file, link.document) for link in chain]
+    merged = own[-1]
+    for link, values in zip(chain[-2::-1], own[-2::-1], strict=True):
+        merged = _extend(merged, values, link.file)
+    return merged
 
 
 def _extend(base: _Resolved, own: _Resolved, file: Path) -> _Resolved:

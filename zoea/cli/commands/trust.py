@@ -92,14 +92,12 @@ def _trust(where: Places, file: Path, yes: bool) -> Iterator[str]:
     if is_project and (wrong := find_project_problems(file, document)):
         hint = "Trusted, it would stop every command in its folder: correct these lines first."
         raise SettingsInvalid(wrong, hint=hint, title=f"{escape_unprintable(str(file))} cannot be trusted")
-    is_replacement = not is_project and file.stem in Templates(template_levels(where.templates, None)).names()
-    tree = document.tree
-    held = keep_inert(tree)[1] if is_project else find_untrusted_keys(tree, is_replacement=is_replacement)
+    tree, shown = document.tree, escape_unprintable(str(file))
+    why, held = ("", keep_inert(tree)[1]) if is_project else _find_held(where, record, file, tree)
     if not held:
-        yield f"{escape_unprintable(str(file))}: holds nothing that needs trust"
+        yield f"{shown}: holds nothing that needs trust"
         return
-    shown = escape_unprintable(str(file))
-    yield f"{shown} takes the place of another template of its name:" if is_replacement else f"{shown} wants:"
+    yield f"{shown} {escape_unprintable(why) or 'wants'}:"
     for line in _describe(held, tree):
         yield f"  {line}"
     if not yes and not output.is_typed():
@@ -112,6 +110,15 @@ def _trust(where: Places, file: Path, yes: bool) -> Iterator[str]:
         return
     record.add(file, document.raw)
     yield f"{escape_unprintable(str(file))}: trusted until it changes"
+
+
+def _find_held(where: Places, record: Trust, file: Path, tree: Mapping[str, Any]) -> tuple[str, list[KeyPath]]:
+    """Return what else than its keys makes a template need trust, if anything, and the keys to show."""
+    if file.stem in Templates(template_levels(where.templates, None)).names():
+        return "takes the place of another template of its name", find_untrusted_keys(tree, is_replacement=True)
+    mixture = Templates(template_levels(where.templates, file.parent), record).find_mixture(file)
+    held = find_untrusted_keys(tree, is_replacement=bool(mixture))
+    return mixture, [("extends",), *held] if mixture and "extends" in tree else held
 
 
 def _describe(held: Iterable[KeyPath], tree: Mapping[str, Any]) -> Iterator[str]:
