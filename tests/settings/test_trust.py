@@ -217,6 +217,14 @@ def test_trust_can_be_revoked(where: Places) -> None:
         ("\nswarm = 3\n", "swarm"),
         ("\nupstream = 3\n", "upstream"),
         ("[upstream]\nrun = 3\n", "upstream.run"),
+        ("[world]\nsystems = 9\nseed = 3\n", "world.systems"),
+        ('[world]\nseed = "x"\n', "world.seed"),
+        ('[tui]\ntheme = "../x y"\n', "tui.theme"),
+        ("[tui]\ntheme = 3\n", "tui.theme"),
+        ("[tui]\nbell = 3\n", "tui.bell"),
+        ("tui = 3\n", "tui"),
+        ("swarm = [", ""),
+        ("\x00", ""),
     ],
 )
 def test_an_untrusted_file_s_errors_are_reported_and_stop_nothing(where: Places, text: str, key: str) -> None:
@@ -231,10 +239,12 @@ def test_an_untrusted_file_s_errors_are_reported_and_stop_nothing(where: Places,
 
 
 def test_an_untrusted_file_s_errors_are_beside_those_that_stop(where: Places) -> None:
-    Path("zoea.toml").write_text("[chain]\nmirror = 3\n[tui]\ntheme = 3\n")
+    Path("zoea.toml").write_text("[chain]\nmirror = 3\n[tui]\ntheme = 3\nbell = false\n")
+    assert not load(where, env={}).settings.tui.bell
+    where.config_file.write_text("[swarm]\nmax_myses = -1\n")
     with pytest.raises(SettingsInvalid) as caught:
         load(where, env={})
-    assert [problem.key for problem in caught.value.problems] == ["tui.theme", "chain.mirror"]
+    assert [problem.key for problem in caught.value.problems] == ["swarm.max_myses", "chain.mirror", "tui.theme"]
 
 
 def test_the_record_is_private_and_refused_if_others_may_write(where: Places) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from zoea.settings.key_paths import KeyPath, get_value, put_value
-from zoea.settings.problems import TABLES, find_model
+from zoea.settings.key_paths import KeyPath, get_value, merge_trees, put_value
+from zoea.settings.problems import TABLES, find_model, find_problems
 from zoea.settings.schema import Settings
 
 
@@ -59,9 +59,12 @@ def split_keys(
 
 
 def keep_inert(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
-    """Return the part of a project's `zoea.toml` that needs no trust, and the keys that do."""
+    """Return the part of a project's `zoea.toml` that needs no trust and is valid, and the keys that need trust."""
     inert, held = split_keys(Settings, tree)
     kept: dict[str, Any] = {}
     for path in inert:
-        put_value(kept, path, get_value(tree, path))
+        alone: dict[str, Any] = {}
+        put_value(alone, path, get_value(tree, path))
+        if not find_problems(Settings, alone, {}, partial=True):
+            kept = merge_trees(kept, alone)
     return kept, held

@@ -1,8 +1,7 @@
 """Load the settings: defaults < user < project < environment < command line.
 
 Each layer is validated alone first, so that an error is reported even if another layer overrides
-it. All problems of all layers are raised together. What is wrong with keys of an untrusted file is
-no reason to raise, because they have no effect.
+it. All problems of all layers are raised together, except those of an untrusted file.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class LoadedSettings(Struct, frozen=True):
     Attributes:
         origins: The origin of every key, defaults included: `{"swarm.max_myses": Origin(...)}`.
         untrusted: Keys of the project's file without effect, and its templates that need trust.
-        untrusted_problems: What is wrong with those keys. It stops nothing until the file is trusted.
+        untrusted_problems: What is wrong with an untrusted file. It has no effect and stops nothing.
         notes: Variables of the environment that are not used, each with the reason.
         ignored: Files of projects that do not count, each with the reason.
         places: The given places, or those of the workspace that the settings name.
@@ -92,7 +91,7 @@ class LoadedSettings(Struct, frozen=True):
             )
         if wrong := self.untrusted_problems:
             more = f" and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
-            lines.append(f"It has errors, which `zoea config check` lists: {wrong[0]}{more}.")
+            lines.append(f"The project's file has errors, which `zoea config check` lists: {wrong[0]}{more}.")
         return reveal("\n".join(lines))
 
 
@@ -215,18 +214,16 @@ def _is_unusable(name: str, value: str) -> bool:
 
 
 def _add_project(reading: _Reading, file: Path, trust: Trust) -> None:
-    """Add the project's file; if it is untrusted, its inert part alone takes effect or stops anything."""
+    """Add the project's file; if it is untrusted, its valid inert part alone takes effect."""
     document = read_document(file, Layer.PROJECT)
     values = _file_values(Layer.PROJECT, file, document)
-    if document.problems or trust.is_trusted(file, document.raw):
+    if trust.is_trusted(file, document.raw):
         reading.add(values, document)
         return
     inert, held = keep_inert(move_budgets(values).tree)
     reading.add(LayerValues(Layer.PROJECT, inert, values.origins))
     reading.untrusted = tuple(map(format_key, held))
-    reading.untrusted_problems = [
-        problem for problem in find_project_problems(file, document) if problem not in reading.problems
-    ]
+    reading.untrusted_problems = [*document.problems, *find_project_problems(file, document)]
 
 
 def find_project_problems(file: Path, document: Document) -> list[Problem]:
