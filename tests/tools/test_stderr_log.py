@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import logging
+import sys
 import termios
 from pathlib import Path
 from typing import TextIO
 
 import pytest
 
+from tests.tools.conftest import Opener
 from tests.waiting import until
+from zoea.settings import Credentials
+from zoea.settings.endpoints import UpstreamSettings
+from zoea.text.redact import redact_secrets
+from zoea.tools import resolve_upstream
 from zoea.tools.upstream.stderr_log import StderrLog
 
 
@@ -42,12 +48,12 @@ async def test_the_file_is_turned_over_at_its_bound(tmp_path: Path) -> None:
     log = StderrLog(tmp_path / "upstream-x.log", max_bytes=100)
     with log.attach() as end:
         for number in range(10):
-            end.write(f"{number}" * 40)
+            end.write(f"{number}" * 39 + "\n")
             end.flush()
-            await until(lambda: log.path.exists() and log.path.read_text().endswith(f"{number}" * 40))  # noqa: B023  waited for here
+            await until(lambda: log.path.exists() and log.path.read_text().endswith(f"{number}" * 39 + "\n"))  # noqa: B023  waited for here
         log.close()
-    assert log.path.read_text() == "8" * 40 + "9" * 40
-    assert (tmp_path / "upstream-x.log.1").read_text() == "6" * 40 + "7" * 40
+    assert log.path.read_text() == "8" * 39 + "\n" + "9" * 39 + "\n"
+    assert (tmp_path / "upstream-x.log.1").read_text() == "6" * 39 + "\n" + "7" * 39 + "\n"
 
 
 async def test_a_failing_log_warns_once_and_blocks_no_child(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -56,7 +62,7 @@ async def test_a_failing_log_warns_once_and_blocks_no_child(tmp_path: Path, capl
     log.path.mkdir()
     with log.attach() as end:
         for _ in range(3):
-            end.write("lost")
+            end.write("lost\n")
             end.flush()
             await until(lambda: is_empty(end))
         log.path.rmdir()
@@ -74,3 +80,70 @@ async def test_an_empty_pipe_is_no_end(tmp_path: Path) -> None:
         assert log.is_read
         log.close()
     assert (log.is_read, log.path.exists()) == (False, False)
+
+
+KEY = "-----BEGIN PRIVATE KEY-----\ncanary+line+of+the+key\n-----END PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ("login with password=can", "ary-8Xq2\nnext\n"),
+        ("login with ", "password=", "canary-8Xq2", "\nnext\n"),
+        ("the key:\n" + KEY[:35], KEY[35:50], KEY[50:] + "next\n"),
+        ("x" * 70_000 + " password=can", "ary-8Xq2\nnext\n"),
+    ],
+)
+async def test_a_secret_is_masked_however_its_output_comes(tmp_path: Path, pieces: tuple[str, ...]) -> None:
+    log = StderrLog(tmp_path / "upstream-x.log", mask=redact_secrets)
+    with log.attach() as end:
+        for piece in pieces:
+            for start in range(0, len(piece), 40_000):  # no more than fits into the pipe
+                end.write(piece[start : start + 40_000])
+                end.flush()
+                await until(lambda: is_empty(end))
+        await until(lambda: log.path.read_text().endswith("next\n"))
+        log.close()
+    text = log.path.read_text()
+    assert "canary" not in text
+    assert "ary-8" not in text
+    assert "[REDACTED_" in text
+
+
+OUTPUT = """
+import os, sys
+for name in ("LOGIN", "API_TOKEN", "SHORT", "SERVICE", "MODE"):
+    print(f"starting {name} with {os.environ[name]}", file=sys.stderr)
+print("args", sys.argv[1:], file=sys.stderr)
+print("read sk-canaryAbc12345xyz and password=canary-9", file=sys.stderr)
+print("MODE of production", file=sys.stderr)
+"""
+
+
+async def test_the_log_of_a_real_server_holds_no_secret_that_zoea_handed_over(tmp_path: Path, open_box: Opener) -> None:
+    credentials = Credentials(tmp_path / "credentials.toml")
+    credentials.set_many(
+        {"login": "canary words", "short": "c4n!", "arg": "canaryarg", "json": '{\n "key": "canary-of-a-service"\n}'}
+    )
+    settings = UpstreamSettings.model_validate(
+        {
+            "command": sys.executable,
+            "args": ["-c", OUTPUT, "--login={file:arg}"],
+            "env": {
+                "LOGIN": "bob:{file:login}",
+                "API_TOKEN": "canary",
+                "SHORT": "file:short",
+                "SERVICE": "file:json",
+                "MODE": "production",
+            },
+            "retries": 0,
+        }
+    )
+    open_box(resolve_upstream("x", settings, credentials))
+    path = tmp_path / "logs" / "upstream-x.log"
+    await until(lambda: path.exists() and "MODE of" in path.read_text())
+    text = path.read_text()
+    assert "canary" not in text
+    assert "c4n!" not in text
+    assert "starting LOGIN with bob:‹hidden›" in text
+    assert "MODE of production" in text, "an ordinary variable is no secret"

@@ -78,6 +78,12 @@ class Credentials:
             return self.resolve(plain)
         return SecretStr(_EMBEDDED.sub(lambda match: self.resolve(match[1]).get_secret_value(), plain))
 
+    def values_in(self, text: str | SecretStr) -> list[str]:
+        """Return the values that `fill` puts into a text."""
+        plain = text.get_secret_value() if isinstance(text, SecretStr) else text
+        references = [plain] if REFERENCE.fullmatch(plain) else _EMBEDDED.findall(plain)
+        return [self.resolve(reference).get_secret_value() for reference in references]
+
     def get(self, name: str) -> SecretStr | None:
         """Return a value from the file, or None."""
         value = self._read().get(name)

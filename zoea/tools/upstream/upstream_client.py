@@ -24,7 +24,7 @@ from zoea.tools.upstream.sent_secrets import SentSecrets
 from zoea.tools.upstream.session import SessionContext, SessionState, UpstreamSession
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import UpstreamConfig
-from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome, redact_secrets
+from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome, redact_output, redact_secrets
 
 if TYPE_CHECKING:
     from zoea.tools.upstream.http_pool import HttpPool  # loads httpx2
@@ -61,7 +61,7 @@ class Upstream:
         self.notes: tuple[str, ...] = ()
         self.version = 0
         self._secrets = SentSecrets()
-        self._log = StderrLog(logs / f"upstream-{config.name}.log", mask=self._secrets.mask)
+        self._log = StderrLog(logs / f"upstream-{config.name}.log", mask=self._mask_output)
         self._context = SessionContext(
             config, self._log, pool, on_tools=self._set_tools, on_change=self._notify, jitter=jitter
         )
@@ -264,6 +264,9 @@ class Upstream:
     def _hide(self, text: str) -> str:
         """Hide secrets of calls and of the configuration, because a server may repeat them in its reason."""
         return redact_secrets(self._secrets.mask(text), self.config)
+
+    def _mask_output(self, text: str) -> str:
+        return redact_output(self._secrets.mask(text), self.config)
 
     def _lost_error(self, failure: CallFailure, may_have_run: bool) -> UpstreamLost:
         what = f"upstream {self.name} is not available: {self._hide(failure.text)}"

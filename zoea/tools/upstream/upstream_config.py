@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, SkipValidation, ValidationError
+from pydantic import Field, SecretStr, SkipValidation, ValidationError
 
 from zoea.model.errors import SettingsError
 from zoea.settings.credentials import Credentials
@@ -22,6 +22,7 @@ class UpstreamConfig(UpstreamSettings):
     Attributes:
         name: Chosen by the person; a prefix of tool names that clash.
         env: Added to the few variables a child gets (`PATH`, `HOME`, …).
+        secrets: The values of the references in its settings.
         server: An MCP server object of this process, for tests and embedding.
         is_own: It is Zoea's own: its tools ask only where a policy names them.
         idle_close: Seconds without a call after which the session of one mysis is closed.
@@ -38,6 +39,7 @@ class UpstreamConfig(UpstreamSettings):
     env: Mapping[str, str] = Field({}, repr=False)  # type: ignore[assignment]  # the values are resolved here
     url: Address = Field("", repr=False)
     headers: Mapping[str, str] = Field({}, repr=False)  # type: ignore[assignment]  # the values are resolved here
+    secrets: tuple[str, ...] = Field((), repr=False)
     server: SkipValidation[Any] = Field(None, repr=False)
     is_own: bool = False
     idle_close: float = 600.0
@@ -87,6 +89,8 @@ def resolve_upstream(name: str, settings: UpstreamSettings, credentials: Credent
     for key in ("env", "headers"):
         values[key] = {one: credentials.fill(text).get_secret_value() for one, text in getattr(settings, key).items()}
     values["args"] = tuple(credentials.fill(argument).get_secret_value() for argument in settings.args)
+    texts: list[str | SecretStr] = [*settings.args, *settings.env.values(), *settings.headers.values()]
+    values["secrets"] = tuple(secret for text in texts for secret in credentials.values_in(text))
     if (login := settings.login or (LoginSettings() if settings.inject else None)) is not None:
         fixed = {
             key: credentials.fill(value).get_secret_value() if isinstance(value, str) else value

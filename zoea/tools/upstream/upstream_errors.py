@@ -9,11 +9,15 @@ from collections.abc import Iterator
 from enum import StrEnum
 from urllib.parse import urlsplit
 
+from zoea.text import redact
+from zoea.tools.secret_arguments import is_secret_name
+from zoea.tools.secret_forms import find_forms, replace_form
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 HIDDEN = "‹hidden›"
 MAX_CHARS = 300
 _SHORTEST_SECRET = 6
+_SHORTEST_LINE = 16
 
 
 class CallOutcome(StrEnum):
@@ -71,8 +75,24 @@ def redact_secrets(text: str, config: UpstreamConfig) -> str:
     return text
 
 
+def redact_output(text: str, config: UpstreamConfig) -> str:
+    """Hide what was handed to a server as a secret, and keys and passwords by their form or name."""
+    for secret in _find_handed(config):
+        text = replace_form(text, secret, HIDDEN)
+    return redact.redact_secrets(text)
+
+
+def _find_handed(config: UpstreamConfig) -> list[str]:
+    """Return the secrets in the settings of a server, and their lines, as a server writes them. The longest first."""
+    named = {**config.env, **config.headers}
+    values = [*config.secrets, *(value for name, value in named.items() if is_secret_name(name))]
+    values += [part for value in config.headers.values() for part in value.split()[1:]]
+    values += [line for value in values for line in value.splitlines() if len(line) >= _SHORTEST_LINE]
+    return sorted({form for value in values for form in find_forms(value)}, key=len, reverse=True)
+
+
 def _secrets(config: UpstreamConfig) -> Iterator[str]:
-    values = [*config.env.values(), *config.headers.values()]
+    values = [*config.secrets, *config.env.values(), *config.headers.values()]
     values += [part for value in config.headers.values() for part in value.split()]
     if config.url:
         parts = urlsplit(config.url)
