@@ -165,17 +165,36 @@ def test_a_linked_directory_that_others_may_enter_is_said_and_mended(where: Plac
     assert target.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("name", ["zoea.lock", "zoea.db", "zoea.log"])
-def test_a_link_in_the_place_of_a_file_is_refused_and_its_target_unchanged(where: Places, name: str) -> None:
+HEADLESS = "run --headless --provider scripted"
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "code"),
+    [
+        ("zoea.lock", HEADLESS, 4),
+        ("zoea.db", HEADLESS, 4),
+        ("zoea.log", HEADLESS, 4),
+        ("blobs", HEADLESS, 4),
+        ("credentials.toml", "config check", 3),
+        ("credentials.toml", "credentials list", 3),
+        ("credentials.toml", "credentials set mine", 3),
+        ("credentials.toml", "credentials delete mine", 3),
+    ],
+)
+def test_a_link_in_the_place_of_a_file_is_refused_and_its_target_unchanged(
+    where: Places, name: str, command: str, code: int
+) -> None:
     target = where.data.parent / "target"
     target.write_text("mine")
+    target.chmod(0o600)
     (where.data / name).unlink(missing_ok=True)
     (where.data / name).symlink_to(target)
-    refused = zoea("run", "--headless", "--provider", "scripted")
-    assert refused.returncode == 4
-    assert f"{name}" in refused.stderr
+    refused = zoea(*command.split(), typed="secret\n")
+    assert (refused.returncode, refused.stdout) == (code, "")
+    assert name in refused.stderr
     assert "symbolic link" in refused.stderr
     assert target.read_text() == "mine"
+    assert (where.data / name).is_symlink()
 
 
 def test_a_directory_that_is_a_link_works(where: Places, monkeypatch: pytest.MonkeyPatch) -> None:

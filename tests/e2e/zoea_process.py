@@ -34,16 +34,18 @@ def spawn(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     )
 
 
-def zoea(*arguments: str, timeout: float = PATIENCE_S, **options: Any) -> subprocess.CompletedProcess[str]:
-    """`zoea ARGUMENTS`, run to its end; with options of `subprocess.run`."""
+def zoea(
+    *arguments: str, timeout: float = PATIENCE_S, typed: str = "", **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """`zoea ARGUMENTS`, run to its end, with `typed` as its stdin; with options of `subprocess.run`."""
     return subprocess.run(
         [sys.executable, "-m", "zoea", *arguments],
         env=environment(),
-        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=timeout,
         check=False,
+        input=typed,
         **options,
     )
 

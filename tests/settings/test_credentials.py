@@ -181,7 +181,7 @@ def test_a_damaged_file_is_refused_without_showing_it(file: Path, text: str) -> 
 
 def test_a_directory_in_the_file_s_place_is_an_error(file: Path) -> None:
     file.mkdir(parents=True, mode=0o700)
-    with pytest.raises(SettingsError, match="Is a directory"):
+    with pytest.raises(SettingsError, match="it is not a file"):
         Credentials(file).names()
 
 
@@ -227,5 +227,5 @@ def test_a_locked_keyring_is_a_settings_error(file: Path, ring: MemoryKeyring, m
 def test_a_pipe_in_place_of_the_file_is_refused_without_waiting_for_its_writer(file: Path) -> None:
     file.parent.mkdir(parents=True)
     os.mkfifo(file, 0o600)
-    with pytest.raises(SettingsError, match="it is a pipe"):
+    with pytest.raises(SettingsError, match="it is not a file"):
         Credentials(file).get("a")

@@ -17,7 +17,8 @@ from pydantic import SecretStr
 
 from zoea.model.errors import SettingsError
 from zoea.settings.endpoints import REFERENCE
-from zoea.settings.private_file import lock_file, write_private
+from zoea.settings.private_file import describe_failure, lock_file, write_private
+from zoea.settings.small_file import open_regular
 
 KEYRING_SERVICE = "zoea"
 
@@ -172,15 +173,14 @@ class Credentials:
     def _read(self) -> dict[str, str]:
         """Return the file's values, read again only if it has changed."""
         try:
-            if self._file.is_fifo():  # reading it would wait for its writer
-                raise SettingsError(
-                    f"{self._file} cannot be read: it is a pipe", hint="Remove it, then store the keys again."
-                )
-            stream = self._file.open("rb")
+            stream = open_regular(self._file, os.O_NOFOLLOW)
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise SettingsError(f"{self._file} cannot be read: {error.strerror}") from error
+            raise SettingsError(
+                f"{self._file} cannot be read: {describe_failure(error)}",
+                hint="Put the file itself there, readable by you alone, or store the keys again after removing it.",
+            ) from error
         with stream:
             found = os.fstat(stream.fileno())
             if found.st_mode & 0o077:

@@ -13,13 +13,13 @@ MOST_FOREIGN_BYTES = 16_000_000
 """Bytes of a file of another program, which may keep more than its settings there."""
 
 
-def open_regular(file: Path) -> BinaryIO:
+def open_regular(file: Path, flags: int = 0) -> BinaryIO:
     """Open a regular file to read its bytes. Never waits for the writer of a pipe.
 
     Raises:
         OSError: It cannot be read, or is no file.
     """
-    handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    handle = os.open(file, flags | os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "it is not a file", str(file))

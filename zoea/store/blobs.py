@@ -26,6 +26,7 @@ from zoea.store.sqlite_errors import FREE_SPACE
 _THREAD = threading.local()
 """Holds a compressor and a decompressor for each thread, because making one costs more than a short text."""
 ROW_BYTES = 1024 * 1024
+FOLDER = "blobs"
 SELECT = "SELECT hash, place, data, size FROM blob WHERE id = ?"
 
 
@@ -174,7 +175,7 @@ def blob_directory(connection: sqlite3.Connection) -> Path:
 def blob_path(directory: Path, digest: bytes) -> Path:
     """Return the file of a blob over 1 MiB; `directory` is the database's."""
     name = digest.hex()
-    return directory / "blobs" / name[:2] / f"{name}.zst"
+    return directory / FOLDER / name[:2] / f"{name}.zst"
 
 
 def read_blob_file(path: Path) -> bytes:

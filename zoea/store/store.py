@@ -226,13 +226,15 @@ def _create_file(path: Path) -> None:
 
     An existing directory keeps its mode because others may use it.
     """
-    for file in _files(path):
+    for file in (*_files(path), path.with_name(blobs.FOLDER)):
         if file.is_symlink():
             raise StoreError(
                 f"{file} is a symbolic link, which Zoea does not follow.",
                 hint="Move the file itself here, or set ZOEA_DATA_DIR to the directory that holds it.",
             )
-        if file.exists() and not file.is_file():  # SQLite would wait for the writer of a pipe
+        if (
+            file.name != blobs.FOLDER and file.exists() and not file.is_file()
+        ):  # SQLite would wait for the writer of a pipe
             raise StoreError(f"{file} is not a file.", hint="Move it away, or set ZOEA_DATA_DIR to another directory.")
     try:
         if not path.parent.exists():
