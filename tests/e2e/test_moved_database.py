@@ -47,8 +47,14 @@ def test_a_moved_database_holds_the_swarm_and_says_so_on_every_front(owner: int)
     assert said.count("hello") == 1
 
 
-def test_a_removed_lock_file_lets_no_second_swarm_in_and_comes_back(owner: int) -> None:
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_removed_lock_file_lets_no_second_swarm_in_and_comes_back(owner: int, is_replaced: bool) -> None:
     lock = places("").data / LOCK_NAME
+    lock.unlink()
+    if is_replaced:
+        lock.touch()
+    at_once = zoea("send", "alpha", "hello at once")
+    assert at_once.returncode == 0, at_once.stderr
     lock.unlink()
     second = zoea("run", "--headless", "--for", "1s")
     assert second.returncode == WorkspaceHeld.exit_code

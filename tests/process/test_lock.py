@@ -225,7 +225,7 @@ def test_a_removed_lock_file_is_written_again(tmp_path: Path, is_there: bool) ->
         (tmp_path / LOCK_NAME).unlink()
         if is_there:  # of the process that was refused
             (tmp_path / LOCK_NAME).touch()
-        assert read_holder(tmp_path) is None
+        assert read_holder(tmp_path) == Holder(None, "")
         assert owner.restore_file()
         assert read_holder(tmp_path) == Holder(os.getpid(), "/run/s.sock")
         assert not owner.restore_file()

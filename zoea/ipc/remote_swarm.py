@@ -206,7 +206,11 @@ async def connect_to(holder: Holder | None, speaking_as: str = "") -> RemoteSwar
     Raises:
         NoRunningSwarm: if no process holds it, or the holder does not answer.
     """
-    if holder is None or not holder.socket:
+    if holder is not None and not holder.socket:
+        raise NoRunningSwarm(
+            "a swarm is being opened or closed here, or its lock file is being restored", hint="Try again soon."
+        )
+    if holder is None:
         raise NoRunningSwarm(
             "this workspace has no running swarm",
             hint="Start one with `zoea run`, or without a screen with `zoea run --headless`.",

@@ -34,7 +34,7 @@ _LOCAL_DISK = "Set ZOEA_DATA_DIR to a directory on a local disk; some network fi
 class Holder(Struct, frozen=True):
     """The process that holds a workspace, its socket, and the start in µs UTC.
 
-    The process is None while the lock is taken or released, because the file does not name it then.
+    The process is None while the lock is taken or released or its file is gone, because the file does not name it then.
     """
 
     pid: int | None
@@ -248,19 +248,23 @@ def _holds(path: Path, descriptor: int) -> bool:
 def read_holder(data: Path) -> Holder | None:
     """Return the process that holds the workspace; None if it is free."""
     path = data / LOCK_NAME
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:  # there is none, or no owner can hold it: opening the workspace says why
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if _is_held(path, os.O_NOFOLLOW | os.O_NONBLOCK):
         return read_note(path) or Holder(None, "")
+    # An owner whose file was removed or replaced writes it again soon; until then its directory shows that it is there.
+    return Holder(None, "") if _is_held(data, os.O_DIRECTORY) else None
+
+
+def _is_held(path: Path, flags: int) -> bool:
+    try:
+        descriptor = os.open(path, flags | os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # there is none, or no owner can hold it: opening the workspace says why
+        return False
+    try:
+        return not _locks(descriptor, fcntl.LOCK_SH)
     except OSError:  # the file system has no locks, so no owner can hold one
-        return None
+        return False
     finally:
         os.close(descriptor)
-    return None
 
 
 def read_note(path: Path) -> Holder | None:
