@@ -30,6 +30,15 @@ def _replaced(arguments: dict[str, Any], **schema: Any) -> dict[str, Any]:
     [
         *("password", "user_password", "newPassword", "secret", "clientSecret", "api_key", "X-Api-Key", "apikey"),
         *("token", "accessToken", "refresh_token", "PASSWORD", "passphrase", "pwd", "db_pwd", "tokens", "accessTokens"),
+        *(
+            "passwordConfirmation",
+            "password_confirmation",
+            "password1",
+            "password_again",
+            "new_password2",
+            "newPassword-2",
+        ),
+        *("pass_phrase", "passkey", "wifi_psk", "credentials", "userpass", "Password field", "dbpassword", "apiKey2"),
         *("private_key", "sshPrivateKey", "secret_key", "api_keys", "passwords", "secrets", "passcode"),
     ],
 )
@@ -49,6 +58,7 @@ def test_a_name_that_says_secret_is_one(name: str) -> None:
             "prompt_tokens",
             "secretary",
         ),
+        *("compass", "bypass", "password_length", "credentials_path", "passkey_support", "key1", "nextPageToken2"),
         *("keys", "passwords_count", "token_type", "user", ""),
     ],
 )
@@ -172,14 +182,36 @@ async def test_another_server_does_not_get_the_value(open_box: Opener, faulty: F
     assert not faulty.seen("call")
 
 
-async def test_a_short_value_is_kept_but_not_looked_for_in_texts(open_box: Opener, faulty: Faulty) -> None:
+@pytest.mark.parametrize("value", ["me", "true", "yes", "1234", "12:30", "required", "p9!"])
+async def test_an_ordinary_or_very_short_value_is_kept_but_not_looked_for_in_texts(
+    open_box: Opener, faulty: Faulty, value: str
+) -> None:
     session = open_box(faulty.config()).session(1, "alpha", "")
     await session.catalogue()
-    answer = await session.conceal_answer(_answer(asked("unlock", user="me", password="me"), text="me"))
+    answer = await session.conceal_answer(_answer(asked("unlock", user="me", password=value), text=f"it is {value}"))
     assert json.loads(answer.calls[0].arguments) == {"user": "me", "password": "‹secret:1›"}
-    assert answer.text == "me"
+    assert answer.text == f"it is {value}"
     await session.call(answer.calls[0], meta=meta())
-    assert faulty.seen("call", tool="unlock")[0]["arguments"]["password"] == "me"
+    assert faulty.seen("call", tool="unlock")[0]["arguments"]["password"] == value
+
+
+@pytest.mark.parametrize("value", ["p9!x", "a1b2", "x-9%z"])
+async def test_a_short_value_is_looked_for_where_it_stands_by_itself(
+    open_box: Opener, faulty: Faulty, value: str
+) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    answer = await session.conceal_answer(
+        _answer(
+            asked("unlock", user="me", password=value),
+            asked("note", text=f"it is\n{value}, not 0{value} or {value}0"),
+            text=f"{value}. u{value}",
+        )
+    )
+    assert json.loads(answer.calls[1].arguments) == {"text": f"it is\n‹secret:1›, not 0{value} or {value}0"}
+    assert answer.text == f"‹secret:1›. u{value}"
+    result = await session.call(answer.calls[0], meta=meta())
+    assert result.content == 'unlocked with ‹secret:1›, in JSON {"key": "‹secret:1›"}'
 
 
 async def test_a_secret_in_broken_arguments_and_of_an_unknown_tool_is_a_mark_too(

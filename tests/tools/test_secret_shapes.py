@@ -64,6 +64,11 @@ IN_CALLS: dict[str, str] = {
     "the login of a command": json.dumps({"command": f"curl -u bob:{SECRET} https://example.com"}),
     "XML": json.dumps({"body": f"<user>bob</user><password>{SECRET}</password>"}),
     "a header alone": json.dumps({"headers": [f"X-Api-Key: {SECRET}"]}),
+    "pairs": json.dumps({"form": [["user", "bob"], ["password", SECRET]]}),
+    "a field beside its value": json.dumps({"field": "password", "value": SECRET}),
+    "an element beside its text": json.dumps({"element": "Password field", "ref": "e1", "text": SECRET}),
+    "a sentence": json.dumps({"text": f"The password is {SECRET}, and my name is bob"}),
+    "a Chinese sentence": json.dumps({"text": f"密码是{SECRET}"}),
 }
 """Shapes that are known in a call, where its server gets the value all the same."""
 BROKEN = {
@@ -130,6 +135,8 @@ def test_a_secret_in_stored_json_is_redacted(shape: str) -> None:
         {"command": "login --password $PASSWORD"},
         {"code": "token = response\npassword: Optional[str]\nsecret = read_secret(name)", "env": ["PATH=/usr/bin1"]},
         {"headers": {"Accept": "text/html2"}, "env": [{"name": "MODE", "value": "fast-123"}]},
+        {"fields": ["password", "username"], "credentials": {"user": "alice12"}, "rows": [["user", "alice12"]]},
+        {"field": "name", "value": "alice12", "text": "The password is required, the token is invalid"},
         {"url": "https://example.com:8080/a?page=12345678", "body": "<name>alpha-1</name>"},
     ],
 )
@@ -152,6 +159,15 @@ ANSWERS = {
     "a sentence": f"Welcome, alpha. Your password is {SECRET}. Keep it.",
     "a line": f"name: alpha\npassword: {SECRET}\n",
     "Markdown": f"Your **API key**: `{SECRET}`",
+    "a sentence in JSON": json.dumps({"message": f"Welcome, alpha. Your password is {SECRET}"}),
+    "a second kind": f"api_key=Abc12345xyz\nYour password is {SECRET}, alpha.",
+    "behind an address": f"Use https://alpha:Abc12345xyz@example.com, and your password is {SECRET}.",
+    "Chinese": f"你的密码：{SECRET}。",
+    "a table": f"| name | alpha |\n|---|---|\n| password | {SECRET} |\n",
+    "a note between": f"Password (write it down): {SECRET}",
+    "a name between": f"The password for alpha is: {SECRET}",
+    "bold": f"**Password:** `{SECRET}`",
+    "an arrow": f"password -> {SECRET}",
 }
 
 
@@ -164,9 +180,49 @@ async def test_a_secret_that_a_server_makes_is_hidden_from_then_on(tool: str, an
     assert SECRET not in stored.content
     assert "alpha" in stored.content or "alpha" not in ANSWERS[answer]
     later = await vault.mask_result(ToolResult(content=f"logged in with {SECRET}"))
-    assert later.content == "logged in with ‹secret:1›"
-    assert vault.mask_text(f"I noted {SECRET}.") == "I noted ‹secret:1›."
-    assert await vault.fill("game", {"password": "‹secret:1›"}) == {"password": SECRET}
+    mark = later.content.removeprefix("logged in with ")
+    assert re.fullmatch(r"‹secret:\d›", mark)
+    assert vault.mask_text(f"I noted {SECRET}.") == f"I noted {mark}."
+    assert await vault.fill("game", {"password": mark}) == {"password": SECRET}
+
+
+@pytest.mark.parametrize("tool", ["join", "enroll", "open_account", "new_game", "start_game", "claim_agent"])
+async def test_a_tool_that_begins_something_may_make_a_secret(tool: str) -> None:
+    vault = SecretVault(InMemorySecrets())
+    result = await vault.mask_result(
+        ToolResult(content=f"Your password is {SECRET}."), ToolSpec(tool, "", {}, upstream="game")
+    )
+    assert result.content == "Your password is ‹secret:1›."
+
+
+PHRASE = "correct horse battery staple"
+NAMED = {
+    "a password": {"password": SECRET},
+    "a phrase": {"pass_phrase": PHRASE},
+    "a word": {"account": {"passwordConfirmation": "sonnenschein"}},
+    "a token": {"items": [{"sessionToken": SECRET}]},
+    "a number": {"passcode": 48392011},
+    "a header": {"Authorization": f"Bearer {SECRET}"},
+    "JSON in JSON": {"result": json.dumps({"wifi_psk": SECRET})},
+}
+
+
+@pytest.mark.parametrize("shape", NAMED)
+async def test_a_key_of_a_result_that_names_a_secret_counts_for_every_tool(shape: str) -> None:
+    vault = SecretVault(InMemorySecrets())
+    content = json.dumps(NAMED[shape])
+    stored = await vault.mask_result(ToolResult(content=content), ToolSpec("look", "", {}, upstream="game"), {"a": 1})
+    assert "‹secret:1›" in stored.content
+    for secret in (SECRET, PHRASE, "sonnenschein", "48392011"):
+        assert secret not in stored.content
+        assert secret not in content or vault.mask_text(f"it is {secret}") == "it is ‹secret:1›"
+
+
+async def test_a_phrase_of_several_words_is_one_secret() -> None:
+    vault = SecretVault(InMemorySecrets())
+    spec = ToolSpec("register", "", {}, upstream="game")
+    stored = await vault.mask_result(ToolResult(content=f"name: alpha\npassword: {PHRASE}\nhave fun"), spec)
+    assert stored.content == "name: alpha\npassword: ‹secret:1›\nhave fun"
 
 
 @pytest.mark.parametrize(
@@ -175,14 +231,22 @@ async def test_a_secret_that_a_server_makes_is_hidden_from_then_on(tool: str, an
         ("register", "the password is required", False),
         ("register", '{"error": "password", "password": ""}', False),
         ("register", f"wrong password: {SECRET}", True),
-        ("read_file", f'{{"password": "{SECRET}"}}', False),
+        ("register", "password: must have eight characters", False),
+        ("register", "| user | password |\n|---|---|", False),
+        ("join", "password: the moon was never given back", False),
+        ("read_form", '{"password": "required", "token": "bearer", "secret": "must be long", "pwd": "1234"}', False),
+        ("read_form", '{"properties": {"password": {"type": "string"}}, "tokens": ["canary-8Xq2"]}', False),
+        ("read_form", '{"password": true, "passphrase": null, "token": 123456, "credentials": "include"}', False),
+        ("read_form", '{"password": "must be at least 8 characters", "token": "next page"}', False),
+        ("read_form", '{"token": "written-1234"}', False),
         ("list_players", f"password: {SECRET}", False),
     ],
 )
 async def test_other_results_stay_as_they_are(tool: str, content: str, is_error: bool) -> None:
     result = ToolResult(content=content, is_error=is_error)
     vault = SecretVault(InMemorySecrets())
-    assert await vault.mask_result(result, ToolSpec(tool, "", {}, upstream="game")) is result
+    spec = ToolSpec(tool, "", {}, upstream="game")
+    assert await vault.mask_result(result, spec, {"text": "written-1234"}) is result
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,21 @@ def test_a_secret_is_a_mark_however_the_pieces_are_cut(size: int) -> None:
     assert shown == "It is ‹secret:1›, and ‹secret:2›, and ‹secret:3›aYaX; hunters know hunter3."
 
 
+@pytest.mark.parametrize("size", range(1, 12))
+def test_a_short_secret_is_a_mark_where_it_stands_by_itself(size: int) -> None:
+    text = "p9!x, up9!x p9!xy p9!x p9! (p9!x)\\np9!x end."
+    mask = StreamMask({1: ("p9!x",)})
+    shown = "".join(mask.feed(text[start : start + size]) for start in range(0, len(text), size))
+    assert shown == "‹secret:1›, up9!x p9!xy ‹secret:1› p9! (‹secret:1›)\\n‹secret:1› end."
+
+
 def test_what_may_be_the_beginning_of_a_secret_waits_for_the_next_piece() -> None:
     mask = StreamMask(SECRETS)
     assert mask.feed("It is hunt") == "It is "
     assert mask.feed("ing season") == "hunting season"
 
 
-@given(st.lists(st.text("ab", max_size=5), max_size=12), st.lists(st.text("ab", min_size=3, max_size=6), max_size=3))
+@given(st.lists(st.text("ab", max_size=9), max_size=12), st.lists(st.text("ab", min_size=6, max_size=7), max_size=3))
 def test_no_piece_shows_a_secret_and_nothing_else_is_lost(pieces: list[str], secrets: list[str]) -> None:
     mask = StreamMask({number: (secret,) for number, secret in enumerate(secrets)})
     shown = "".join(map(mask.feed, pieces))

@@ -7,18 +7,48 @@ import re
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
 
 from zoea.text.redact import secret_patterns
 from zoea.text.redact.secret_patterns import FOREIGN
+from zoea.tools.secret_forms import find_forms
 
 _NAMES = re.compile(
-    rf"(?:{FOREIGN})$|(?:^|_)(?:pass|t?otp|passwords?|passwd|passphrases?|passcode|pwd|secrets?|api_?keys?|token"
-    r"|(?:private|secret|access|signing|encryption|ssh|auth)_?keys?|(?:access|api|auth|bearer|refresh|session)_tokens)$"
-    r"|^tokens$"
+    rf"(?:{FOREIGN})$|(?:^|_)(?:pass|(?:user|db|auth|login|mail|my|root|admin)pass|t?otp|psk|creds|credentials?"
+    r"|[a-z]{0,20}(?:password|passwd|passphrase|passcode|passkey|pwd|apikey)s?|pass_(?:word|phrase|code|key)s?"
+    r"|secrets?|token|(?:api|wifi|wpa|pre_?shared|private|secret|access|signing|encryption|ssh|auth)_?keys?"
+    r"|(?:access|api|auth|bearer|refresh|session)_?tokens?|(?:seed|recovery|backup)_phrase|recovery_codes?)$|^tokens$"
 )
+"""Names of secrets, as words between underscores."""
+_AFTER_A_NAME = re.compile(
+    r"(?:_(?:confirm(?:ation|ed)?|again|repeat(?:ed)?|retyped?|verify|verification|check|value|plain|raw|new|old|current|field"
+    r"|input|textbox|box))+$"
+)
+_WORD = re.compile(r"[^\W\d_]+")
+_LONGEST_NAME = 400
+_GROUPS = re.compile(r"(?:^|_)(?:creds|credentials?)$")
+"""Names of objects whose own names tell which values are secret."""
+_BESIDE = {
+    "value": (
+        "name",
+        "key",
+        "field",
+        "label",
+        "id",
+        "element",
+        "selector",
+        "parameter",
+        "param",
+        "header",
+        "variable",
+        "type",
+    ),
+    "text": ("field", "element", "selector", "locator"),
+}
+"""Names of values, each with the names beside it that may say what it is."""
 _HEADERS = re.compile(r"^(?:proxy_)?authorization$|^(?:set_)?cookie$")
 _SCHEME = re.compile(r"(?i)(?:bearer|basic|token|digest)[ \t]{1,8}(?=\S)")
 _NAMED = re.compile(r"(?:export[ \t]{1,8})?(?P<name>[^\W\d][\w.-]{0,60})(?:=|:[ \t]{1,8})(?P<value>\S.{0,4000})")
@@ -28,7 +58,8 @@ _LOGIN = re.compile(
     r"(?P<before>\bcurl\b[^\n|;&]{0,400}?[ \t](?:-u|--user)[ \t=]{0,4}[\"']?[^\s:\"']{1,100}:)(?P<value>[^\s\"']+)"
 )
 _HARMLESS = re.compile(r"(?:page|next|continuation)_token$")
-_NUMBERS_TOO = re.compile(r"(?:password|passwd|passphrase|passcode|pwd|secret|key)s?$")
+_NUMBERS_TOO = re.compile(r"(?:password|passwd|pass_?phrase|pass_?code|pwd|psk|secret|key)s?$")
+_PASSWORDS = re.compile(rf"pass|pwd|psk|phrase|{FOREIGN}")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _IN_TEXT = re.compile(r'("(?P<name>(?:[^"\\]|\\.){1,400})"\s*:\s*")(?P<value>(?:[^"\\]|\\.)+)')
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w-]*)")
@@ -38,13 +69,27 @@ _FLAG_IN_TEXT = re.compile(
 )
 _MAKER = re.compile(
     r"(?:^|_)(?:register|registration|signup|sign_up|login|log_in|signin|sign_in|authenticate|authorize)(?:_|$)"
-    r"|(?:create|new|make|add|issue|generate|rotate|reset|renew|refresh)_(?:\w+_)?"
-    r"(?:account|user|player|password|secret|key|token|session|credentials?)(?:_|$)"
+    r"|(?:^|_)(?:join|enrol|enroll|onboard|claim)(?:_|$)"
+    r"|(?:create|new|make|add|open|start|begin|provision|issue|generate|rotate|reset|renew|refresh)_(?:\w+_)?"
+    r"(?:account|user|player|character|game|password|secret|key|token|session|credentials?)(?:_|$)"
 )
 _MADE = re.compile(
-    r"(?i)(?P<before>\b(?:password|passphrase|passcode|secret|api[ _-]?key|token)\b[\"'`*]{0,3}"
-    r"(?:\s{0,4}[:=]|\s{1,4}is:?)\s{0,4}[\"'`*]{0,3})(?P<value>[^\s\"'`*,;<>]{1,400})"
+    r"(?i)(?P<before>(?:(?<![a-z0-9])"
+    r"(?:pass[ _-]?(?:word|phrase|code|key)|pwd|secret|api[ _-]?key|token|credential)s?(?![a-z0-9])"
+    rf"|{FOREIGN})[\"'`*_]{{0,4}}(?:\s?[(（][^()（）\n]{{1,60}}[)）])?(?: \w{{1,20}}){{0,4}}?[\"'`*_]{{0,4}}"
+    r"(?:\s{0,4}(?:[:=：|]|->|=>|→)|\s{1,4}(?:is|are|was|will be|ist|lautet|est|es)\b:?|\s?(?:是|为|為|は|는|은)[:：]?)"
+    r"[\s\"'`*“「|]{0,8})"
+    r"(?:(?P<phrase>(?-i:[a-z]{3,12}(?: [a-z]{3,12}){2,11}))(?=[\"'`*”」.]{0,3}\s{0,4}(?:[\n|]|$))"
+    r"|(?P<value>[^\s\"'`*<>|“”「」‹›。，；]{1,400}))"
 )
+_PHRASE_WORD = re.compile(r"[a-z]{3,12}")
+_IN_PHRASES_NO_WORD = re.compile(
+    r"(?:must|should|may|can|will|has|have|had|was|were|your|please|enter|choose|least|with|and|or|for|from|user|account"
+    r"|sent|email|mail|than|more|less|characters|letters|digits|numbers|generated|reset|created|updated|successfully"
+    r"|accepted|rejected|verified|confirmed|below|above|following|check|see|click|does|did|match|are|any|all|you|the|not|too"
+    r"|been|this|that|wrong|invalid|incorrect|expired|required|missing|empty|only|never|stored|shown|given|changed)"
+)
+_MAY_NAME = re.compile(rf"(?i)pass|pwd|psk|secret|key|token|cred|otp|phrase|cookie|authorization|{FOREIGN}|\\\\u")
 _ODD = re.compile(r"\d|[^\W_]_|[!#$%&+=?@^~/\\-]\w|[a-z][A-Z]")
 """What no word has that may stand behind `password:` in an answer."""
 _SHORTEST_MADE = 6
@@ -55,12 +100,14 @@ Replace = Callable[[Any], str]
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether an argument of this name holds a secret: `password`, `userPassword`, `x-api-key`, `token`."""
-    plain = plain_name(name)
-    return bool(_NAMES.search(plain) or _HEADERS.search(plain)) and _HARMLESS.search(plain) is None
+    """Return whether an argument of this name holds a secret: `password`, `newPassword2`, `x-api-key`, `wifi_psk`."""
+    words = _join_words(name)
+    return bool(_NAMES.search(words) or _HEADERS.search(words)) and _HARMLESS.search(words) is None
 
 
-def replace_secrets(arguments: dict[str, Any], schema: Mapping[str, Any], replace: Replace) -> dict[str, Any]:
+def replace_secrets(
+    arguments: dict[str, Any], schema: Mapping[str, Any], replace: Replace, *, is_made: bool = False
+) -> dict[str, Any]:
     """Return the arguments with each secret value replaced, at any depth, also in JSON inside of texts."""
     replaced = dict(arguments)
     waiting: deque[_Level] = deque([_Level(replaced, [schema], is_secret=False, numbers=False)])
@@ -71,11 +118,13 @@ def replace_secrets(arguments: dict[str, Any], schema: Mapping[str, Any], replac
             inner, is_secret, numbers = level.judge(key, parts, schema)
             if isinstance(value, dict | list):
                 level.values[key] = copied = value.copy()
-                waiting.append(_Level(copied, inner, is_secret=is_secret, numbers=numbers))
+                is_secret = is_secret and not (isinstance(key, str) and _GROUPS.search(_join_words(key)))
+                is_pair = isinstance(level.values, list) and isinstance(value, list) and len(value) == 2
+                waiting.append(_Level(copied, inner, is_secret=is_secret, numbers=numbers, is_pair=is_pair))
             elif is_secret:
                 level.values[key] = _replace_leaf(value, replace, numbers=numbers)
             elif isinstance(value, str):
-                level.values[key] = _replace_inside(value, replace)
+                level.values[key] = _replace_inside(value, replace, is_made=is_made)
     return replaced
 
 
@@ -97,12 +146,59 @@ def makes_secrets(tool: str) -> bool:
 
 def replace_made_secrets(text: str, replace: Replace) -> str:
     """Replace the secrets that a server made in its answer: the values of secret names, and those that it tells."""
-    inside = _replace_inside(text, replace)
-    if inside != text or text.lstrip()[:1] in ("{", "["):
-        return inside
+    return _replace_inside(text, replace, is_made=True)
+
+
+def replace_named_results(text: str, replace: Replace) -> str:
+    """Replace the values of secret names in an answer that is JSON, where they cannot be words about a secret."""
+    if text.lstrip()[:1] not in ("{", "[") or _MAY_NAME.search(text) is None:
+        return text
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    waiting, has_changed = [answer], False
+    while waiting:
+        values = waiting.pop()
+        for key, value in list(values.items() if isinstance(values, dict) else enumerate(values)):
+            if isinstance(value, dict | list):
+                waiting.append(value)
+                continue
+            is_named = isinstance(key, str) and is_secret_name(key) and _is_made(key, value)
+            if is_named:
+                values[key] = _replace_leaf(value, replace, numbers=True)
+            elif isinstance(value, str):
+                values[key] = replace_named_results(value, replace)
+            has_changed = has_changed or values[key] != value
+    return json.dumps(answer, ensure_ascii=False) if has_changed else text
+
+
+def _is_made(name: str, value: Any) -> bool:
+    """Return whether a value of an answer is a secret, and no word about one, such as `required` or `must be long`."""
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        return False
+    plain = str(value)
+    if _PASSWORDS.search(_join_words(name)) is None:
+        return isinstance(value, str) and " " not in _SCHEME.sub("", plain, count=1) and _is_odd(plain)
+    if " " in plain:
+        return _is_phrase(plain)
+    return bool(find_forms(value)) and not secret_patterns.is_about_secrets(plain)
+
+
+def _is_phrase(text: str) -> bool:
+    """Return whether words are a pass phrase, and no sentence."""
+    words = text.split(" ")
+    is_sentence = any(map(_IN_PHRASES_NO_WORD.fullmatch, words))
+    return len(words) > 2 and not is_sentence and all(map(_PHRASE_WORD.fullmatch, words))
+
+
+def _replace_told(text: str, replace: Replace) -> str:
+    """Replace the secrets that the text of a server tells."""
 
     def put(match: re.Match[str]) -> str:
-        value = match["value"].rstrip(".!?")
+        if phrase := match["phrase"]:
+            return f"{match['before']}{replace(phrase)}" if _is_phrase(phrase) else match[0]
+        value = match["value"].rstrip(".,;:!?)）")
         if len(value) < _SHORTEST_MADE or _ODD.search(value) is None:
             return match[0]
         return f"{match['before']}{replace(value)}{match['value'][len(value) :]}"
@@ -117,6 +213,7 @@ class _Level(Struct):
     schemas: list[Any]
     is_secret: bool
     numbers: bool
+    is_pair: bool = False
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         return self.values.items() if isinstance(self.values, dict) else enumerate(self.values)
@@ -129,6 +226,7 @@ class _Level(Struct):
             flag = _FLAG.fullmatch(before) if isinstance(before, str) else None
             is_option = isinstance(value, str) and value.startswith("-")
             follows = flag is not None and is_secret_name(flag["name"]) and not is_option
+            follows = follows or (key == 1 and self.is_pair and isinstance(before, str) and is_secret_name(before))
             return items, self.is_secret or follows, self.numbers or follows
         inner = [schema for part in parts if (schema := _property(part, key)) is not None]
         by_schema = any(
@@ -136,10 +234,10 @@ class _Level(Struct):
             for schema in inner
             for part in _parts(schema, root)
         )
-        named = self.values.get("name", self.values.get("key")) if key == "value" else ""
-        is_secret = self.is_secret or by_schema or is_secret_name(key)
-        is_secret = is_secret or (isinstance(named, str) and is_secret_name(named))
-        numbers = self.numbers or by_schema or _NUMBERS_TOO.search(plain_name(key)) is not None
+        beside = [self.values.get(name) for name in _BESIDE.get(key, ())]
+        names = [key, *(name for name in beside if isinstance(name, str))]
+        is_secret = self.is_secret or by_schema or any(map(is_secret_name, names))
+        numbers = self.numbers or by_schema or any(_NUMBERS_TOO.search(_join_words(name)) for name in names)
         return inner, is_secret, numbers
 
 
@@ -156,18 +254,20 @@ def _replace_leaf(value: Any, replace: Replace, *, numbers: bool) -> Any:
     return value
 
 
-def _replace_inside(text: str, replace: Replace) -> str:
+def _replace_inside(text: str, replace: Replace, *, is_made: bool = False) -> str:
     """Replace the secrets of a text that is JSON itself, or holds the options of a command."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
             return replace_in_text(text, replace)
-        replaced = replace_secrets({"": value}, {}, replace)[""]
+        replaced = replace_secrets({"": value}, {}, replace, is_made=is_made)[""]
         return text if replaced == value else json.dumps(replaced, ensure_ascii=False)
-    if (named := _NAMED.fullmatch(text)) and is_secret_name(named["name"]):
+    named = _NAMED.fullmatch(text)
+    if named and is_secret_name(named["name"]) and not (is_made and not _is_made(named["name"], named["value"])):
         return f"{text[: named.start('value')]}{_replace_leaf(named['value'], replace, numbers=False)}"
-    return _replace_flags(text, replace)
+    text = _replace_flags(text, replace)
+    return _replace_told(text, replace) if is_made else text
 
 
 def _replace_flags(text: str, replace: Replace) -> str:
@@ -185,7 +285,11 @@ def _replace_flags(text: str, replace: Replace) -> str:
     text = _LOGIN.sub(put_named, text) if "curl" in text else text
     text = _ELEMENT.sub(put_named, text) if "</" in text else text
     text = _FLAG_IN_TEXT.sub(put, text) if "--" in text else text
-    return secret_patterns.replace_secrets(text, lambda kind, value: replace(value) if _is_odd(value) else value)
+
+    def put_odd(kind: str, value: str) -> str:
+        return replace(value) if _is_odd(value) else value
+
+    return secret_patterns.replace_told(secret_patterns.replace_secrets(text, put_odd), put_odd)
 
 
 def _is_odd(value: str) -> bool:
@@ -220,6 +324,12 @@ def _parts(schema: Any, root: Any, depth: int = 0) -> Iterator[Mapping[str, Any]
         ones = schema.get(branch)
         for one in ones if isinstance(ones, list) else ():
             yield from _parts(one, root, depth + 1)
+
+
+@lru_cache(maxsize=4_096)
+def _join_words(name: str) -> str:
+    """Return the words of a name between underscores, without digits and without what repeats or places a value."""
+    return _AFTER_A_NAME.sub("", "_".join(_WORD.findall(plain_name(name)))) if len(name) <= _LONGEST_NAME else ""
 
 
 def plain_name(name: str) -> str:

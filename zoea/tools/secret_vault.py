@@ -19,12 +19,17 @@ from msgspec.structs import replace
 
 from zoea.model.errors import SettingsError, ToolError
 from zoea.model.request import Answer, AnswerCall, Blob, ToolResult, ToolSpec
-from zoea.tools.secret_arguments import makes_secrets, replace_in_text, replace_made_secrets, replace_secrets
+from zoea.tools.secret_arguments import (
+    makes_secrets,
+    replace_in_text,
+    replace_made_secrets,
+    replace_named_results,
+    replace_secrets,
+)
+from zoea.tools.secret_forms import SURE, compile_form, find_forms, replace_form
 
 log = logging.getLogger(__name__)
 
-SHORTEST = 6
-"""Shorter values are not looked for in texts, where they would be found by chance."""
 _LONG = 4_000
 """Characters of arguments above which they are searched in a thread, because it would take over 2 ms."""
 _UNREAD = 400_000_000
@@ -61,29 +66,33 @@ class StreamMask:
     def __init__(self, forms: Mapping[int, tuple[str, ...]]) -> None:
         self._forms = forms
         self._held = ""
+        self._shown = ""
+        """The last two characters before what is held, which may make it a part of a word."""
 
     def feed(self, piece: str) -> str:
         """Return what may be shown now."""
         if not self._forms:
             return piece
-        text, shown = self._held + piece, []
+        text, shown = self._held + piece, [self._shown]
         while True:
             begins = self._find_begin(text)
-            at, length, number = self._find_whole(text)
+            at, length, number = self._find_whole("".join(shown)[-2:], text)
             if not length or at >= begins:
                 break
             shown += [text[:at], f"‹secret:{number}›"]
             text = text[at + length :]
         self._held = text[begins:]
-        return "".join([*shown, text[:begins]])
+        whole = "".join([*shown, text[:begins]])
+        before, self._shown = len(self._shown), whole[-2:]
+        return whole[before:]
 
-    def _find_whole(self, text: str) -> tuple[int, int, int]:
+    def _find_whole(self, before: str, text: str) -> tuple[int, int, int]:
         """Return place, length and number of the first secret, the longest of those that begin there."""
         found = [
-            (at, -len(form), number)
+            (match.start() - len(before), -len(form), number)
             for number, forms in list(self._forms.items())
             for form in forms
-            if (at := text.find(form)) >= 0
+            if form in text and (match := compile_form(form).search(before + text, len(before))) is not None
         ]
         at, length, number = min(found, default=(len(text), 0, 0))
         return at, -length, number
@@ -92,9 +101,10 @@ class StreamMask:
         """Return where a secret may begin that the next piece continues, or the text's length."""
         known = [form for forms in list(self._forms.values()) for form in forms]
         longest = max(map(len, known), default=0)
-        for start in range(max(0, len(text) - longest + 1), len(text)):
+        for start in range(max(0, len(text) - longest), len(text)):
             rest = text[start:]
-            if any(len(form) > len(rest) and form.startswith(rest) for form in known):
+            # What follows a short one says whether it stands by itself.
+            if any(len(form) + (len(form) < SURE) > len(rest) and form.startswith(rest) for form in known):
                 return start
         return len(text)
 
@@ -166,15 +176,29 @@ class SecretVault:
             await self._save()
         return dict(filled)
 
-    async def mask_result(self, result: ToolResult, spec: ToolSpec | None = None) -> ToolResult:
+    async def mask_result(
+        self, result: ToolResult, spec: ToolSpec | None = None, arguments: Mapping[str, Any] | None = None
+    ) -> ToolResult:
         """Mask known values in a result; the same object if it holds none.
 
         Those that the server has just made, as a password of a registration, are kept first, and known from then on.
+        What the call's own arguments hold was not made by it.
         """
         await self._load()
         content = result.content
-        if spec is not None and spec.upstream and not result.is_error and makes_secrets(spec.name):
-            content = replace_made_secrets(content, lambda value: self._mark(spec.upstream, value))
+        if spec is not None and spec.upstream and not result.is_error:
+            sent, upstream = json.dumps(arguments or {}, ensure_ascii=False), spec.upstream
+
+            def put(value: Any) -> Any:
+                return (
+                    value if json.dumps(value, ensure_ascii=False).strip('"') in sent else self._mark(upstream, value)
+                )
+
+            replace_made = replace_made_secrets if makes_secrets(spec.name) else replace_named_results
+            if len(content) > _LONG:
+                content = await asyncio.to_thread(replace_made, content, put)
+            else:
+                content = replace_made(content, put)
             await self._save()
         content = self.mask_text(content)
         blobs = tuple(self._mask_blob(blob) for blob in result.blobs)
@@ -196,7 +220,7 @@ class SecretVault:
         text = self.mask_text(text)
         for number, forms in list(self._texts.items()):
             for form in forms:
-                for length in range(min(len(form) - 1, len(text)), SHORTEST - 1, -1):
+                for length in range(min(len(form) - 1, len(text)), SURE - 1, -1):
                     if text.endswith(form[:length]):
                         return f"{text[:-length]}‹secret:{number}›"
         return text
@@ -210,7 +234,7 @@ class SecretVault:
             if form in text
         ]
         for form, mark in sorted(found, key=lambda one: len(one[0]), reverse=True):
-            text = text.replace(form, mark)
+            text = replace_form(text, form, mark)
         return text
 
     def _conceal_calls(self, calls: Iterable[tuple[AnswerCall, ToolSpec | None, Any]]) -> list[AnswerCall]:
@@ -243,7 +267,7 @@ class SecretVault:
             first = 0 if self._is_loaded else secrets.randbelow(_UNREAD) + _UNREAD
             number = max(self._kept, default=first) + 1
             self._kept[number] = self._unsaved[number] = KeptSecret(upstream, value)
-            self._texts[number] = _forms(value)
+            self._texts[number] = find_forms(value)
             return f"‹secret:{number}›"
 
     def _filled(self, upstream: str, value: Any) -> Any:
@@ -287,7 +311,8 @@ class SecretVault:
         data = blob.data
         for number, forms in list(self._texts.items()):
             for form in forms:
-                data = data.replace(form.encode(), f"‹secret:{number}›".encode())
+                if len(form) >= SURE:  # a short one is in any picture by chance
+                    data = data.replace(form.encode(), f"‹secret:{number}›".encode())
         note = self.mask_text(blob.note)
         return blob if data == blob.data and note == blob.note else replace(blob, data=data, note=note)
 
@@ -305,7 +330,7 @@ class SecretVault:
                 return
             with self._numbering:
                 self._kept = {**loaded, **self._kept}
-                self._texts.update({number: _forms(kept.value) for number, kept in self._kept.items()})
+                self._texts.update({number: find_forms(kept.value) for number, kept in self._kept.items()})
                 self._is_loaded = True
 
     async def _save(self) -> None:
@@ -322,12 +347,3 @@ class SecretVault:
             for number, kept in waiting.items():
                 if self._unsaved.get(number) == kept:
                     del self._unsaved[number]
-
-
-def _forms(value: Any) -> tuple[str, ...]:
-    """Return the texts that hold a value: plain, and escaped in JSON. None if it is too short to look for."""
-    plain = value if isinstance(value, str) else str(value)
-    if len(plain) < SHORTEST:
-        return ()
-    escaped = {json.dumps(plain)[1:-1], json.dumps(plain, ensure_ascii=False)[1:-1]}
-    return (plain, *sorted(escaped - {plain}))

@@ -345,7 +345,7 @@ class ToolboxSession:
                 raise ToolError(_CHANGED.format(call.name))
 
         result = await self._toolbox.call(spec, arguments, meta, self._policy, self._caller, check)
-        result = await self._toolbox.secrets.mask_result(result, spec)
+        result = await self._toolbox.secrets.mask_result(result, spec, arguments)
         # Zoea's own tools say themselves which argument is wrong and what it may be.
         if result.is_error and spec.upstream and not result.is_unknown and not fits(arguments, spec.input_schema):
             return replace(result, content=f"{result.content}{_show_use(spec)}")

@@ -89,8 +89,11 @@ Put = Callable[[str, str], str]
 
 def redact(text: str) -> str:
     """Replace keys, tokens and passwords by labels."""
-    text = replace_secrets(text, lambda kind, _: f"[REDACTED_{kind}]")
-    return _PROSE_WITHOUT_SPACES.sub(r"\g<between>[REDACTED_PASSWORD]", _PROSE.sub(_given_in_prose, text))
+
+    def put(kind: str, _: str) -> str:
+        return f"[REDACTED_{kind}]"
+
+    return replace_told(replace_secrets(text, put), put)
 
 
 def replace_secrets(text: str, put: Put) -> str:
@@ -109,19 +112,30 @@ def replace_secrets(text: str, put: Put) -> str:
     return text
 
 
-def _given_in_prose(match: re.Match[str]) -> str:
+def replace_told(text: str, put: Put) -> str:
+    """Replace the values that sentences tell."""
+    text = _PROSE.sub(lambda match: _given_in_prose(match, put), text)
+    return _PROSE_WITHOUT_SPACES.sub(lambda match: match["between"] + put("PASSWORD", match["bare"]), text)
+
+
+def is_about_secrets(value: str) -> bool:
+    """Return whether a value is a word about secrets or a placeholder, such as `required`, `None` or `***`."""
+    return bool(_NO_SECRET.fullmatch(value) or _PREDICATE.fullmatch(value))
+
+
+def _given_in_prose(match: re.Match[str], put: Put) -> str:
     """Redact a value that a sentence says, without the point that ends the sentence."""
     whole, quoted = match.group(), match["quoted"]
     value = quoted or match["bare"].rstrip(".!?:")
     is_password = match["word"].casefold().startswith(("pass", "pwd", "pin", "kenn", "contra", "mot"))
     sure = quoted or match["whose"] or _LIKE_A_SECRET.search(value)
-    if not sure or _NO_SECRET.fullmatch(value) or _PREDICATE.fullmatch(value):
+    if not sure or is_about_secrets(value):
         return whole
     if _NUMBER.fullmatch(value) and not (is_password and value.isdecimal()):
         return whole
     start = match.start("quoted" if quoted else "bare") - match.start()
     label = "PASSWORD" if is_password else "SECRET"
-    return f"{whole[:start]}[REDACTED_{label}]{whole[start + len(value) :]}"
+    return f"{whole[:start]}{put(label, value)}{whole[start + len(value) :]}"
 
 
 def _given(match: re.Match[str], put: Put) -> str:
