@@ -128,6 +128,21 @@ class TestAccess:
             async with client.get(server.address + path, headers={"Host": host}) as response:
                 assert response.status == 403
 
+    @pytest.mark.parametrize(
+        ("headers", "status"),
+        [
+            ({"X-Long": "x" * 8_000}, 200),
+            ({"X-Long": "x" * 8_200}, 400),
+            ({f"X-{number}": "x" for number in range(100)}, 200),
+            ({f"X-{number}": "x" for number in range(200)}, 400),
+        ],
+    )
+    async def test_a_head_of_long_or_many_lines_gets_400(
+        self, server: BrowserServer, client: aiohttp.ClientSession, headers: dict[str, str], status: int
+    ) -> None:
+        async with client.get(server.address, headers=headers) as response:
+            assert response.status == status
+
     async def test_a_loopback_host_name_is_accepted_with_any_port(
         self, server: BrowserServer, client: aiohttp.ClientSession
     ) -> None:
