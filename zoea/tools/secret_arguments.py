@@ -92,6 +92,11 @@ _IN_PHRASES_NO_WORD = re.compile(
 _MAY_NAME = re.compile(rf"(?i)pass|pwd|psk|secret|key|token|cred|otp|phrase|cookie|authorization|{FOREIGN}|\\\\u")
 _ODD = re.compile(r"\d|[^\W_]_|[!#$%&+=?@^~/\\-]\w|[a-z][A-Z]")
 """What no word has that may stand behind `password:` in an answer."""
+_NUMBER = re.compile(r"[\d.,:/%TZ+-]+")
+_TABLE = re.compile(
+    r"(?m)^(?P<head>[ \t]{0,8}\|[^\n]*+)(?P<line>\n[ \t]{0,8}\|[ \t:|-]++\n)"
+    r"(?P<rows>(?:[ \t]{0,8}\|[^\n]*+(?:\n|\Z))++)"
+)
 _SHORTEST_MADE = 6
 _BRANCHES = ("anyOf", "oneOf", "allOf")
 
@@ -118,7 +123,8 @@ def replace_secrets(
             inner, is_secret, numbers = level.judge(key, parts, schema)
             if isinstance(value, dict | list):
                 level.values[key] = copied = value.copy()
-                is_secret = is_secret and not (isinstance(key, str) and _GROUPS.search(_join_words(key)))
+                if isinstance(key, str) and _GROUPS.search(_join_words(key)):
+                    is_secret = isinstance(value, list) and not any(isinstance(one, dict | list) for one in value)
                 is_pair = isinstance(level.values, list) and isinstance(value, list) and len(value) == 2
                 waiting.append(_Level(copied, inner, is_secret=is_secret, numbers=numbers, is_pair=is_pair))
             elif is_secret:
@@ -199,11 +205,23 @@ def _replace_told(text: str, replace: Replace) -> str:
         if phrase := match["phrase"]:
             return f"{match['before']}{replace(phrase)}" if _is_phrase(phrase) else match[0]
         value = match["value"].rstrip(".,;:!?)）")
-        if len(value) < _SHORTEST_MADE or _ODD.search(value) is None:
+        is_time = _NUMBER.fullmatch(value) and not (value.isdecimal() and _PASSWORDS.search(match["before"].lower()))
+        if len(value) < _SHORTEST_MADE or _ODD.search(value) is None or is_time:
             return match[0]
         return f"{match['before']}{replace(value)}{match['value'][len(value) :]}"
 
-    return _MADE.sub(put, text)
+    return _TABLE.sub(lambda match: _replace_columns(match, replace), _MADE.sub(put, text))
+
+
+def _replace_columns(table: re.Match[str], replace: Replace) -> str:
+    """Replace the cells below a head that names a secret."""
+    heads, rows = table["head"].split("|"), [row.split("|") for row in table["rows"].split("\n")]
+    for place, head in enumerate(heads):
+        for row in rows if is_secret_name(head) else ():
+            value = row[place].strip(" \t`*") if place < len(row) else ""
+            if value and "‹" not in value and _is_made(head, value):
+                row[place] = row[place].replace(value, replace(value))
+    return table["head"] + table["line"] + "\n".join("|".join(row) for row in rows)
 
 
 class _Level(Struct):

@@ -41,7 +41,8 @@ _VALUE = (
     r"|\\{0,4}[\"']?(?!\[REDACTED_)(?P<bare>[^\s\"'\\,;&<>()\[\]{}]{1,4096}+))"
 )
 _GIVEN = re.compile(
-    rf"(?i)(?<!‹)(?=[paswetkmchşп密口パ暗비])(?:(?P<password>pass(?:word|wd|phrase|code)s?|pwd|{FOREIGN})|(?P<secret>secrets?)"
+    rf"(?i)(?<!‹)(?=[paswetkmchşп密口パ暗비])(?:(?P<password>pass(?:word|wd|[_-]?phrase|code|key)s?"
+    rf"(?:[_-]?(?:confirm(?:ation)?|again|repeat)|_?\d{{1,2}})?|pwd|psk|{FOREIGN})|(?P<secret>secrets?)"
     r"|(?P<key>(?:api|access|secret|private|auth|encryption|signing)[_-]?keys?)|(?P<token>tokens?))"
     r"(?P<between>\\{0,4}[\"']?[ \t]{0,8}(?::=|=>|[:=])[ \t]{0,8})" + _VALUE
 )
