@@ -167,6 +167,7 @@ class NewcomerWay:
             self._press("o", "NEEDS YOU", "asks to run", "o answer")
             self._press("y", "drop", "y allow once")
             self.glass.until(SOLD)
+            self._press("escape", "allowed once", "nothing else waits: esc closes")
 
     def _send_on(self) -> None:
         with self._step("find the finished mysis and send it on"):
