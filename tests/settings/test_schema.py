@@ -173,6 +173,7 @@ def test_thinking_is_a_flag_a_number_or_a_word(written: Any, meant: Any) -> None
             {"budget": {"token_budget_per_agent": 60_000, "token_budget_per_task": 50_000}},
             "budget.token_budget_per_task",
         ),
+        ({"llm": {"backoff_first": 30}}, "llm.backoff_first"),
         ({"upstream": {"git": {}}}, "upstream.git"),
         ({"upstream": {"git": {"command": "x", "url": "http://x"}}}, "upstream.git"),
         ({"swarm": {"default_provider": "gone"}}, "swarm.default_provider"),

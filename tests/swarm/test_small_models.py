@@ -21,7 +21,6 @@ from zoea.queries.conversation import read_newest
 from zoea.queries.request_inspection import inspect_request
 from zoea.queries.status_phrases import describe_status
 from zoea.settings import Settings
-from zoea.swarm.turn import machine
 from zoea.tools import OwnTools, ToolPolicy
 
 NAMED = Settings.model_validate({})
@@ -133,12 +132,12 @@ async def test_the_row_says_how_much_of_the_prompt_is_read(tmp_path: Path, serve
 
 
 async def test_a_retry_stands_in_the_conversation_the_events_and_the_log(
-    tmp_path: Path, server: OpenAIServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, server: OpenAIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.script.append(Fail.error(500, "overloaded"))
-    monkeypatch.setattr(machine, "FIRST_RETRY_S", 0.01)
+    settings = Settings.model_validate({"llm": {"backoff_first": 0.01, "backoff_max": 0.01}})
     made = provider(server)
-    async with swarm(tmp_path, providers=OneProvider(made)) as s:
+    async with swarm(tmp_path, providers=OneProvider(made), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "hello")
         await s.settled_in_time("alpha")

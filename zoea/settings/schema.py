@@ -17,6 +17,7 @@ from zoea.settings.commit_settings import ChainSettings, InheritedSettings
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
 from zoea.settings.fields import (
     DAY_S,
+    HOUR_S,
     MOST_WINDOW,
     NAME_PATTERN,
     NOVA,
@@ -105,6 +106,12 @@ class LlmSettings(Section):
     timeout: Seconds = setting(120, "First token within", "Seconds until the first token of an answer.", ge=1, le=DAY_S)
     between_tokens: Seconds = setting(60, "Between tokens", "Seconds a stream may be silent.", ge=1, le=DAY_S)
     retries: Whole = setting(4, "Retries", "Retries of a transient failure within a turn.", ge=0, le=20)
+    backoff_first: Seconds = setting(
+        0.5, "First backoff", "Seconds before the first retry, with full jitter.", ge=0.01, le=HOUR_S
+    )
+    backoff_max: Seconds = setting(
+        20, "Longest backoff", "The longest delay to which the backoff doubles, in seconds.", ge=0.01, le=HOUR_S
+    )
 
 
 class ToolSettings(Section):

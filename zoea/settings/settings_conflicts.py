@@ -17,6 +17,8 @@ def find_conflicts(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
                 f"({budget.token_budget_per_agent}); a turn must hold at least one request",
             )
         )
+    if settings.llm.backoff_first > settings.llm.backoff_max:
+        found.append((("llm", "backoff_first"), "is above llm.backoff_max"))
     for name, upstream in settings.upstream.items():
         if bool(upstream.command) == bool(upstream.url):
             found.append((("upstream", name), "needs either command or url, and not both"))

@@ -35,8 +35,6 @@ from zoea.swarm.turn.turn_close import (
 OUTPUT_NOTE = "output"
 UNFIT_OUTPUT = "Its answer does not match the output schema"
 UNFIT_HINT = "look at its last two answers, and make the template's output_schema or prompt clearer"
-FIRST_RETRY_S, LONGEST_RETRY_S = 0.5, 20.0
-"""The first wait before a retry, and the longest to which it doubles: a provider that wants another one says so."""
 MOST_TOO_LONG = 4
 """Requests of a turn that may be too long; each is followed by a smaller one."""
 
@@ -274,8 +272,9 @@ def _call_failed(turn: t.TurnState, given: t.CallFailed) -> Step:
         if given.retry_after is not None:
             rest = int(given.retry_after * SECOND)
         else:
-            ceiling = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** (turn.attempt - 1))
-            rest = int(to_micros(ceiling) * given.jitter)
+            llm = turn.rules.llm
+            ceiling = to_micros(min(llm.backoff_max, llm.backoff_first * 2 ** (turn.attempt - 1)))
+            rest = int(ceiling * given.jitter)
         until = given.at + rest
         note = t.RetryNote(
             turn.turn_id,
