@@ -100,7 +100,7 @@ class Provider(Protocol):
 
 @runtime_checkable
 class Throttled(Protocol):
-    """A provider whose server may refuse requests for a time."""
+    """A provider whose server limits the rate of requests."""
 
     def throttles(self) -> tuple[Throttle, ...]:
         """Return the rate limits that keep requests back now."""

@@ -296,7 +296,7 @@ FROM turn t WHERE
 
 
 class NewestAnswer(Struct, frozen=True):
-    """The outcome of a turn, empty while it is open, its last answer or summary, and in a few words why it failed."""
+    """The end of a turn: outcome (empty while open), last answer or summary, and failure."""
 
     outcome: str = ""
     text: str = ""

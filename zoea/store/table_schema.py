@@ -97,7 +97,7 @@ def _read_table(connection: sqlite3.Connection, name: str, sql: str) -> Table:
 
 
 def find_parts(tables: Mapping[str, Table], root: str) -> Parts:
-    """Return the tables whose rows are part of a row of `root`.
+    """Return the tables whose rows belong to a row of `root`.
 
     A row is part of that which a reference without NULL names. What always has an owner is also part of those that its
     other references name: a request of a mysis, of the turn in which it was made.

@@ -66,7 +66,7 @@ def format_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> 
 
 
 def parse_arguments(arguments: str) -> dict[str, Any] | None:
-    """Return the arguments of a call as an object; None where they are none, or too large to be parsed for a screen."""
+    """Parse the arguments of a call. None if they are no JSON object, or too large for a screen."""
     if len(arguments) > _LARGE:
         return None
     try:

@@ -401,7 +401,7 @@ class ToolboxSession:
 
 
 def read_call(spec: ToolSpec, call: AnswerCall) -> tuple[dict[str, Any], str]:
-    """Return the arguments of a call, and why it is refused before it is sent or asked about; empty where it is not."""
+    """Return the arguments of a call, and the reason for a refusal, else an empty text."""
     if call.broken:
         return {}, f"arguments of {call.name} are broken: {call.broken}{_show_use(spec)}"
     try:

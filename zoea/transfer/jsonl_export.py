@@ -63,7 +63,7 @@ _OTHER_MESSAGES = {
 
 
 class ConversationTables:
-    """The tables whose rows are exported, as the schema describes them.
+    """The exported tables, as the schema describes them.
 
     Attributes:
         tables: By the kind of their lines.

@@ -189,7 +189,7 @@ WHERE NOT EXISTS (SELECT 1 FROM tally WHERE mysis_id = y.id) GROUP BY y.id
 
 
 def restore_tallies(conn: WriterConnection) -> None:
-    """Count again for each mysis whose row of counters is missing. No turn can be stored without it."""
+    """Restore missing rows of counters from the stored turns, because no turn can be stored without one."""
     conn.execute(_RESTORE_TALLIES)
 
 

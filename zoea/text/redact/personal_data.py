@@ -109,7 +109,7 @@ def _card(match: re.Match[str]) -> str:
 
 
 def _iban(match: re.Match[str]) -> str:
-    """Redact an account number whose check digits are right (ISO 13616)."""
+    """Redact an account number if its check digits are valid (ISO 13616)."""
     plain = match.group().replace(" ", "")
     number = int("".join(str(int(character, 36)) for character in plain[4:] + plain[:4]))
     return "[REDACTED_IBAN]" if len(plain) in _IBAN_LENGTHS and number % 97 == 1 else match.group()

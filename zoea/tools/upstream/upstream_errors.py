@@ -76,7 +76,7 @@ def redact_secrets(text: str, config: UpstreamConfig) -> str:
 
 
 def redact_output(text: str, config: UpstreamConfig) -> str:
-    """Hide what was handed to a server as a secret, and keys and passwords by their form or name."""
+    """Mask the secrets that a server got, and keys and passwords by form or name."""
     for secret in _find_handed(config):
         text = replace_form(text, secret, HIDDEN)
     return redact.redact_secrets(text)

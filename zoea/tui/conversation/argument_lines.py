@@ -1,4 +1,4 @@
-"""Arguments of a call as lines: texts as text, replacements as diffs. What is shown parses to what is sent. Pure."""
+"""Format arguments of a call as lines that parse to what is sent. Pure."""
 
 from __future__ import annotations
 
