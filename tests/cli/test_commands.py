@@ -286,9 +286,13 @@ class TestBeside:
         assert (yes_or_no.code, "Say which: --allow or --deny." in yes_or_no.err) == (2, True)
         refused = zoea("answer", "alpha", "south")
         assert (refused.code, "alpha waits for 2 answers: 4, 5" in refused.err) == (2, True)
-        assert zoea("approve", "5").out == "alpha: sell is allowed (once)\n"
+        changed = zoea("approve", "5", "--change", '{"ore": "tin"}')
+        assert changed.out == "alpha: sell is allowed (once, with your arguments)\n"
         assert zoea("answer", "ALPHA", "take", "the", "south").out == "alpha has your answer\n"
-        assert other_owner.swarm.answers == [(5, ApprovalAnswer.ONCE, ""), (4, ApprovalAnswer.ONCE, "take the south")]
+        assert other_owner.swarm.answers == [
+            (5, ApprovalAnswer.ONCE, "", '{"ore": "tin"}'),
+            (4, ApprovalAnswer.ONCE, "take the south"),
+        ]
         assert zoea("answer", "9" * 5000, "south").code == 2
 
     def test_an_answer_is_json_too(self, zoea: Zoea, other_owner: OwnerThread) -> None:

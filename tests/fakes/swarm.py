@@ -71,7 +71,7 @@ class FakeSwarm(NoCommits):
         self.published: list[TopicMessage] = []
         self.shutdowns = 0
         self.asked: dict[int, ApprovalView] = {}
-        self.answers: list[tuple[int, ApprovalAnswer, str]] = []
+        self.answers: list[tuple[Any, ...]] = []
         self.given_upstreams: tuple[UpstreamView, ...] = ()
         self.given_providers: tuple[ProviderView, ...] = (ProviderView("scripted", "scripted", "scripted", models=()),)
         self.reconnected: list[str] = []
@@ -296,10 +296,12 @@ class FakeSwarm(NoCommits):
     async def approvals(self) -> tuple[ApprovalView, ...]:
         return tuple(self.asked.values())
 
-    async def answer(self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "") -> None:
+    async def answer(
+        self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "", arguments: str = ""
+    ) -> None:
         if self.asked.pop(approval_id, None) is None:
             raise UsageError(f"no approval {approval_id} waits for an answer")
-        self.answers.append((approval_id, answer, sentence))
+        self.answers.append((approval_id, answer, sentence, *([arguments] if arguments else [])))
 
     async def grants(self) -> tuple[GrantView, ...]:
         return tuple(self.granted.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,90 @@ async def test_a_question_expires_when_the_time_that_a_restart_left_is_over(tmp_
         s.clock.by(5 * 60)
         await s.settled()
         assert await s.value("SELECT answer FROM approval") == "expired"
+
+
+RAN_WITH = '[note from Zoea] The commander changed the arguments of this call. It ran with: {"text": "less"}'
+
+
+@pytest.mark.parametrize(
+    ("sentence", "arguments", "ran", "result"),
+    [
+        ("", '{"text": "less"}', "less", f"{RAN_WITH}\n\nburn did less"),
+        ("not all", '{"text": "less"}', "less", f"{RAN_WITH} The commander says: not all\n\nburn did less"),
+        (
+            "once only",
+            "",
+            "it",
+            "[note from Zoea] The commander allowed this call. The commander says: once only\n\nburn did it",
+        ),
+        ("", "", "it", "burn did it"),
+    ],
+)
+async def test_a_mysis_reads_what_was_said_and_changed_when_its_call_was_allowed(
+    tmp_path: Path, sentence: str, arguments: str, ran: str, result: str
+) -> None:
+    async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
+        await s.commander.answer(await ask(s), ApprovalAnswer.ONCE, sentence=sentence, arguments=arguments)
+        await s.settled()
+        assert s.peer.seen == [("burn", ran)]
+        assert s.sent()[-1][-1] == ("tool", result)
+        # What the model wrote stays what it wrote.
+        assert await s.value("SELECT arguments FROM tool_call") == '{"text": "it"}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "arguments", "reason"),
+    [
+        (ApprovalAnswer.ONCE, "{}", "burn was not called: text is missing"),
+        (ApprovalAnswer.ONCE, "[1]", "must be a JSON object"),
+        (ApprovalAnswer.ONCE, '{"text": NaN}', "burn: "),
+        (ApprovalAnswer.SESSION, '{"text": "less"}', "changed arguments can be allowed only once"),
+        (ApprovalAnswer.DENIED, '{"text": "less"}', "changed arguments can be allowed only once"),
+    ],
+)
+async def test_changed_arguments_that_cannot_be_sent_leave_the_question_open(
+    tmp_path: Path, answer: ApprovalAnswer, arguments: str, reason: str
+) -> None:
+    async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
+        number = await ask(s)
+        with pytest.raises(UsageError, match=reason):
+            await s.commander.answer(number, answer, arguments=arguments)
+        assert len(await s.commander.approvals()) == 1
+        assert s.peer.seen == []
+
+
+async def test_arguments_of_a_question_in_words_cannot_be_changed(tmp_path: Path) -> None:
+    asks = Answer(calls=(AnswerCall("zoea_ask", '{"question": "Hm?"}', "q"),))
+    async with swarm(tmp_path, script(asks, Answer(text="done"))) as s:
+        with pytest.raises(UsageError, match="only the arguments of a tool call"):
+            await s.commander.answer(await ask(s), ApprovalAnswer.ONCE, sentence="a", arguments="{}")
+
+
+async def test_changed_arguments_hold_for_a_turn_that_is_resumed(tmp_path: Path) -> None:
+    """Stopped between the answer and the call, it asks its rows and runs what the person wrote."""
+    async with swarm(tmp_path, script(BURN)) as s:
+        number = await ask(s)
+        await s.commander.hold(True)
+        await s.commander.answer(number, ApprovalAnswer.ONCE, arguments='{"text": "less"}')
+    async with swarm(tmp_path, script(Answer(text="done"))) as s:
+        with pytest.raises(UsageError, match="does not wait for an answer"):
+            await s.commander.answer(number, ApprovalAnswer.ONCE)
+        await s.commander.hold(False)
+        await s.commander.start("alpha")
+        await s.settled()
+        assert s.peer.seen == [("burn", "less")]
+        assert s.sent()[-1][-1] == ("tool", f"{RAN_WITH}\n\nburn did less")
+
+
+async def test_a_call_cut_off_by_a_stop_of_zoea_says_which_arguments_may_have_run(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BURN)) as s:
+        s.peer.gates["burn"] = asyncio.Event()
+        await s.commander.answer(await ask(s), ApprovalAnswer.ONCE, arguments='{"text": "less"}')
+        await s.until(lambda: s.peer.seen)
+    async with swarm(tmp_path, script(Answer(text="done"))) as s:
+        await s.commander.start("alpha")
+        await s.settled()
+        assert s.sent()[-1][-1][1].startswith(f"{RAN_WITH}\n\nunknown: ")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tests.swarm.invariants import check_requests
 from tests.swarm.turn_simulator import ASKING, Rows, Run, answered, prepared
 from zoea.context import FrozenTurn
 from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Outcome, Role
-from zoea.model.request import Answer, RequestMessage, ToolResult
+from zoea.model.request import Answer, GivenAnswer, RequestMessage, ToolResult
 from zoea.model.values import Failure
 from zoea.settings import Settings
 from zoea.swarm.persistence.restore import MAY_HAVE_RUN, NEVER_RAN
@@ -92,7 +92,7 @@ class World:
             run.give(t.HoldLifted(run.rows.now))
         elif run.asked:
             answer = ApprovalAnswer.DENIED if self.denies else ApprovalAnswer.ONCE
-            run.give(t.Approved(run.rows.now, run.asked[0], answer))
+            run.give(t.Approved(run.rows.now, run.asked[0], GivenAnswer(answer)))
         elif run.running:
             # The first that was started ends first.
             call_id = run.running[0]

@@ -16,7 +16,7 @@ from tests.swarm.invariants import check_requests
 from tests.swarm.turn_simulator import TOOLS, Planned, Rows, Run, TurnRow, answered, prepared
 from zoea.context import FrozenTurn
 from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Outcome
-from zoea.model.request import Answer, ToolResult
+from zoea.model.request import Answer, GivenAnswer, ToolResult
 from zoea.model.values import Failure, ToolCall
 from zoea.settings import Settings
 from zoea.swarm.rules import HOUR, SECOND, TurnRules
@@ -173,7 +173,8 @@ class Outside:
             case "approve":
                 answer = self.data.draw(st.sampled_from(ApprovalAnswer))
                 which = self.data.draw(st.sampled_from(run.asked), "which")
-                run.give(t.Approved(self.rows.now, which, answer, self.data.draw(st.sampled_from(("", "no")))))
+                given = GivenAnswer(answer, self.data.draw(st.sampled_from(("", "no"))))
+                run.give(t.Approved(self.rows.now, which, given))
             case "hold":
                 run.on_hold = not run.on_hold
             case "lift":
@@ -192,7 +193,7 @@ class Outside:
         if done:
             which = self.data.draw(st.sampled_from(done), "again")
             assert run.give(self._result(run, which)) == ()
-            assert run.give(t.Approved(self.rows.now, which, ApprovalAnswer.ONCE)) == ()
+            assert run.give(t.Approved(self.rows.now, which, GivenAnswer(ApprovalAnswer.ONCE))) == ()
 
     def _own_calls(self, run: Run) -> list[ToolCall]:
         return [call for memory in self.rows.of_turn(run.row.id) for call in memory.calls]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
+from textual.widgets import TextArea
 
 from tests.fakes.no_connections import NoConnections
 from tests.swarm.harness import call, plain
@@ -27,6 +28,7 @@ from zoea.swarm.persistence import approval_ops
 from zoea.text.large_json import indent
 from zoea.tui.dialogs import approvals
 from zoea.tui.dialogs.approvals import ApprovalDialog
+from zoea.tui.dialogs.changed_arguments import ChangedArgumentsDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.text_layout import wrap_characters
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -188,6 +190,26 @@ async def test_y_allows_once_and_the_call_runs(tmp_path: Path) -> None:
         assert "allowed once" in stage.text()
         await stage.press("escape")
         assert stage.shows(DashboardScreen)
+
+
+async def test_e_changes_the_arguments_and_allows_the_call_with_them(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha", text="burn \u202eit")
+        await open_panel(stage)
+        await stage.press("e")
+        dialog = stage.screen
+        assert isinstance(dialog, ChangedArgumentsDialog)
+        area = dialog.query_one(TextArea)
+        assert area.text == '{\n  "text": "burn \\u202eit"\n}'
+        area.text = '{"text": 1'
+        await stage.press("ctrl+r")
+        await stage.until(lambda: "JSON" in dialog.query_one("#outcome", TextBlock).plain)
+        assert await answers(stage) == []
+        area.text = '{"text": "less"}'
+        await stage.press("ctrl+r")
+        await stage.until(lambda: stage.swarm.peer.seen == [("burn", "less")])
+        await stage.until(lambda: "allowed, changed" in stage.text())
+        assert await answers(stage) == [("once", "")]
 
 
 async def test_after_an_answer_the_dialog_stays_and_the_next_question_ignores_keys_again(

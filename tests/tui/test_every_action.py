@@ -84,6 +84,7 @@ ELSEWHERE = {
     "approval.oldest": "test_approvals.py::test_the_dialog_opens_only_by_its_key_and_shows_the_oldest_question_in_full",
     "approval.once": "test_approvals.py::test_y_allows_once_and_the_call_runs",
     "approval.next": "test_approvals.py::test_the_key_that_opens_the_dialog_answers_nothing_however_long_it_is_held",
+    "approval.change": "test_approvals.py::test_e_changes_the_arguments_and_allows_the_call_with_them",
     "approval.mark": "test_approvals.py::test_marked_calls_of_one_tool_are_answered_by_one_key",
     "approval.diff": "test_approvals.py::test_the_approval_of_an_edit_shows_its_diff_and_d_what_is_sent",
     "approval.session": "test_approvals.py::test_s_allows_the_tool_until_the_mysis_stops",

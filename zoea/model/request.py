@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from zoea.model.enums import Finish, Role, Source, ToolShow
+from zoea.model.enums import ApprovalAnswer, Finish, Role, Source, ToolShow
 from zoea.model.values import Native, Usage
 
 NO_RESPONSE = "(no response)"
@@ -276,6 +276,14 @@ class ToolResult(Struct, frozen=True):
     is_unknown: bool = False
     blobs: tuple[Blob, ...] = ()
     wait: WaitRequest | None = None
+
+
+class GivenAnswer(Struct, frozen=True):
+    """An answer of the commander; `arguments` stand in place of the model's, "" for the model's."""
+
+    answer: ApprovalAnswer
+    sentence: str = ""
+    arguments: str = ""
 
 
 class SendState:

@@ -207,7 +207,16 @@ class ApprovalApi(Protocol):
 
     async def approvals(self) -> tuple[ApprovalView, ...]: ...
 
-    async def answer(self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "") -> None: ...
+    async def answer(
+        self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "", arguments: str = ""
+    ) -> None:
+        """Answer a question; the mysis reads the sentence with it.
+
+        Args:
+            arguments: Run the call with this JSON object instead of the model's arguments; only where it is allowed
+                once.
+        """
+        ...
 
     async def grants(self) -> tuple[GrantView, ...]:
         """List the grants for whole templates that are in force, oldest first."""

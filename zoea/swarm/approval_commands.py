@@ -7,6 +7,7 @@ import sqlite3
 
 from zoea.model.enums import ASK_TOOL, ApprovalAnswer
 from zoea.model.errors import UsageError
+from zoea.model.request import GivenAnswer
 from zoea.model.values import ApprovalView, GrantView
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import approval_ops
@@ -33,7 +34,9 @@ class ApprovalCommands(SwarmCommands):
         listed = await services.store.read(approval_ops.LISTED, {"ids": json.dumps(ids), "chars": LISTED_CHARS})
         return tuple(approval_ops.view(row) for row in listed)
 
-    async def answer(self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "") -> None:
+    async def answer(
+        self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "", arguments: str = ""
+    ) -> None:
         """Store an answer and pass it to the turn that waits.
 
         Raises UsageError where the question does not exist, is answered, or cannot be answered so.
@@ -51,19 +54,24 @@ class ApprovalCommands(SwarmCommands):
             raise UsageError(
                 asked.why_no_grant, hint="Allow it once or until this mysis stops, or raise the template's budget."
             )
+        if arguments and answer is not ApprovalAnswer.ONCE:
+            raise UsageError("changed arguments can be allowed only once", hint="Leave out what allows or denies more.")
+        if arguments and (reason := services.approvals.why_not(row, arguments)):
+            raise UsageError(reason, hint="Give the arguments as one JSON object.")
+        given = GivenAnswer(answer, clean(sentence), arguments)
         in_words = answer is ApprovalAnswer.DENIED or (answer is ApprovalAnswer.ONCE and sentence.strip())
         if row["tool"] == ASK_TOOL and not row["upstream"] and not in_words:
             raise UsageError("it asks a question", hint=f"Answer it in words: zoea answer {approval_id} TEXT.")
 
         def write(conn: WriterConnection) -> list[sqlite3.Row] | None:
-            if not approval_ops.answer(conn, row, answer, sentence, "commander"):
+            if not approval_ops.answer(conn, row, given, "commander"):
                 return None
             return approval_ops.answer_covered(conn, row, answer, "commander")
 
         covered = await self.swarm.write(write)
         if covered is None:
             raise UsageError(f"approval {approval_id} was answered already")
-        services.approvals.take_answer(row, answer, clean(sentence), covered)
+        services.approvals.take_answer(row, given, covered)
 
     async def grants(self) -> tuple[GrantView, ...]:
         rows = await self.swarm.services.store.read(approval_ops.GRANTS)

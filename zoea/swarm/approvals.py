@@ -13,20 +13,24 @@ from msgspec import Struct
 
 from zoea.model.enums import ASK_TOOL, ApprovalAnswer
 from zoea.model.ports import Clock, Timer
-from zoea.model.request import ToolSpec
+from zoea.model.request import AnswerCall, GivenAnswer, ToolSpec
 from zoea.store import Store
 from zoea.swarm.persistence import approval_ops
 from zoea.text.command_lines import find_grant_scope
+from zoea.tools.toolbox import read_call
 
 CHANGED = "its server changed this tool since the question was asked; look at its arguments and call it again"
-Post = Callable[[ApprovalAnswer, str], None]
 _Key = tuple[str, int]
 """The column of `approval` that says what is asked about, and the row it names."""
+
+
+Post = Callable[[GivenAnswer], None]
 
 
 class _OpenQuestion(Struct):
     mysis_id: int
     post: Post
+    spec: ToolSpec | None = None
     timer: Timer | None = None
     wants_words: bool = False
 
@@ -84,7 +88,7 @@ class ApprovalQueue:
     async def _ask(self, key: _Key, mysis_id: int, post: Post, spec: ToolSpec | None = None) -> None:
         self._take(key)
         # Registered before reading, so that an answer given during the read is posted.
-        waiting = self._waiting[key] = _OpenQuestion(mysis_id, post)
+        waiting = self._waiting[key] = _OpenQuestion(mysis_id, post, spec)
         self._count(mysis_id)
         began, began_at = self._clock.uptime(), self._clock.now()
         column, row_id = key
@@ -92,10 +96,10 @@ class ApprovalQueue:
         if self._waiting.get(key) is not waiting:
             return
         if found and spec is not None and spec.upstream and found[0]["schema_hash"] != spec.schema_hash:
-            self._post(key, ApprovalAnswer.DENIED, CHANGED)
+            self._post(key, GivenAnswer(ApprovalAnswer.DENIED, CHANGED))
             return
         if found and found[0]["answer"] is not None:
-            self._post(key, ApprovalAnswer(found[0]["answer"]), found[0]["sentence"])
+            self._post(key, approval_ops.given_answer(found[0]))
             return
         if found and found[0]["tool"] == ASK_TOOL and not found[0]["upstream"]:
             waiting.wants_words = True
@@ -105,7 +109,7 @@ class ApprovalQueue:
         # A rest that cannot be: the clock was set since, and the row was moved with it.
         lasts = rest if 0 < rest <= whole else whole
         left = began + lasts - self._clock.uptime()
-        waiting.timer = self._clock.call_after(left, lambda: self._post(key, ApprovalAnswer.EXPIRED, ""))
+        waiting.timer = self._clock.call_after(left, lambda: self._post(key, GivenAnswer(ApprovalAnswer.EXPIRED)))
 
     def forget(self, turn_id: int, call_ids: frozenset[int]) -> None:
         """Drop the questions of a turn that ended."""
@@ -129,27 +133,34 @@ class ApprovalQueue:
         """Return whether the question of a row of `OPEN` waits in this process."""
         return any((column, row[column]) in self._waiting for column in ("tool_call_id", "turn_id"))
 
-    def take_answer(
-        self, row: sqlite3.Row, answer: ApprovalAnswer, sentence: str, covered: Iterable[sqlite3.Row]
-    ) -> None:
+    def why_not(self, row: sqlite3.Row, arguments: str) -> str:
+        """Return why a call cannot run with these arguments; "" where it can."""
+        if row["kind"] == "budget" or (row["tool"] == ASK_TOOL and not row["upstream"]):
+            return "only the arguments of a tool call can be changed"
+        waiting = self._waiting.get(_key_of(row))
+        if waiting is None or waiting.spec is None:
+            return "its mysis does not run; start it before you change the arguments of its call"
+        return read_call(waiting.spec, AnswerCall(row["tool"], arguments))[1]
+
+    def take_answer(self, row: sqlite3.Row, given: GivenAnswer, covered: Iterable[sqlite3.Row]) -> None:
         """Keep a grant, and pass the answer to its turn and those of `covered` questions."""
         grant = approval_ops.grant_key(row)
-        if answer is ApprovalAnswer.SESSION:
+        if given.answer is ApprovalAnswer.SESSION:
             self._session_grants.add((row["mysis_id"], *grant))
-        elif answer is ApprovalAnswer.TEMPLATE:
+        elif given.answer is ApprovalAnswer.TEMPLATE:
             self._template_grants.add((row["template"], *grant))
-        self._post(_key_of(row), answer, sentence)
+        self._post(_key_of(row), given)
         for other in covered:
-            self._post(_key_of(other), ApprovalAnswer.ONCE, "")
+            self._post(_key_of(other), GivenAnswer(ApprovalAnswer.ONCE))
 
     def revoke(self, row: sqlite3.Row) -> None:
         """Hold a grant for a template no longer."""
         self._template_grants.discard((row["template"], row["upstream"], row["tool"], row["schema_hash"]))
 
-    def _post(self, key: _Key, answer: ApprovalAnswer, sentence: str) -> None:
+    def _post(self, key: _Key, given: GivenAnswer) -> None:
         waiting = self._take(key)
         if waiting is not None:
-            waiting.post(answer, sentence)
+            waiting.post(given)
 
 
 def _key_of(row: sqlite3.Row) -> _Key:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zoea.cli.output import Output, moment
+from zoea.cli.output import Output, moment, read_stdin
 from zoea.cli.swarm_access import ask, command
 from zoea.cli.terminal_rows import indented
 from zoea.model.enums import ApprovalAnswer
@@ -110,13 +110,21 @@ def answer(
 
 
 def approve(
-    where: Places, asked: str = ASKED, session: bool = SESSION, template: bool = TEMPLATE, sentence: str = SENTENCE
+    where: Places,
+    asked: str = ASKED,
+    session: bool = SESSION,
+    template: bool = TEMPLATE,
+    sentence: str = SENTENCE,
+    changed: str = option("--change JSON", "Run the call with these arguments instead, a JSON object; - reads stdin."),
 ) -> Output:
     """Allow a tool call, or a request over a budget.
 
     It is allowed once, unless --session or --template allows more.
+
+    Example: zoea approve alpha --change '{"command": "pytest -q"}'
     """
-    return _answer(where, asked, _scope(session, template), sentence)
+    arguments = read_stdin() if changed == "-" else changed
+    return _answer(where, asked, _scope(session, template), sentence, arguments)
 
 
 def deny(where: Places, asked: str = ASKED, sentence: str = SENTENCE) -> Output:
@@ -130,7 +138,7 @@ def _scope(session: bool, template: bool) -> ApprovalAnswer:
     return ApprovalAnswer.SESSION if session else ApprovalAnswer.ONCE
 
 
-def _answer(where: Places, asked: str, verdict: ApprovalAnswer | None, sentence: str) -> Output:
+def _answer(where: Places, asked: str, verdict: ApprovalAnswer | None, sentence: str, changed: str = "") -> Output:
     """Answer an open approval; without a verdict only a question.
 
     Raises:
@@ -141,12 +149,13 @@ def _answer(where: Places, asked: str, verdict: ApprovalAnswer | None, sentence:
         found = await _find_asked(swarm, asked)
         if verdict is None and not approval_question(found):
             raise UsageError(f"{found.mysis} asks whether {found.tool} may go on", hint="Say which: --allow or --deny.")
-        await swarm.answer(found.id, verdict or ApprovalAnswer.ONCE, sentence=sentence)
+        await swarm.answer(found.id, verdict or ApprovalAnswer.ONCE, sentence=sentence, arguments=changed)
         return found
 
     found = command(where, work)
     answer = verdict or ApprovalAnswer.ONCE
-    scope = "denied" if answer is ApprovalAnswer.DENIED else f"allowed ({answer})"
+    how = f"{answer}, with your arguments" if changed else answer
+    scope = "denied" if answer is ApprovalAnswer.DENIED else f"allowed ({how})"
     is_question = bool(approval_question(found))
     text = f"{found.mysis} has your answer" if is_question else f"{found.mysis}: {found.tool} is {scope}"
     return Output({"approval": found.id, "answer": answer}, text)

@@ -11,14 +11,15 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import UsageError
+from zoea.model.request import GivenAnswer
 from zoea.model.values import ApprovalView, GrantView
 from zoea.store import WriterConnection
 from zoea.store.database_file import convert_row
 from zoea.swarm.rules import MINUTE
-from zoea.text import clean
 
 if TYPE_CHECKING:
     from zoea.swarm.turn.turn_types import PreparedCall  # loads what runs turns, which readers do not need
@@ -36,12 +37,21 @@ SENTENCE_OF_CALL = (
 )
 """What the commander answered to the question of a call."""
 TEMPLATE_GRANTS = "SELECT * FROM grant_ WHERE revoked_at IS NULL AND mysis_id IS NULL"
+CHANGED = "coalesce(a.about ->> 'arguments', '')"
+"""Arguments of the commander in place of the model's."""
 NEWEST_QUESTION = {
-    column: "SELECT a.asked_at, a.expires_at, a.answer, a.sentence, a.schema_hash, c.name AS tool, c.upstream"
-    f" FROM approval a LEFT JOIN tool_call c ON c.id = a.tool_call_id WHERE a.{column} = ? ORDER BY a.id DESC LIMIT 1"
+    column: "SELECT a.asked_at, a.expires_at, a.answer, a.sentence, a.schema_hash, c.name AS tool, c.upstream,"
+    f" {CHANGED} AS changed FROM approval a LEFT JOIN tool_call c ON c.id = a.tool_call_id"
+    f" WHERE a.{column} = ? ORDER BY a.id DESC LIMIT 1"
     for column in ("tool_call_id", "turn_id")
 }
 """The newest question about a call or a turn, by the column that names it."""
+ALLOWED = f"""
+SELECT a.tool_call_id, a.answer, a.sentence, {CHANGED} AS changed FROM approval a
+JOIN tool_call c ON c.id = a.tool_call_id JOIN memory m ON m.id = c.memory_id
+WHERE m.turn_id = ? AND c.state = 'sent' AND a.answer IN ('once', 'session', 'template') ORDER BY a.id
+"""
+"""The answers that allowed calls of a turn which have no result."""
 OPEN = f"{ANY}WHERE a.answer IS NULL\n"
 OPEN_KEYS = "SELECT id, tool_call_id, turn_id FROM approval WHERE answer IS NULL ORDER BY id"
 CUT_CHARS = 300
@@ -65,6 +75,11 @@ SHOWN_AGAIN_US = 5 * MINUTE
 def view(row: sqlite3.Row) -> ApprovalView:
     """Convert a row of `ANY`."""
     return convert_row(ApprovalView, row)
+
+
+def given_answer(row: sqlite3.Row) -> GivenAnswer:
+    """Convert an answered row of `NEWEST_QUESTION`."""
+    return GivenAnswer(ApprovalAnswer(row["answer"]), row["sentence"], row["changed"])
 
 
 class BudgetAnswer(Struct, frozen=True):
@@ -159,20 +174,21 @@ def ask_again(conn: WriterConnection, turn_id: int) -> None:
     )
 
 
-def answer(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, sentence: str, by: str) -> bool:
+def answer(conn: WriterConnection, asked: sqlite3.Row, given: GivenAnswer, by: str) -> bool:
     """Store the answer to a row of `OPEN` and its grant. False where it was answered before."""
     now = conn.now()
     row = conn.execute(
-        "UPDATE approval SET answer = ?, sentence = ?, answered_by = ?, answered_at = ?"
-        " WHERE id = ? AND answer IS NULL RETURNING id",
-        (how, clean(sentence), by, now, asked["id"]),
+        "UPDATE approval SET answer = :answer, sentence = :sentence, answered_by = :by, answered_at = :now,"
+        " about = CASE WHEN :arguments = '' THEN about ELSE json_set(about, '$.arguments', :arguments) END"
+        " WHERE id = :id AND answer IS NULL RETURNING id",
+        {**asdict(given), "by": by, "now": now, "id": asked["id"]},
     ).fetchone()
     if row is None:
         return False
-    conn.emit("approval.answered", asked["mysis_id"], approval=asked["id"], answer=str(how))
-    if how in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
+    conn.emit("approval.answered", asked["mysis_id"], approval=asked["id"], answer=str(given.answer))
+    if given.answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
         upstream, tool, schema_hash = grant_key(asked)
-        mysis_id = asked["mysis_id"] if how is ApprovalAnswer.SESSION else None
+        mysis_id = asked["mysis_id"] if given.answer is ApprovalAnswer.SESSION else None
         conn.execute(
             "INSERT INTO grant_(template, mysis_id, upstream, tool, schema_hash, created_at) VALUES (?,?,?,?,?,?)",
             (asked["template"], mysis_id, upstream, tool, schema_hash, now),
@@ -195,7 +211,7 @@ def answer_covered(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnsw
         if row[of_whom] == asked[of_whom]
         and row["kind"] == asked["kind"]
         and grant_key(row) == grant_key(asked)
-        and answer(conn, row, ApprovalAnswer.ONCE, "", by)
+        and answer(conn, row, GivenAnswer(ApprovalAnswer.ONCE), by)
     ]
 
 

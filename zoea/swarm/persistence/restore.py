@@ -6,11 +6,14 @@ open approval is asked again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from zoea.context import Note
 from zoea.model.enums import CallState, ErrorClass, Role
-from zoea.model.request import ToolResult
+from zoea.model.request import GivenAnswer, ToolResult
 from zoea.model.values import Memory
 from zoea.swarm.rules import TurnRules, WaitRules
+from zoea.swarm.turn.turn_close import add_remark
 from zoea.swarm.turn.turn_types import NextStep, PastRequest, ResumeTurn, StoreOp, StoreResult, TurnEffect, TurnState
 
 NEVER_RAN = "cancelled: Zoea stopped before this ran"
@@ -30,6 +33,7 @@ def restore(
     tick_length: int = 0,
     limits: tuple[int, ...] = (),
     requests: tuple[PastRequest, ...] = (),
+    allowed: Mapping[int, GivenAnswer] | None = None,
 ) -> tuple[TurnState, tuple[TurnEffect, ...]]:
     """Return the machine as it was after the last stored row, and its first effects.
 
@@ -38,13 +42,19 @@ def restore(
         read_only: Names of tools that may overlap.
         limits: Of plans after requests of this turn that were too long.
         requests: Requests since the last answer, in order; they continue the count of attempts.
+        allowed: The answers that allowed calls of the turn, by id of the call.
     """
+    allowed = allowed or {}
     results = tuple(
         StoreResult(
             turn_id,
             call.id,
             memory.seq + 1 + call.position,
-            ToolResult(MAY_HAVE_RUN if sent else NEVER_RAN, is_error=True, is_unknown=sent),
+            add_remark(
+                ToolResult(MAY_HAVE_RUN if sent else NEVER_RAN, is_error=True, is_unknown=sent),
+                call,
+                allowed.get(call.id) if sent else None,
+            ),
             CallState.UNKNOWN if sent else CallState.CANCELLED,
         )
         for memory in memories

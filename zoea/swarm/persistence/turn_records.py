@@ -24,10 +24,10 @@ from zoea.context import (
     TurnSoFar,
 )
 from zoea.model.enums import ErrorClass, Finish, OpenedBy, RequestState
-from zoea.model.request import Catalogue
+from zoea.model.request import Catalogue, GivenAnswer
 from zoea.model.values import Delivery, Memory
 from zoea.store import Store, WriterConnection
-from zoea.swarm.persistence import row_values
+from zoea.swarm.persistence import approval_ops, row_values
 from zoea.swarm.rules import HOUR
 from zoea.swarm.turn import loop_guard
 from zoea.swarm.turn.shown_notes import is_only_shown, limit_in
@@ -192,6 +192,7 @@ class OpenTurnRow(Struct, frozen=True):
     used_tokens: int
     limits: tuple[int, ...]
     requests: tuple[PastRequest, ...]
+    allowed: dict[int, GivenAnswer]
 
 
 async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
@@ -210,6 +211,7 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
         (row["id"],),
     )
     unanswered = await store.read(_UNANSWERED, {"turn": row["id"]})
+    allowed = await store.read(approval_ops.ALLOWED, (row["id"],))
     return OpenTurnRow(
         turn_id=row["id"],
         number=row["number"],
@@ -230,6 +232,7 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
             )
             for each in unanswered
         ),
+        allowed={each["tool_call_id"]: approval_ops.given_answer(each) for each in allowed},
     )
 
 

@@ -77,9 +77,7 @@ class BudgetStage(Struct, frozen=True):
 
     async def _ask(self) -> None:
         # The machine reserves again, which reads the answer from its row.
-        await self.services.approvals.ask_for_budget(
-            self.turn_id, self.live.mysis.id, lambda _answer, _sentence: self.proceed()
-        )
+        await self.services.approvals.ask_for_budget(self.turn_id, self.live.mysis.id, lambda _given: self.proceed())
 
 
 def leave_budget_queue(services: Services, live: LiveMysis) -> None:

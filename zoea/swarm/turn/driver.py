@@ -17,10 +17,11 @@ from msgspec.structs import replace
 
 from zoea.context import Plan as RequestPlan
 from zoea.context.context_metrics import measure_context
-from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome, ToolForm, ToolMode
+from zoea.model.enums import MASK, Activity, CallState, Outcome, ToolForm, ToolMode
 from zoea.model.errors import PlanError, ProviderError
 from zoea.model.ports import Timer, ToolSession
-from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult
+from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, GivenAnswer, ToolResult
+from zoea.model.values import ToolCall
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.commit_capture import CaptureStep
@@ -429,6 +430,8 @@ class TurnDriver:
         self._show(Activity.TOOL)
         for call_id in call_ids:
             _, call = find_call(self._turn, call_id)
+            given = self._turn.allowed.get(call_id)
+            call = replace(call, arguments=(given and given.arguments) or call.arguments)
             self._live.say(f"⚙ {format_call(call.name, call.arguments, hidden=MASK)}", self._services.clock.now())
             meta = CallMeta(
                 mysis_id=self._profile.mysis_id,
@@ -451,15 +454,14 @@ class TurnDriver:
         self._live.say(f"asks: {format_call(call.name, call.arguments, hidden=MASK)}", self._services.clock.now())
         self._show(Activity.ASKING)
         await self._services.approvals.ask_for_call(
-            call_id,
-            self._profile.mysis_id,
-            lambda answer, sentence: self._approved(call_id, answer, sentence),
-            self._specs.get(call.name),
+            call_id, self._profile.mysis_id, partial(self._approved, call), self._specs.get(call.name)
         )
 
-    def _approved(self, call_id: int, answer: ApprovalAnswer, sentence: str) -> None:
-        self._progress_at = self._uptime()
-        self.post(t.Approved(self._uptime(), call_id, answer, sentence))
+    def _approved(self, call: ToolCall, given: GivenAnswer) -> None:
+        now = self._progress_at = self._uptime()
+        if given.arguments:
+            given = replace(given, arguments=self._session.stored_arguments(AnswerCall(call.name, given.arguments)))
+        self.post(t.Approved(now, call.id, given))
 
     # Storing and showing.
 

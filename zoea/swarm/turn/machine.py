@@ -336,16 +336,17 @@ def _finished(turn: t.TurnState, given: t.CallFinished) -> Step:
     return replace(turn, running=turn.running - {given.call_id}, next=t.NextStep.RUN), (t.StoreOp(op),)
 
 
-def _approved(turn: t.TurnState, given: t.Approved) -> Step:
-    _, call = find_call(turn, given.call_id)
+def _approved(turn: t.TurnState, approved: t.Approved) -> Step:
+    given = approved.given
+    _, call = find_call(turn, approved.call_id)
     if call.state is not CallState.APPROVAL:
         return turn, ()
     if given.answer.allows:
-        turn = replace(turn, memories=_with_calls(turn.memories, (replace(call, state=CallState.PENDING),)))
-        return _run_more(turn)
+        memories = _with_calls(turn.memories, (replace(call, state=CallState.PENDING),))
+        return _run_more(replace(turn, memories=memories, allowed={**turn.allowed, call.id: given}))
     said = given.sentence or ("nobody answered in time" if given.answer == "expired" else "the commander said no")
     denied = ToolResult(f"{given.answer}: {said}", is_error=True)
-    op = result_op(turn, given.call_id, denied, CallState.DENIED)
+    op = result_op(turn, approved.call_id, denied, CallState.DENIED)
     return replace(turn, next=t.NextStep.RUN), (t.StoreOp(op),)
 
 

@@ -197,6 +197,7 @@ class ModelTurns:
             tick_length=self._tick_length,
             limits=stored.limits,
             requests=stored.requests,
+            allowed=stored.allowed,
         )
         turn = replace(turn, known_ticks=dict(services.ticks))
         frozen = FrozenTurn.from_json(stored.frozen, system=profile.template.prompt)

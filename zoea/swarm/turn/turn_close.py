@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from zoea.model.enums import DONE_TOOL, CallState, ErrorClass, Outcome, Role
-from zoea.model.request import Answer, ToolResult
-from zoea.model.values import Failure, Memory, Usage
+from zoea.model.enums import ASK_TOOL, DONE_TOOL, CallState, ErrorClass, Outcome, Role
+from zoea.model.request import Answer, GivenAnswer, ToolResult
+from zoea.model.values import Failure, Memory, ToolCall, Usage
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn import waits
 from zoea.swarm.turn.call_slice import find_call, slice_calls
@@ -36,7 +36,21 @@ def state_of(result: ToolResult) -> CallState:
 
 def result_op(turn: t.TurnState, call_id: int, result: ToolResult, state: CallState) -> t.StoreResult:
     memory, call = find_call(turn, call_id)
+    if state not in (CallState.CANCELLED, CallState.DENIED):
+        result = add_remark(result, call, turn.allowed.get(call_id))
     return t.StoreResult(turn.turn_id, call_id, memory.seq + 1 + call.position, result, state)
+
+
+def add_remark(result: ToolResult, call: ToolCall, given: GivenAnswer | None) -> ToolResult:
+    """Return a result that begins with what the answer that allowed its call says or changed, where it does."""
+    is_question = call.name == ASK_TOOL and not call.upstream  # the sentence is its result
+    if given is None or is_question or not (given.sentence or given.arguments):
+        return result
+    how = "The commander allowed this call."
+    if given.arguments:
+        how = f"The commander changed the arguments of this call. It ran with: {given.arguments}"
+    said = f" The commander says: {given.sentence}" if given.sentence else ""
+    return replace(result, content=f"[note from Zoea] {how}{said}\n\n{result.content}")
 
 
 def report_timeout(turn: t.TurnState) -> Failure:

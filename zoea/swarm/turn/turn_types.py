@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from zoea.context import Note
 from zoea.context.topics.output_check import OutputCheck
-from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Finish, Outcome
-from zoea.model.request import Answer, ToolResult
+from zoea.model.enums import CallState, ErrorClass, Finish, Outcome
+from zoea.model.request import Answer, GivenAnswer, ToolResult
 from zoea.model.values import Failure, Memory, ToolCall, Usage
 from zoea.swarm.rules import TurnRules, WaitRules
 from zoea.swarm.turn.waits import Tick
@@ -75,6 +75,7 @@ class TurnState(Struct, frozen=True):
         responded: The model gave text or calls.
         held: A hold was on when the machine last heard of it.
         known_ticks: The newest tick that each upstream told before the turn.
+        allowed: The answers that allowed calls, by their ids; the results begin with what they say.
         resumed_at: When the turn went on after a restart, µs.
     """
 
@@ -112,6 +113,7 @@ class TurnState(Struct, frozen=True):
     final: bool = False
     tick_length: int = 0
     known_ticks: Mapping[str, Tick] = field(default_factory=dict)
+    allowed: Mapping[int, GivenAnswer] = field(default_factory=dict)
     resumed_at: int | None = None
     end: TurnEnd | None = None
 
@@ -274,8 +276,7 @@ class CallFinished(Struct, frozen=True):
 class Approved(Struct, frozen=True):
     at: int
     call_id: int
-    answer: ApprovalAnswer
-    sentence: str = ""
+    given: GivenAnswer
 
 
 class Steered(Struct, frozen=True):

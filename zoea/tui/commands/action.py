@@ -14,6 +14,7 @@ from msgspec import Struct
 from zoea.model.enums import MysisState
 from zoea.model.status import wants_review
 from zoea.model.values import ApprovalView, MysisView
+from zoea.queries.phrases import approval_question
 from zoea.tui.conversation.argument_lines import has_texts
 
 OPENING = "the swarm is still opening"
@@ -136,6 +137,12 @@ def require_search_hits(context: ActionContext) -> str:
 
 def require_another_question(context: ActionContext) -> str:
     return "" if context.approvals > 1 else "no other question waits"
+
+
+def require_tool_call(context: ActionContext) -> str:
+    question = context.question
+    is_call = question is not None and question.kind == "tool" and not approval_question(question)
+    return "" if is_call else "only the arguments of a tool call can be changed"
 
 
 def require_text_arguments(context: ActionContext) -> str:

@@ -33,6 +33,7 @@ from zoea.tui.commands.action import (
     require_stoppable_target,
     require_target,
     require_text_arguments,
+    require_tool_call,
     require_undoable_command,
     require_visible_list,
 )
@@ -178,6 +179,8 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
                "Allow this tool to every mysis of its template, until you revoke it", require_grantable_call,
                footer=30),
         Action("approval.deny", "n", "deny", "Refuse it, with a reason for the model", footer=40, flags=TEXT),
+        Action("approval.change", "e", "edit", "Change the arguments, then allow the call with them",
+               require_tool_call, footer=42, flags=TEXT),
         Action("approval.mark", "space", "mark", "Mark the call, to answer several of one tool at once",
                require_another_question, footer=45, flags=SPARE),
         Action("approval.next", "o", "next question", "Show another question; this one stays open",

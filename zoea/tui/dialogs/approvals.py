@@ -34,6 +34,7 @@ from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import of
 from zoea.tui.conversation.argument_lines import has_texts, iterate_argument_lines
 from zoea.tui.conversation.tool_items import build_hint_pieces
+from zoea.tui.dialogs.changed_arguments import ChangedArgumentsDialog
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, fit_text
@@ -112,6 +113,7 @@ class ApprovalDialog(CockpitDialog[None]):
             "approval.template": lambda: self._answer(ApprovalAnswer.TEMPLATE),
             "approval.deny": self._deny,
             "approval.mark": self._mark,
+            "approval.change": self._change,
             "approval.diff": self._toggle_json,
             "approval.next": lambda: self.action_other(1),
             "approval.later": self._leave_open,
@@ -395,6 +397,21 @@ class ApprovalDialog(CockpitDialog[None]):
         elif self._is_read_to_its_end():
             self._marked.add(shown.id)
         self._draw()
+
+    def _change(self) -> None:
+        """Let the person change the arguments of the shown call, and allow it with them."""
+        shown = self._shown
+        if shown is None or self._has_ended or not self._can_answer() or not self._is_read_to_its_end():
+            return
+
+        def changed(is_allowed: bool | None) -> None:
+            if is_allowed:
+                self._ends[shown.id] = "allowed, changed"
+                self._marked.discard(shown.id)
+                self.approvals_changed()
+                self.cockpit.approvals.refresh()
+
+        self.cockpit.push_screen(ChangedArgumentsDialog(shown), changed)
 
     def _answer(self, answer: ApprovalAnswer, sentence: str = "") -> None:
         shown = self._shown
