@@ -180,7 +180,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
                footer=30),
         Action("approval.deny", "n", "deny", "Refuse it, with a reason for the model", footer=40, flags=TEXT),
         Action("approval.change", "e", "edit", "Change the arguments, then allow the call with them",
-               require_tool_call, footer=42, flags=TEXT),
+               require_tool_call, flags=TEXT),
         Action("approval.mark", "space", "mark", "Mark the call, to answer several of one tool at once",
                require_another_question, footer=45, flags=SPARE),
         Action("approval.next", "o", "next question", "Show another question; this one stays open",

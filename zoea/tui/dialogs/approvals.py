@@ -304,6 +304,7 @@ class ApprovalDialog(CockpitDialog[None]):
         box, place = self._box, list(self._rows).index(shown.id) + 1
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
         hints = [("approval.mark", "mark")] if len(self._waiting()) > 1 and not (end or self._is_question) else []
+        hints += [("approval.change", "edit")] * (shown.kind == "tool" and not (end or self._is_question))
         hints += [("approval.diff", "as text" if self._shows_json else "as JSON")] * self._has_texts
         hints += [("approval.later", "later" if self._waiting() else "close")]
         later = key_hints(" · ".join(f"{self.cockpit.key(action)} {words}" for action, words in hints))
