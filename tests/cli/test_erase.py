@@ -20,7 +20,7 @@ from tests.fakes.toolboxes import asked
 from tests.store.sample_memories import database
 from tests.swarm.harness import script, swarm
 from zoea.model.request import Answer
-from zoea.runtime.unsent_texts import BROADCAST, change_unsent, name_recipient, read_unsent
+from zoea.runtime.unsent_texts import BROADCAST, change_unsent, name_identity, name_limits, name_recipient, read_unsent
 from zoea.settings.paths import Places, places
 from zoea.store import Store, WriterConnection, put_blob
 from zoea.store.redaction import text_columns
@@ -115,6 +115,8 @@ def test_redacting_leaves_the_text_in_no_file(zoea: Zoea, where: Places) -> None
 def test_unsent_texts_of_the_cockpit_are_redacted_and_purged_too(zoea: Zoea, where: Places) -> None:
     (alpha, beta) = (rows(where, f"SELECT id FROM mysis WHERE name = '{name}'")[0][0] for name in ("alpha", "beta"))
     typed = {name_recipient(alpha): f"use\n{SECRET}", name_recipient(beta, is_task=True): "dig", BROADCAST: "hello"}
+    of_beta = name_recipient(beta)
+    typed |= {of_beta: "sell", name_limits(of_beta): "history_window_size=9", name_identity(of_beta): "ab"}
     change_unsent(where.drafts, lambda _: typed)
     assert zoea("redact", SECRET, "--yes", "--json").json["remaining"] == []
     assert read_unsent(where.drafts) == typed | {name_recipient(alpha): "use\n[REDACTED]"}

@@ -17,7 +17,7 @@ from textual.binding import Binding
 from textual.widgets import Input, TextArea
 
 from tests.fakes.swarm import FakeSwarm
-from tests.tui.cockpit import Stage, cockpit
+from tests.tui.cockpit import Stage, cockpit, cockpit_over
 from zoea.model.enums import DeliveryMode, MysisState
 from zoea.model.errors import SettingsError
 from zoea.model.values import MysisView, Receipt
@@ -38,7 +38,6 @@ from zoea.tui.widgets.message_prompt import (
     MessagePrompt,
     command,
     edit,
-    limits_key,
 )
 
 
@@ -136,7 +135,7 @@ async def test_limits_go_with_a_message_whose_screen_was_left(tmp_path: Path, mo
         gate.set()
         await stage.until(lambda: stage.view("alpha").turns == 1)
         await stage.until(lambda: not stage.app.drafts.of(target.key))
-        assert not stage.app.drafts.of(limits_key(target))
+        assert not stage.app.drafts.limits_of(target.key)
 
 
 async def test_limits_count_for_each_turn_of_a_broadcast_and_may_be_json(tmp_path: Path) -> None:
@@ -437,9 +436,75 @@ async def test_a_draft_is_saved_soon_after_it_was_typed(tmp_path: Path) -> None:
     async with cockpit(tmp_path, drafts=file) as stage:
         await stage.press("m")
         await stage.write("half a thought")
-        await stage.until(lambda: read_unsent(file) == {stage.one(MessagePrompt).target.key: "half a thought"})  # type: ignore[union-attr]  # open
+        target = stage.one(MessagePrompt).target
+        assert target is not None
+        await stage.until(lambda: read_unsent(file).get(target.key) == "half a thought")
         await stage.press("enter")
         await stage.until(lambda: read_unsent(file) == {})
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ("m", "dig at\nthe belt "),
+        ("m", "see \x1b[31m \u202e\r\nthere"),
+        ("t", "ore " * 2_000),
+        ("b", "to all"),
+        ("space b", "to the marked"),
+    ],
+)
+async def test_a_draft_that_outlives_a_kill_after_its_message_was_stored_is_sent_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: str, text: str
+) -> None:
+    file, at_the_kill, say = tmp_path / "drafts.json", tmp_path / "kept.json", Commander.say
+
+    async def say_and_copy(self: Commander, *args: Any) -> Receipt:
+        receipt = await say(self, *args)
+        if not at_the_kill.exists():
+            at_the_kill.write_bytes(file.read_bytes())
+        return receipt
+
+    async def send(stage: Stage, typed: str = "") -> None:
+        await stage.press(*keys.split())
+        prompt = stage.one(MessagePrompt)
+        if typed:
+            prompt.query_one(TextArea).post_message(events.Paste(typed))
+        await stage.until(lambda: prompt.text.strip())
+        await stage.press("enter")
+        await stage.until(lambda: not prompt.is_open)
+
+    monkeypatch.setattr(Commander, "say", say_and_copy)
+    async with cockpit(tmp_path, drafts=file) as first:
+        await send(first, text)
+        [sent] = await messages(first)
+        swarm = first.swarm
+        async with (
+            cockpit_over(first.api, swarm.path, drafts=at_the_kill, inner=swarm) as second,
+            cockpit_over(first.api, swarm.path, drafts=at_the_kill, inner=swarm) as third,
+        ):
+            await send(second)
+            await send(third)
+            assert await messages(first) == [sent]
+            await third.until(lambda: read_unsent(at_the_kill) == {})
+            await send(third, text)
+            assert await messages(first) == [sent, sent], "typed again it is another message"
+
+
+def test_a_changed_draft_is_another_message() -> None:
+    drafts = Drafts()
+    drafts.keep_message("broadcast", "dig", "")
+    parts = [("dig", "", "alpha"), ("dig", "", "alpha", "beta"), ("dig", "", ""), ("dig ", "", ""), ("dig", "a=1", "")]
+    assert len({drafts.idempotency_key("broadcast", *part) for part in parts}) == len(parts)
+    sent = drafts.idempotency_key("broadcast", "dig")
+    drafts.keep_message("broadcast", "dig and sell", "")
+    drafts.keep_message("broadcast", "dig", "")
+    assert drafts.idempotency_key("broadcast", "dig") == sent
+    drafts.keep_message("broadcast", "dig and sell", "a=1")
+    drafts.end("broadcast", "dig")
+    assert (drafts.of("broadcast"), drafts.limits_of("broadcast")) == ("dig and sell", "a=1")
+    assert drafts.idempotency_key("broadcast", "dig") != sent
+    drafts.end("broadcast", "dig and sell")
+    assert not any(drafts.of(key) for key in ("broadcast", "limits of broadcast", "id of broadcast"))
 
 
 def test_a_saved_draft_that_another_cockpit_sent_does_not_come_back(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.widgets import Input
@@ -12,8 +13,9 @@ from tests.fakes.slow_mount import delayed
 from tests.swarm.harness import script
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.idle_pilot import key_event
+from zoea.model.errors import WorkspaceHeld
 from zoea.model.request import Answer
-from zoea.model.topics import TopicSummary
+from zoea.model.topics import PublishReceipt, TopicSummary
 from zoea.queries.topic_ledger import read_messages, read_topics
 from zoea.text.control_characters import prose_line
 from zoea.tui.dialogs import topics
@@ -154,3 +156,27 @@ async def test_a_message_is_published_from_the_box(tmp_path: Path) -> None:
         await stage.until(lambda: "only Zoea publishes on STATE_SNAPSHOT" in stage.text())
         await stage.press("escape", "escape")
         await stage.until(lambda: not stage.shows(TopicsDialog))
+
+
+async def test_a_line_that_is_sent_again_after_an_error_is_published_once(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:
+        publish, results = stage.api.publish, list[str]()
+
+        async def publish_unheard(*args: Any, **more: Any) -> PublishReceipt:
+            receipt = await publish(*args, **more)
+            results.append(receipt.topic)
+            if len(results) == 1:
+                raise WorkspaceHeld("the connection ended before the answer came")
+            return receipt
+
+        stage.api.publish = publish_unheard  # type: ignore[method-assign]  # the answer is lost on its way
+        await opened(stage, "No message was published yet")
+        await stage.press("p")
+        await stage.write("news One.")
+        await stage.press("enter")
+        await stage.until(lambda: "before the answer came" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: "published on news" in stage.text())
+        assert results == ["news", "news"]
+        found = await stage.swarm.rows("SELECT content FROM topic_message")
+        assert [row["content"] for row in found] == ["One."]

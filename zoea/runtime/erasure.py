@@ -20,7 +20,7 @@ from zoea.chain.mirror import find_mirror, find_mirrored, forget_mirrored, store
 from zoea.model.errors import StoreFull
 from zoea.process.clock import SystemClock
 from zoea.runtime.maintenance import Say, open_alone, optimize
-from zoea.runtime.unsent_texts import change_unsent, name_recipient, read_unsent
+from zoea.runtime.unsent_texts import change_unsent, name_identity, name_limits, name_recipient, read_unsent
 from zoea.settings.paths import Places
 from zoea.settings.small_file import open_regular
 from zoea.store.integrity import compact, empty_log, prepare_erasure, unused_files
@@ -60,7 +60,8 @@ def purge(places: Places, myses: Sequence[int], confirm: Callable[[RemovedCounts
         SettingsError: The unsent texts cannot be read or written.
     """
     now = SystemClock().now()
-    gone = {name_recipient(one, is_task=is_task) for one in myses for is_task in (False, True)}
+    whom = [name_recipient(one, is_task=is_task) for one in myses for is_task in (False, True)]
+    gone = {key for one in whom for key in (one, name_limits(one), name_identity(one))}
     with open_alone(places) as connection, translate_errors():
         has_unsent = bool(gone & read_unsent(places.drafts).keys())
         prepare_erasure(connection)

@@ -21,6 +21,16 @@ def name_recipient(mysis_id: int, *, is_task: bool = False) -> str:
     return f"{'task of' if is_task else 'mysis'} {mysis_id}"
 
 
+def name_limits(recipient: str) -> str:
+    """Return the key under which the limits of an unsent text are kept."""
+    return f"limits of {recipient}"
+
+
+def name_identity(recipient: str) -> str:
+    """Return the key of what tells an unsent text from a later one with the same words."""
+    return f"id of {recipient}"
+
+
 def read_unsent(file: Path) -> dict[str, str]:
     """Return the texts by recipient; none where the file is absent or damaged.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -30,6 +31,7 @@ from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import ListDialog, describe_problem
 from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.drafts import message_key
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.line_list import PickItem, PickList
@@ -62,6 +64,7 @@ class TopicsDialog(ListDialog):
         self._body: tuple[str, list[list[Piece]]] = ("", [])
         """The id of the message whose text was laid out last, and its lines."""
         self._not_before = 0.0
+        self._identity = ""
         self._box = Vertical(classes="box")
         self._list = PickList(id="topics")
         self._whole = TextBlock(id="text")
@@ -104,6 +107,7 @@ class TopicsDialog(ListDialog):
         self.result = ("", "")
         self._input.placeholder = "text, or a JSON object" if self._topic else "TOPIC text"
         self._input.value = "" if self._topic or not self._list.chosen else f"{self._list.chosen} "
+        self._identity = secrets.token_hex(8)  # a line that is sent twice is one message
         self._input.add_class("-open")
         self._input.focus()
         self.draw()
@@ -158,11 +162,12 @@ class TopicsDialog(ListDialog):
                 self._wanted = self._topic
 
     async def _publish(self, line: str) -> None:
+        key = message_key(self._identity, self._topic, line)
         try:
             topic, _, text = (self._topic, "", line) if self._topic else line.strip().partition(" ")
             data = _parse_object(text)
             name = check_published_topic(topic)
-            done = await self.cockpit.api.publish(name, "" if data else text.strip(), data=data)
+            done = await self.cockpit.api.publish(name, "" if data else text.strip(), data=data, idempotency_key=key)
         except ZoeaError as error:
             self.result = describe_problem(error)
             self.redraw_bars()

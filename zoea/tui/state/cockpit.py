@@ -164,8 +164,8 @@ _log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 
-DRAFTS_PAUSE_S = 0.5
-"""Seconds without typing after which unsent texts are saved."""
+DRAFTS_PAUSE_S, DRAFTS_SAVE_S = 0.5, 2.0
+"""Seconds without typing after which unsent texts are saved, and seconds that saving them may take."""
 OTHER_WORKSPACE = "workspace "
 """Prefix of the app's result when another workspace shall be opened; its name follows."""
 
@@ -338,13 +338,17 @@ class Cockpit(App[str]):
         """Save unsent texts once typing pauses, because a process that is killed saves nothing at its end."""
         if self._drafts_timer is not None:
             self._drafts_timer.stop()
-        self._drafts_timer = self.set_timer(DRAFTS_PAUSE_S, partial(self.start_work, self._save_drafts))
+        self._drafts_timer = self.set_timer(DRAFTS_PAUSE_S, partial(self.start_work, self.save_drafts))
 
-    async def _save_drafts(self) -> None:
+    async def save_drafts(self) -> None:
+        """Write the unsent texts to their file now."""
         try:
-            await asyncio.to_thread(self.drafts.store)
+            async with asyncio.timeout(DRAFTS_SAVE_S):  # another cockpit may hold the lock of the file
+                await asyncio.to_thread(self.drafts.store)
         except SettingsError as error:
             _log.warning("unsent texts are not saved yet: %s", error.what)
+        except TimeoutError:
+            _log.warning("unsent texts are not saved yet: their file is locked")
 
     def copy(self, text: str) -> None:
         """Copy a text, and say so; nothing where it is empty."""

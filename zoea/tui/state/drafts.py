@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 
 from zoea.model.errors import SettingsError
-from zoea.runtime.unsent_texts import change_unsent, read_unsent
-from zoea.text.control_characters import reveal
+from zoea.runtime.unsent_texts import change_unsent, name_identity, name_limits, read_unsent
+from zoea.text.control_characters import clean, reveal
 
 HISTORY = 200
+
+
+def message_key(identity: str, *parts: str) -> str:
+    """Return the idempotency key of a draft with this identity and these parts."""
+    # Parts as they are read from the file again.
+    shown = ["\n".join(reveal(clean(part)).splitlines()) for part in parts]
+    return f"draft-{identity}-{hashlib.blake2s(json.dumps(shown).encode(), digest_size=8).hexdigest()}"
 
 
 class Drafts:
@@ -41,6 +51,32 @@ class Drafts:
             self._changed.add(key)  # after the text, because `store` may run in a thread meanwhile
             if self._file is not None:
                 self._on_change()
+
+    def limits_of(self, key: str) -> str:
+        """Return the limits of the draft for a recipient."""
+        return self.of(name_limits(key))
+
+    def keep_message(self, key: str, text: str, limits: str) -> None:
+        """Store a draft with its limits, and with an identity until it is sent or cleared."""
+        self.keep(key, text)
+        self.keep(name_limits(key), limits)
+        identity = self.of(name_identity(key)) or secrets.token_hex(8)
+        self.keep(name_identity(key), identity if self.of(key) else "")
+
+    def idempotency_key(self, key: str, *parts: str) -> str:
+        """Return the same key for the same parts of a draft, in each cockpit that shows it; another once it was sent.
+
+        Args:
+            parts: What makes it another message: its text, its limits, those who get it.
+        """
+        return message_key(self.of(name_identity(key)), *parts)
+
+    def end(self, key: str, sent: str) -> None:
+        """Remove a draft that was sent. What was typed since stays, as the draft of another message."""
+        kept, limits = self.of(key), self.limits_of(key)
+        self.keep_message(key, "", "")
+        if kept.strip() != sent.strip():
+            self.keep_message(key, kept, limits)
 
     def load(self) -> None:
         """Read the drafts of earlier cockpits, as a terminal can show them. A damaged file has none.

@@ -159,11 +159,6 @@ def read_limits(text: str) -> PromptContext | None:
     return parse_prompt_context(parse_pairs(pairs))
 
 
-def limits_key(target: MessageTarget) -> str:
-    """Return the key under which the limits of a draft are kept."""
-    return f"limits of {target.key}"
-
-
 class MessagePrompt(Vertical):
     """Write a message and send it; hidden until it is opened for somebody.
 
@@ -256,7 +251,7 @@ class MessagePrompt(Vertical):
         self.mode = DeliveryMode.QUEUE
         self._place = len(self._drafts.history)
         self._set(self._drafts.of(target.key))
-        self._set_limits(self._drafts.of(limits_key(target)))
+        self._set_limits(self._drafts.limits_of(target.key))
         self.display = True
         self._describe()
         self._writing.focus()
@@ -286,8 +281,7 @@ class MessagePrompt(Vertical):
         self._writing.read_only = False
         self._note_sent(self.text)
         if self.target is not None:
-            self._drafts.keep(self.target.key, "")
-            self._drafts.keep(limits_key(self.target), "")
+            self._drafts.end(self.target.key, self.text)
         self._set("")
         self._set_limits("")
         self.close()
@@ -319,8 +313,7 @@ class MessagePrompt(Vertical):
 
     def _keep_draft(self) -> None:
         if self.target is not None and self.is_open:
-            self._drafts.keep(self.target.key, self.text)
-            self._drafts.keep(limits_key(self.target), self._limits.value)
+            self._drafts.keep_message(self.target.key, self.text, self._limits.value)
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Keep the draft on every change, because the screen may close at any time."""
@@ -409,15 +402,21 @@ class MessagePrompt(Vertical):
 
     async def _send(self, target: MessageTarget, text: str, mode: DeliveryMode, context: PromptContext | None) -> None:
         cockpit, limits = self._cockpit, context.to_json() if context is not None else ""
+        key = cockpit.drafts.idempotency_key(target.key, text, limits, *target.names)
+        await cockpit.save_drafts()  # a draft that outlives a kill has its key, so sending it again stores nothing
         try:
             api = cockpit.api
             if target.mysis_id is None:
-                receipt = await api.broadcast(text, to=Recipients(names=target.names), mode=mode, limits=limits)
+                receipt = await api.broadcast(
+                    text, to=Recipients(names=target.names), mode=mode, idempotency_key=key, limits=limits
+                )
             else:
                 ref = f"#{target.mysis_id}"
                 if target.relaunches:
                     await api.start(ref)
-                receipt = await api.send(ref, text, mode=mode, is_task=target.is_task, limits=limits)
+                receipt = await api.send(
+                    ref, text, mode=mode, is_task=target.is_task, idempotency_key=key, limits=limits
+                )
         except ZoeaError as error:
             if self.is_attached:
                 self._refuse(f"{error.title}: {error.what}")
@@ -429,9 +428,7 @@ class MessagePrompt(Vertical):
         else:
             # The screen was left while the message was sent, so the draft is removed here.
             cockpit.drafts.note(text)
-            if cockpit.drafts.of(target.key) == text:
-                cockpit.drafts.keep(target.key, "")
-                cockpit.drafts.keep(limits_key(target), "")
+            cockpit.drafts.end(target.key, text)
         show_receipt(cockpit, receipt)
 
     # The person's own editor.
