@@ -10,15 +10,20 @@ import pytest
 
 from tests.swarm.harness import Swarm, call, plain, script, swarm
 from tests.swarm.test_commit_capture import read_chain, read_messages
+from tests.swarm.test_window_strategy import settings as window_settings
+from tests.swarm.test_window_strategy import talk as talk_in_window
 from zoea.chain.blob_policies import release_expired
+from zoea.chain.commit import CommitType
 from zoea.chain.commit_rows import read_refs
 from zoea.chain.entries import NOT_EXECUTED, rewrite_texts
 from zoea.chain.verification import verify_chains
+from zoea.context.window.conversation_summary import KEPT, TITLE
 from zoea.model.enums import Role
 from zoea.model.errors import MissingBlob, RevisionError
 from zoea.model.request import Answer, ModelRequest, RequestMessage
+from zoea.queries.fork_costs import read_fork_cost
 from zoea.queries.request_inspection import inspect_request
-from zoea.settings import Settings
+from zoea.settings import Settings, Templates
 from zoea.store.database_file import connect_reader
 from zoea.store.redaction import REDACTED, redact_text
 from zoea.swarm.commit_commands import CommitCommands
@@ -143,6 +148,60 @@ async def test_a_conversation_that_has_room_stands_in_every_turn_of_a_fork(tmp_p
 
 
 INHERITED = {"inherited", "inherited_newest", "inherited_summary"}
+
+
+async def test_a_fork_of_a_condensed_conversation_holds_every_message_while_all_fit(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="ready")), settings=window_settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk_in_window(s, 1, 12)
+        whole = [row["content"] for row in await s.rows("SELECT content FROM memory ORDER BY turn_id, seq")]
+        assert CommitType.COMPACTION in {one.kind for one in read_chain(s.path, "@alpha")}
+        for name in ("alpha", "alpha-2"):  # a fork of the fork too
+            tip = read_chain(s.path, f"@{name}")[-1]
+            with closing(connect_reader(s.path)) as conn:
+                cost = read_fork_cost(conn, tip, "go on", window_settings(), Templates())
+            assert (cost.messages, cost.shown) == (len(whole), len(whole))
+            assert [text for _, text in told(await fork(s, f"@{name}", "go on"))] == [*whole, "go on"]
+            whole += ["go on", "ready"]
+
+
+async def test_a_fork_of_a_condensed_conversation_shows_the_summary_where_a_part_was_let_go(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="ready")), settings=window_settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk_in_window(s, 1, 12)
+        first = read_chain(s.path, "@alpha")[0].blob
+        await s.store.write(lambda conn: conn.execute("UPDATE blob SET data = x'00' WHERE hash = ?", (first,)))
+        shown = [text for _, text in told(await fork(s, "@alpha", "go on"))]
+    assert sum(TITLE in text for text in shown) == 1
+    assert shown[-1] == "go on"
+
+
+async def test_a_fork_of_a_compaction_by_hand_holds_the_summary_alone(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="ready")), settings=window_settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk_in_window(s, 1, 12)
+        tip = read_chain(s.path, "@alpha")[-1]
+        await CommitCommands(s.commander).compact("@alpha", extract=True)
+        shown = [text for _, text in told(await fork(s, f"compact/ctx-{tip.digest.hex()[:8]}", "go on"))]
+        assert len(shown) == 2
+        again = [text for _, text in told(await fork(s, "@alpha-2", "and now?"))]
+    assert again == [*shown, "ready", "and now?"]
+    for number in range(1, 13):
+        assert shown[0].count(f"rec-{number:04d}x") == 1, "of the messages, and not of a summary of them"
+    assert shown[0].count("[data: ") == 1
+
+
+async def test_what_a_fork_has_no_room_for_quotes_no_summary_as_a_message(tmp_path: Path) -> None:
+    few = {"inherited": {"max_tokens": 200}}
+    settings = Settings.model_validate(window_settings().model_dump(exclude_unset=True) | few)
+    async with swarm(tmp_path, script(Answer(text="ready")), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await talk_in_window(s, 1, 14)
+        shown = [text for _, text in told(await fork(s, "@alpha", "go on"))]
+    assert shown[0].count("[data: ") == 1
+    assert TITLE not in shown[0]
+    assert shown[0].count(KEPT) == 1
+    assert "keep record rec-" in shown[0]
 
 
 async def read_packs(s: Swarm) -> set[str]:

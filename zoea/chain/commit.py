@@ -15,6 +15,8 @@ from blake3 import blake3
 from msgspec import Struct
 
 ID_PREFIX = "ctx-"
+COMMANDER = "commander"
+"""The principal of commits that people make beside the branch of a mysis."""
 SUMMARY_TOKENS = 2_000
 """The most a summary of the conversation up to a commit takes."""
 NOTE_TOKENS = 300

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from zoea.chain.blob_policies import DAY_SECONDS, set_policy
 from zoea.chain.chain_reader import ChainReader
-from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
+from zoea.chain.commit import COMMANDER, Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
 from zoea.chain.commit_ops import BY_HAND, NewCommit, delete_ref, insert_commit, move_ref, prepare_blobs, update_note
 from zoea.chain.commit_rows import read_ref, read_refs, shortest_id, walk_chain
 from zoea.chain.entries import ContextEntry, answer_open_calls, encode_delta
@@ -24,8 +24,6 @@ from zoea.text.control_characters import clean
 
 _MOST_DAYS = 36_500
 _TAG_NAME = re.compile(r"\w[\w.:/-]{0,79}")
-COMMANDER = "commander"
-"""The principal of commits that people make beside the branch of a mysis."""
 
 
 async def annotate_commit(

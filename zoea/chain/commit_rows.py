@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from zoea.chain.commit import (
+    COMMANDER,
     ID_PREFIX,
     Checkpoint,
     CommitIdentity,
@@ -149,6 +150,29 @@ SELECT coalesce(sum(messages), 0), coalesce(sum(tokens), 0) FROM walk
 """
     messages, tokens = conn.execute(sql, (seq,)).fetchone()
     return messages, tokens
+
+
+def find_whole(conn: sqlite3.Connection, seq: int, max_tokens: int) -> tuple[int, int] | None:
+    """Return where a conversation begins whose own summaries are passed over, and how many messages it has.
+
+    None where no mysis condensed it by itself, or where it takes more tokens. What a person condensed stays so, and
+    what another program did. Reads no blob.
+    """
+    own = "c.type = 'compaction' AND c.mysis_id IS NOT NULL AND c.principal <> ?3"
+    sql = f"""
+WITH RECURSIVE walk(seq, parent, is_own, is_end, messages, tokens) AS (
+  SELECT c.seq, c.parent, {own}, c.type <> 'delta' AND NOT ({own}),
+    iif({own}, 0, c.message_count), iif({own}, 0, c.token_count)
+  FROM ctx_commit c WHERE c.seq = ?1
+  UNION ALL
+  SELECT c.seq, c.parent, {own}, c.type <> 'delta' AND NOT ({own}),
+    walk.messages + iif({own}, 0, c.message_count), walk.tokens + iif({own}, 0, c.token_count)
+  FROM walk JOIN ctx_commit c ON c.seq = walk.parent WHERE NOT walk.is_end AND walk.tokens <= ?2
+)
+SELECT min(seq), max(messages), max(tokens), max(is_own) FROM walk
+"""
+    first, messages, tokens, has_own = conn.execute(sql, (seq, max_tokens, COMMANDER)).fetchone()
+    return (first, messages) if has_own and tokens <= max_tokens else None
 
 
 def count_redacted(conn: sqlite3.Connection) -> int:

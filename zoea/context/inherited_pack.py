@@ -52,6 +52,7 @@ def freeze_inherited(frozen: FrozenTurn, origin: Inheritance, max_tokens: int, k
         inherited_tokens=room,
         is_inherited_whole=is_whole,
         keeps_fitting_inherited=True,
+        inherits_from_root=True,
         inherited_upto=origin.upto,
         inherited_turn=origin.turn,
         # All older messages are shown.
@@ -61,7 +62,11 @@ def freeze_inherited(frozen: FrozenTurn, origin: Inheritance, max_tokens: int, k
 
 def inherited_needs(frozen: FrozenTurn) -> tuple[Need, ...]:
     """Return the read that the pack needs, if the mysis was made from a commit."""
-    return (InheritedContext(frozen.inherited, frozen.inherited_tokens),) if frozen.inherited else ()
+    return (_inherited_need(frozen),) if frozen.inherited else ()
+
+
+def _inherited_need(frozen: FrozenTurn) -> InheritedContext:
+    return InheritedContext(frozen.inherited, frozen.inherited_tokens, frozen.inherits_from_root)
 
 
 def inherited_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
@@ -88,7 +93,7 @@ def newest_inherited(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> 
 
 
 def _read_answer(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> InheritedMessages:
-    answer = answers[InheritedContext(frozen.inherited, frozen.inherited_tokens)]
+    answer = answers[_inherited_need(frozen)]
     assert isinstance(answer, InheritedMessages)
     return answer
 

@@ -79,10 +79,14 @@ class InheritedContext(Struct, frozen=True):
     """The conversation of a commit, by its row, at most so many tokens of it verbatim.
 
     Commits never change, so it is read again after a restart. Answer: `InheritedMessages`.
+
+    Attributes:
+        from_root: Also what summaries of the window stand for, while all of it fits.
     """
 
     commit: int
     max_tokens: int
+    from_root: bool = False
 
 
 class OutsideNeed(Struct, frozen=True):

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from zoea.chain.commit import ContextCommit
-from zoea.chain.commit_rows import count_known
+from zoea.chain.commit_rows import count_known, find_whole
 from zoea.context import FrozenTurn, InheritedContext, TurnRecord, TurnSoFar, plan_turn
 from zoea.context.inherited_pack import Inheritance, freeze_inherited
 from zoea.model.enums import OpenedBy, Role, Source
@@ -98,11 +98,13 @@ def read_fork_cost(
         topics=None,
     )
     frozen = freeze_inherited(frozen, Inheritance(commit.seq), own.inherited.max_tokens, own.inherited.keep)
-    need = InheritedContext(frozen.inherited, frozen.inherited_tokens)
+    need = InheritedContext(frozen.inherited, frozen.inherited_tokens, from_root=True)
     found = estimate_inherited(conn, need)
     prompt = Memory(1, 0, frozen.turn_id, 1, 1, Role.USER, Source.DIRECT, text or "-", tokens=tokens(text))
     plan = plan_turn(frozen, {TurnSoFar(frozen.turn_id): TurnRecord((prompt,)), need: found})
-    messages, _ = count_known(conn, commit.seq)  # without the results that Zoea adds for open calls
+    # Without the results that Zoea adds for open calls.
+    whole = None if found.left_out else find_whole(conn, commit.seq, need.max_tokens)
+    messages = count_known(conn, commit.seq)[0] if whole is None else whole[1]
     return ForkCost(
         messages,
         len(found.messages) if found.left_out else messages,

@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Sequence
 
 from zoea.chain.chain_reader import ChainReader
-from zoea.chain.commit import SUMMARY_TOKENS, CommitNote, CommitType, ContextCommit
-from zoea.chain.commit_edits import COMMANDER, build_whole
+from zoea.chain.commit import COMMANDER, SUMMARY_TOKENS, CommitNote, CommitType, ContextCommit
+from zoea.chain.commit_edits import build_whole
 from zoea.chain.commit_ops import insert_commit, move_ref
 from zoea.chain.commit_rows import shortest_id
 from zoea.chain.entries import ContextEntry
@@ -32,11 +32,11 @@ from zoea.text.sentences import count_of
 
 
 async def read_conversation(store: Store, revision: str) -> tuple[ContextCommit, tuple[ContextEntry, ...]]:
-    """Read a commit and the conversation up to it. Raises RevisionError, MissingBlob."""
+    """Read a commit and every message up to it, without summaries. Raises RevisionError, MissingBlob."""
 
     def read(conn: sqlite3.Connection) -> tuple[ContextCommit, tuple[ContextEntry, ...]]:
         commit = resolve_revision(conn, revision, refuse_time)
-        return commit, ChainReader(conn).materialize(commit).entries
+        return commit, ChainReader(conn).materialize(commit, to_root=True).entries
 
     async with store.search_reader() as reader:
         return await reader.run(read)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import CommitType
-from zoea.chain.commit_rows import count_known, read_children, read_commit, read_notes, walk_chain
+from zoea.chain.commit_rows import count_known, find_whole, read_children, read_commit, read_notes, walk_chain
 from zoea.chain.entries import ContextEntry
 from zoea.chain.materialize import MaterializedContext
 from zoea.context import InheritedContext, InheritedMessages
@@ -108,7 +109,14 @@ def _read_context(conn: sqlite3.Connection, need: InheritedContext) -> Materiali
         raise MissingBlob(
             "the commit that the mysis was made from is gone", hint="`zoea ctx fsck` lists what is missing."
         )
-    return ChainReader(conn).materialize(commit)
+    reader = ChainReader(conn)
+    whole = find_whole(conn, commit.seq, need.max_tokens) if need.from_root else None
+    if whole is not None:
+        with suppress(MissingBlob):  # of what a summary stands for a part may have been let go
+            context = reader.materialize(commit, stop=read_commit(conn, whole[0]))
+            if not split_room(request_messages(context.entries), need.max_tokens):
+                return context
+    return reader.materialize(commit)
 
 
 def _fit(context: MaterializedContext, begin: int, max_tokens: int, prose: str) -> InheritedMessages:

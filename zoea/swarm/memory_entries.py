@@ -10,11 +10,13 @@ from msgspec import Struct
 from zoea.chain.entries import ContextCall, ContextEntry, ContextMedia
 from zoea.context import Note
 from zoea.context.strategies.sliding_window import summary_message
+from zoea.context.window.conversation_summary import read_statements
 from zoea.model.enums import Role, Source
 from zoea.model.values import Memory
 from zoea.swarm.turn.shown_notes import is_only_shown
 
 _SENDER = re.compile(r"\[.*from (?:mysis|client) (?P<name>.*)\]", re.DOTALL)
+_SUMMARY = re.compile(r"\[data: summary of [^\]\n]*\]\n")
 _AFTER_MEMORY = 1
 
 
@@ -83,10 +85,14 @@ def build_nudge(turn_number: int, text: str, at: int) -> PlacedEntry:
 def as_memories(entries: Iterable[ContextEntry]) -> tuple[Memory, ...]:
     """Convert entries to what a summary is written of. Calls stand in the text of their answer."""
     made: list[Memory] = []
-    for place, entry in enumerate(entries):
+    for entry in entries:
         called = [f"calls {call.name} {call.arguments}" for call in entry.calls]
-        text = "\n".join(part for part in (entry.content, *called) if part)
-        made.append(Memory(place, 0, 0, 1, place, entry.role, source_of(entry), text, is_error=entry.is_error))
+        texts = ["\n".join(part for part in (entry.content, *called) if part)]
+        if entry.is_synthetic and (titled := _SUMMARY.match(entry.content)) is not None:
+            texts = read_statements(entry.content[titled.end() :])  # no message of its own: its lines stand for many
+        for text in texts:
+            place = len(made)
+            made.append(Memory(place, 0, 0, 1, place, entry.role, source_of(entry), text, is_error=entry.is_error))
     return tuple(made)
 
 

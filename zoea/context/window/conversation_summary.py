@@ -243,6 +243,12 @@ def clean_prose(prose: str) -> str:
     return "\n".join(filter(None, lines))
 
 
+def read_statements(text: str) -> list[str]:
+    """Return what a summary says, a line each, without its labels and counts."""
+    lines = [line for line in text.removeprefix(TITLE).splitlines() if line != KEPT and not _OWN_LINE.fullmatch(line)]
+    return clean_prose("\n".join(lines)).splitlines()
+
+
 def write_digest(digest: RangeDigest) -> str:
     """Return a digest as the text that is stored."""
     lines = [f"- {one.turn}.{one.seq}.{one.index} {one.origin[:100]}: {one.text}" for one in digest.lines]
