@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import swarm
 from tests.tui.cockpit import QUIET, answering
+from tests.waiting import until
 from zoea.queries.swarm_stats import StatSpan, read_stats
 from zoea.runtime.periodic_tasks import record_minutes
 from zoea.swarm.persistence.stat_ops import KEPT_MINUTES, MINUTE_US, store_minute
@@ -34,6 +35,21 @@ async def test_a_minute_counts_tokens_turns_statuses_and_waiting_messages(tmp_pa
     assert stats.tokens > 0
     assert stats.turns == Counter(answered=1)
     assert (dict(last.statuses), last.waiting) == ({"paused": 1}, 1)
+
+
+async def test_what_was_used_is_stored_for_the_minute_in_which_it_was_used(tmp_path: Path) -> None:
+    clock = HandClock(START)
+    async with swarm(tmp_path, rules=answering(), clock=clock, settings=QUIET) as inner:
+        await inner.store.write(lambda conn: store_minute(conn, {}, START // MINUTE_US - 1))
+        await inner.commander.create("alpha")
+        async with record_minutes(inner.store, clock, inner.commander.swarm.live_view.count_statuses):
+            await inner.commander.send("alpha", "hello")
+            await inner.settled("alpha")
+            clock.by(60)
+            await until(lambda: inner.store.read("SELECT minute FROM minute_stat WHERE outcomes <> '{}'"))
+        stats = read_stats(inner.path, StatSpan.HOUR, clock.now())
+    assert [point.turns for point in stats.points[-2:]] == [{"answered": 1}, {}]
+    assert [point.tokens > 0 for point in stats.points[-2:]] == [True, False]
 
 
 async def test_a_restart_loses_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:

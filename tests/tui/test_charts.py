@@ -9,9 +9,20 @@ import pytest
 from msgspec.structs import replace
 
 from tests.tui.cockpit import Stage, answering, cockpit
+from tests.tui.test_roster import PLAIN
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats
 from zoea.swarm.persistence.stat_ops import MINUTE_US, store_minute
-from zoea.tui.screens.charts import ChartsScreen, StatPlot, build_charts, build_ticks, plot_colour
+from zoea.tui.screens.charts import (
+    LEAST_POINTS,
+    ChartsScreen,
+    SpenderList,
+    StatPlot,
+    build_charts,
+    build_spender_lines,
+    build_ticks,
+    plot_colour,
+    trim_unknown,
+)
 from zoea.tui.theme.themes import load_themes
 
 STATS = SwarmStats(
@@ -60,9 +71,9 @@ async def test_the_charts_show_the_stored_minutes_and_the_span_changes(tmp_path:
 async def test_a_small_screen_shows_one_chart_at_a_time(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering(), size=(80, 24)) as stage:
         await stage.press("C")
-        await stage.until(lambda: stage.shows(ChartsScreen) and "nothing is stored yet" in stage.text())
+        await stage.until(lambda: stage.shows(ChartsScreen) and "TOKENS PER MINUTE" in stage.text())
         assert [plot.id for plot in stage.screen.query(StatPlot) if plot.display] == ["tokens"]
-        await stage.press("tab", "tab")
+        await stage.press("tab", "tab", "tab")
         await stage.until(lambda: "MYSES BY STATUS" in stage.text())
         assert [plot.id for plot in stage.screen.query(StatPlot) if plot.display] == ["myses"]
 
@@ -108,6 +119,64 @@ def test_an_axis_names_the_newest_time_and_only_as_many_as_have_room(width: int)
     assert places[-1] == 59
     assert len(places) == len(labels) <= max(1, min(6, width // 12))
     assert all(after - before == places[-1] - places[-2] for before, after in pairwise(places))
+
+
+async def test_the_present_minute_agrees_with_the_header_before_it_is_stored(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering(), size=(160, 48)) as stage:
+        inner = stage.swarm
+        await inner.store.write(lambda conn: store_minute(conn, {"working": 3}))
+        await stage.api.send("alpha", "hello")
+        await inner.settled("alpha")
+        stage.clock.by(60)
+        await stage.press("C")
+        await stage.until(lambda: stage.shows(ChartsScreen) and "TURNS BY OUTCOME · 1 in the last hour" in stage.text())
+        await stage.until(lambda: "3 idle" in stage.text().splitlines()[0] and "idle 3" in stage.text())
+        screen = stage.screen
+        assert isinstance(screen, ChartsScreen)
+        assert screen.stats is not None
+        now = screen.stats.points[-1]
+        assert now.turns == {"answered": 1}
+        assert now.tokens > 0
+
+
+async def test_the_myses_that_used_most_are_listed_first(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering(), size=(80, 24)) as stage:
+        for name in ("beta", "beta", "gamma"):
+            await stage.api.send(name, "hello")
+            await stage.swarm.settled(name)
+        await stage.press("C", "tab")
+        await stage.until(lambda: "TOP SPENDERS · all their turns" in stage.text() and "gamma " in stage.text())
+        panel = stage.one(SpenderList)
+        assert [line.split()[0] for line in panel.plain.splitlines()] == ["beta", "gamma"]
+        assert f"{stage.view('beta').tokens} tokens" in panel.plain.splitlines()[0]
+
+
+def test_those_that_cost_most_come_before_those_that_cost_nothing() -> None:
+    views = [
+        replace(PLAIN, id=1, name="free", tokens=900_000),
+        replace(PLAIN, id=2, name="dear", tokens=9, cost_micros=5),
+    ]
+    lines = ["".join(text for text, _ in line) for line in build_spender_lines(views, 60, 5, ("#", "."))]
+    assert [line.split()[0] for line in lines] == ["dear", "free"]
+    assert all(len(line) == 60 for line in lines)
+
+
+def test_a_time_in_which_no_swarm_ran_is_blank_and_not_drawn_before_the_first_row() -> None:
+    unknown = replace(STATS.points[0], tokens=0, turns={}, statuses={}, waiting=0)
+    points = (*[unknown] * 48, *STATS.points[:4], *[unknown] * 4, *STATS.points[6:10])
+    stats = trim_unknown(replace(STATS, points=points))
+    assert len(stats.points) == 12
+    for chart in build_charts(stats).values():
+        assert [value is None for value in chart.series[0].values] == [False] * 4 + [True] * 4 + [False] * 4
+        assert [places for places, _ in chart.series[0].runs()] == [[0, 1, 2, 3], [8, 9, 10, 11]]
+    assert len(trim_unknown(replace(STATS, points=(unknown,) * 60)).points) == LEAST_POINTS
+
+
+@pytest.mark.parametrize(("span", "points", "minutes"), [("hour", 23, 5), ("day", 96, 240), ("week", 84, 2880)])
+def test_the_labels_of_an_axis_are_a_round_time_apart(span: str, points: int, minutes: int) -> None:
+    stats = SwarmStats(StatSpan(span), (STATS.points[0],) * points)
+    places, _ = build_ticks(stats, 200)
+    assert {after - before for before, after in pairwise(places)} == {minutes / stats.span.step}
 
 
 def test_every_role_of_a_theme_has_a_colour_for_charts() -> None:

@@ -391,7 +391,8 @@ def store_minutes(conn: WriterConnection) -> None:
             (minute * MINUTE_US, ends),
         ).fetchall()
         statuses = {"idle": 5 if minute > first else 0} | STATUSES.get(minute - first - 1, {})
-        row = (minute, 0, tokens, 0, json.dumps(statuses), json.dumps(dict(map(tuple, outcomes))), 0)
+        newest = conn.execute("SELECT coalesce(max(id), 0) FROM event WHERE created_at < ?", (ends,)).fetchone()[0]
+        row = (minute, newest, tokens, 0, json.dumps(statuses), json.dumps(dict(map(tuple, outcomes))), 0)
         conn.execute("INSERT INTO minute_stat VALUES (?,?,?,?,?,?,?)", row)
 
 

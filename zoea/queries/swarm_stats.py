@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from zoea.queries.stored_swarm import open_database
+from zoea.swarm.persistence import stat_ops
 
 _MINUTE_US = 60_000_000
 _BEFORE = "SELECT * FROM minute_stat WHERE minute < ? ORDER BY minute DESC LIMIT 1"
@@ -54,6 +56,11 @@ class StatPoint(Struct, frozen=True):
     waiting: int
 
     @property
+    def is_known(self) -> bool:
+        """Whether a swarm ran in this time, so that 0 is a count."""
+        return bool(self.statuses or self.tokens or self.turns)
+
+    @property
     def tokens_per_minute(self) -> float:
         return self.tokens / self.minutes
 
@@ -81,13 +88,21 @@ class SwarmStats(Struct, frozen=True):
         return found
 
 
-def read_stats(database: Path, span: StatSpan, now: int) -> SwarmStats:
-    """Read the points of a span up to `now`, in µs UTC. Raises StoreError."""
+def read_stats(database: Path, span: StatSpan, now: int, present: Mapping[str, int] | None = None) -> SwarmStats:
+    """Read the points of a span up to `now`, in µs UTC. Raises StoreError.
+
+    Args:
+        present: Myses by status at this moment. With it the present minute, which is stored at its end, counts too.
+    """
     last = now // _MINUTE_US
     first = (last - span.minutes) // span.step * span.step + span.step
     with open_database(database) as reader:
         before = reader.execute(_BEFORE, (first,)).fetchone()
-        rows = reader.execute(_WITHIN, (first, last)).fetchall()
+        rows: list[Mapping[str, Any]] = reader.execute(_WITHIN, (first, last)).fetchall()
+        if present:
+            stored = rows[-1] if rows else before
+            rows = [row for row in rows if row["minute"] != last]
+            rows.append(_read_present(reader, last, stored, present))
     found: dict[int, list[_Minute]] = {}
     tokens, cost = (before["tokens"], before["cost_micros"]) if before is not None else (None, None)
     for row in rows:
@@ -96,6 +111,30 @@ def read_stats(database: Path, span: StatSpan, now: int) -> SwarmStats:
         found.setdefault(row["minute"] // span.step * span.step, []).append(minute)
     starts = range(first, last + 1, span.step)
     return SwarmStats(span, tuple(_point(start, span.step, found.get(start, [])) for start in starts))
+
+
+def _read_present(
+    reader: sqlite3.Connection, minute: int, stored: Mapping[str, Any] | None, statuses: Mapping[str, int]
+) -> Mapping[str, Any]:
+    """Return what would be stored of the present minute now.
+
+    Args:
+        stored: The newest row, which may be of this minute.
+    """
+    turns: Counter[str] = Counter()
+    if stored is not None:
+        turns.update({row["outcome"]: row["turns"] for row in reader.execute(stat_ops.ENDED, (stored["event_id"],))})
+        if stored["minute"] == minute:
+            turns.update(json.loads(stored["outcomes"]))
+    totals = reader.execute(stat_ops.TOTALS).fetchone()
+    return {
+        "minute": minute,
+        "tokens": totals["tokens"],
+        "cost_micros": totals["cost"],
+        "statuses": json.dumps(dict(statuses)),
+        "outcomes": json.dumps(turns),
+        "waiting": reader.execute(stat_ops.WAITING).fetchone()[0],
+    }
 
 
 class _Minute(Struct, frozen=True):
@@ -108,7 +147,7 @@ class _Minute(Struct, frozen=True):
     waiting: int
 
     @classmethod
-    def of(cls, row: sqlite3.Row, tokens: int | None, cost: int | None) -> _Minute:
+    def of(cls, row: Mapping[str, Any], tokens: int | None, cost: int | None) -> _Minute:
         # Totals fall where deleted myses were purged; nothing was used then.
         return cls(
             max(0, row["tokens"] - tokens) if tokens is not None else 0,

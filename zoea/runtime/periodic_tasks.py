@@ -118,17 +118,18 @@ async def record_minutes(
 ) -> AsyncIterator[None]:
     """Store a row about what the swarm does at the start, after each minute and at the end."""
 
-    async def record() -> None:
+    async def record(minute: int | None = None) -> None:
         statuses = {str(word): count for word, count in count_statuses().items()}
         try:
-            await store.write(lambda conn: store_minute(conn, statuses))
+            await store.write(lambda conn: store_minute(conn, statuses, minute))
         except StoreError as problem:
             log.warning("the statistics of a minute could not be stored: %s", problem)
 
     async def follow() -> None:
         while True:
-            await clock.sleep(MINUTE_US - clock.now() % MINUTE_US)
-            await record()
+            minute, gone = divmod(clock.now(), MINUTE_US)
+            await clock.sleep(MINUTE_US - gone)
+            await record(minute)  # what was used since the last row belongs to the minute that has ended
 
     await record()
     try:

@@ -17,14 +17,14 @@ KEPT_MINUTES = 8 * 24 * 60
 """Older rows are removed; the longest chart shows a week."""
 
 _LAST = "SELECT minute, event_id, outcomes FROM minute_stat ORDER BY minute DESC LIMIT 1"
-_TOTALS = "SELECT coalesce(sum(tokens), 0) AS tokens, coalesce(sum(cost_micros), 0) AS cost FROM tally"
+TOTALS = "SELECT coalesce(sum(tokens), 0) AS tokens, coalesce(sum(cost_micros), 0) AS cost FROM tally"
 _NEWEST = "SELECT coalesce(max(id), 0) FROM event"
-_ENDED = """
+ENDED = """
 SELECT coalesce(json_extract(data, '$.outcome'), json_extract(data, '$.why'), 'failed') AS outcome, count(*) AS turns
 FROM event WHERE id > ? AND kind IN ('turn.ended', 'turn.broke_off') AND outcome <> 'crashed' GROUP BY outcome
 """
 """A turn that is cut off, because Zoea is closed, goes on at the next start."""
-_WAITING = """
+WAITING = """
 SELECT count(*) FROM delivery d JOIN mysis y ON y.id = d.mysis_id WHERE d.state = 'pending' AND y.deleted_at IS NULL
 """
 _STORE = """
@@ -35,22 +35,25 @@ ON CONFLICT(minute) DO UPDATE SET event_id = excluded.event_id, tokens = exclude
 """
 
 
-def store_minute(conn: WriterConnection, statuses: Mapping[str, int]) -> None:
-    """Store the row of the present minute, or bring it up to date. Remove rows that are too old.
+def store_minute(conn: WriterConnection, statuses: Mapping[str, int], minute: int | None = None) -> None:
+    """Store the row of a minute, or bring it up to date. Remove rows that are too old.
 
     The first row of a database counts no turns: it is what later rows are compared with.
+
+    Args:
+        minute: Minutes since the epoch; the present one if None.
     """
-    minute = conn.now() // MINUTE_US
+    minute = conn.now() // MINUTE_US if minute is None else minute
     last = conn.execute(_LAST).fetchone()
     newest = conn.execute(_NEWEST).fetchone()[0]
     outcomes: Counter[str] = Counter()
     if last is not None:
         minute = max(minute, last["minute"])
-        outcomes.update({row["outcome"]: row["turns"] for row in conn.execute(_ENDED, (last["event_id"],))})
+        outcomes.update({row["outcome"]: row["turns"] for row in conn.execute(ENDED, (last["event_id"],))})
         if last["minute"] == minute:
             outcomes.update(json.loads(last["outcomes"]))
-    totals = conn.execute(_TOTALS).fetchone()
-    waiting = conn.execute(_WAITING).fetchone()[0]
+    totals = conn.execute(TOTALS).fetchone()
+    waiting = conn.execute(WAITING).fetchone()[0]
     conn.execute(
         _STORE,
         (minute, newest, totals["tokens"], totals["cost"], json.dumps(dict(statuses)), json.dumps(outcomes), waiting),

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
+from itertools import groupby
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
+from rich.cells import cell_len
 from textual import work
 from textual.app import ComposeResult
 from textual.containers import Grid
@@ -20,14 +24,23 @@ from textual_plotext import PlotextPlot
 
 from zoea.model.enums import Outcome
 from zoea.model.status import StatusWord
+from zoea.model.values import MysisView
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats, read_stats
 from zoea.text.amounts import format_dollars
+from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.screens.tabbed_screen import TabbedScreen
+from zoea.tui.swarm_list.mysis_row import NAME_MAX
+from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.theme.themes import ThemeSpec
+from zoea.tui.widgets.clickable_text import TextBlock
 
 _TICKS = 6
+_TICK_MINUTES = (1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 480, 720, 1440, 2880, 4320, 7 * 1440)
+"""Minutes between two labels."""
+LEAST_POINTS = 10
+"""Points of a chart at least, also where less is known."""
 _TICK_COLUMNS = 12
 """Columns of a chart for each label. Of two labels that meet, Plotext leaves out one at random."""
 _OUTCOME_ROLES = {
@@ -55,7 +68,23 @@ class ChartSeries(Struct, frozen=True):
 
     label: str
     role: str
-    values: tuple[float, ...]
+    values: tuple[float | None, ...]
+    """None where it is not known what the swarm did."""
+
+    @property
+    def known(self) -> list[float]:
+        return [value for value in self.values if value is not None]
+
+    @property
+    def newest(self) -> float:
+        return (self.values[-1] if self.values else None) or 0.0
+
+    def runs(self) -> Iterator[tuple[list[int], list[float]]]:
+        """Yield places and values of each unbroken run of known values."""
+        for is_known, run in groupby(enumerate(self.values), lambda pair: pair[1] is not None):
+            if is_known:
+                found = list(run)
+                yield [at for at, _ in found], [value or 0.0 for _, value in found]
 
 
 class Chart(Struct, frozen=True):
@@ -71,11 +100,11 @@ class Chart(Struct, frozen=True):
 
     def describe(self, series: ChartSeries) -> str:
         """Return a line's label with its total or newest value, as the title counts."""
-        return f"{series.label} {self.write(sum(series.values) if self.is_sum else series.values[-1])}"
+        return f"{series.label} {self.write(sum(series.known) if self.is_sum else series.newest)}"
 
     def is_named(self, series: ChartSeries) -> bool:
         """Return whether there is anything to count of a line now, or in the whole time."""
-        return bool(sum(series.values) if self.is_sum else series.values[-1])
+        return bool(sum(series.known) if self.is_sum else series.newest)
 
     @property
     def has_kinds(self) -> bool:
@@ -85,7 +114,7 @@ class Chart(Struct, frozen=True):
     @property
     def highest(self) -> float:
         """The highest value of all lines; 0 for an empty chart."""
-        return max((value for each in self.series for value in each.values), default=0.0)
+        return max((value for each in self.series for value in each.known), default=0.0)
 
     def build_scale(self) -> tuple[float, list[float], list[str]]:
         """Return the top of an axis, and its places and round numbers, at most six."""
@@ -108,19 +137,19 @@ def build_charts(stats: SwarmStats) -> dict[str, Chart]:
     return {
         "tokens": Chart(
             f"TOKENS PER MINUTE · {number_format.tokens(stats.tokens)} in the {span}",
-            (ChartSeries("tokens per minute", "llm", tuple(point.tokens_per_minute for point in points)),),
+            (ChartSeries("tokens per minute", "llm", _values(points, lambda point: point.tokens_per_minute)),),
             _write_tokens,
         ),
         "spend": Chart(
             f"SPENT PER MINUTE · {format_dollars(stats.cost_micros)} in the {span}",
-            (ChartSeries("dollars", "working", tuple(point.cost_micros / 1_000_000 for point in points)),),
+            (ChartSeries("dollars", "working", _values(points, lambda point: point.cost_micros / 1_000_000)),),
             _write_dollars,
         ),
         "myses": Chart(f"MYSES BY STATUS · {living:,} now · {span}", _status_series(points)),
         "turns": Chart(f"TURNS BY OUTCOME · {turns:,} in the {span}", _outcome_series(stats), is_sum=True),
         "waiting": Chart(
             f"MESSAGES QUEUED · {newest.waiting if newest else 0:,} now · {span}",
-            (ChartSeries("messages", "queued", tuple(float(point.waiting) for point in points)),),
+            (ChartSeries("messages", "queued", _values(points, lambda point: float(point.waiting))),),
         ),
     }
 
@@ -128,7 +157,7 @@ def build_charts(stats: SwarmStats) -> dict[str, Chart]:
 def _status_series(points: Iterable[StatPoint]) -> tuple[ChartSeries, ...]:
     points = tuple(points)
     return tuple(
-        ChartSeries(str(word), str(word), tuple(float(point.statuses.get(word, 0)) for point in points))
+        ChartSeries(str(word), str(word), _values(points, partial(_count_status, word)))
         for word in StatusWord
         if any(point.statuses.get(word) for point in points)
     )
@@ -145,9 +174,24 @@ def _outcome_series(stats: SwarmStats) -> tuple[ChartSeries, ...]:
     return (*found, ChartSeries("other ends", "idle", _of_outcome(stats, others))) if others else tuple(found)
 
 
-def _of_outcome(stats: SwarmStats, names: Iterable[str]) -> tuple[float, ...]:
+def _values(points: Iterable[StatPoint], count: Callable[[StatPoint], float]) -> tuple[float | None, ...]:
+    """Return a value for each point; None where no swarm ran, because 0 would be a count."""
+    return tuple(count(point) if point.is_known else None for point in points)
+
+
+def _count_status(word: str, point: StatPoint) -> float:
+    return float(point.statuses.get(word, 0))
+
+
+def _of_outcome(stats: SwarmStats, names: Iterable[str]) -> tuple[float | None, ...]:
     names = tuple(names)
-    return tuple(float(sum(point.turns.get(name, 0) for name in names)) for point in stats.points)
+    return _values(stats.points, lambda point: float(sum(point.turns.get(name, 0) for name in names)))
+
+
+def trim_unknown(stats: SwarmStats) -> SwarmStats:
+    """Drop the time before the first known point, down to `LEAST_POINTS` points."""
+    first = next((at for at, point in enumerate(stats.points) if point.is_known), len(stats.points))
+    return replace(stats, points=stats.points[max(0, min(first, len(stats.points) - LEAST_POINTS)) :])
 
 
 def build_ticks(stats: SwarmStats, width: int) -> tuple[list[float], list[str]]:
@@ -157,7 +201,10 @@ def build_ticks(stats: SwarmStats, width: int) -> tuple[list[float], list[str]]:
         width: Columns of the whole chart.
     """
     count = len(stats.points)
-    step = max(1, count // max(1, min(_TICKS, width // _TICK_COLUMNS)))
+    most = max(1, min(_TICKS, width // _TICK_COLUMNS))
+    least = -(-count // most)
+    steps = (minutes // stats.span.step for minutes in _TICK_MINUTES if minutes % stats.span.step == 0)
+    step = next((one for one in steps if one >= least), least)
     places = list(range(count - 1, -1, -step))[::-1]
     form = "%a %d" if stats.span is StatSpan.WEEK else "%H:%M"
     moments = [datetime.fromtimestamp(stats.points[at].at / number_format.SECOND) for at in places]
@@ -187,12 +234,13 @@ class StatPlot(PlotextPlot, can_focus=True):
         plot.clear_figure()
         places, labels = build_ticks(stats, self.size.width)
         for each in chart.series:
-            plot.plot(
-                list(range(len(each.values))),
-                list(each.values),
-                marker="x" if is_ascii else "braille",
-                color=plot_colour(theme.roles[each.role]),
-            )
+            for places_known, values in each.runs():
+                plot.plot(
+                    places_known,
+                    values,
+                    marker="x" if is_ascii else "braille",
+                    color=plot_colour(theme.roles[each.role]),
+                )
         top, heights, numbers = chart.build_scale()
         plot.ylim(0, top)
         plot.yticks(heights, numbers)
@@ -213,13 +261,41 @@ class StatPlot(PlotextPlot, can_focus=True):
             self.put(chart, stats, theme, is_ascii=is_ascii)
 
 
+class SpenderList(TextBlock, can_focus=True):
+    """The myses that used most, as `build_spender_lines` writes them."""
+
+
+def build_spender_lines(
+    views: Sequence[MysisView], width: int, height: int, bars: tuple[str, str]
+) -> list[list[Piece]]:
+    """Build a line for each of the `height` myses that cost most, or used most tokens where none cost anything."""
+    ranked = sorted(views, key=lambda view: (-(view.cost_micros or 0), -view.tokens, view.id))
+    shown = [view for view in ranked if view.tokens][: max(0, height)]
+    if not shown:
+        return [[("No mysis has used a token yet", "quiet")]]
+    name = min(NAME_MAX, max(cell_len(one_line(view.name)) for view in shown))
+    has_cost = bool(shown[0].cost_micros)
+    most = max((view.cost_micros or 0) if has_cost else view.tokens for view in shown)
+    lines: list[list[Piece]] = []
+    for view in shown:
+        share = ((view.cost_micros or 0) if has_cost else view.tokens) / most
+        cost = format_dollars(view.cost_micros) if view.cost_micros is not None else number_format.UNKNOWN
+        numbers = f"{number_format.tokens(view.tokens):>7} tokens {cost:>9}"
+        filled, empty = number_format.bar(share, max(1, width - name - len(numbers) - 2), bars)
+        lines.append(
+            [(f"{fit_text(one_line(view.name), name)} ", ""), (filled, "llm"), (empty, "quiet"), (f" {numbers}", "")]
+        )
+    return lines
+
+
 class ChartsScreen(TabbedScreen):
-    """All charts side by side where there is room, else one at a time."""
+    """All charts and the top spenders side by side where there is room, else one at a time."""
 
     CSS_PATH = "charts.tcss"
     PLACE = ActionPlace.CHARTS
     PARTS: ClassVar[dict[str, str]] = {
         "tokens": "TOKENS",
+        "spenders": "TOP SPENDERS",
         "spend": "SPENT",
         "myses": "MYSES",
         "turns": "TURNS",
@@ -230,6 +306,7 @@ class ChartsScreen(TabbedScreen):
         super().__init__()
         self.span = StatSpan.HOUR
         self.stats: SwarmStats | None = None
+        self._drawn: dict[str, int] = {}
         self._seconds = 0
 
     def bind_actions(self) -> Handlers:
@@ -243,7 +320,7 @@ class ChartsScreen(TabbedScreen):
         yield self.strip()
         with Grid(id="charts"):
             for part in self.PARTS:
-                yield StatPlot(id=part, classes="panel")
+                yield (SpenderList if part == "spenders" else StatPlot)(id=part, classes="panel chart")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -253,11 +330,13 @@ class ChartsScreen(TabbedScreen):
         self.cockpit.pop_screen()
 
     def tick(self) -> None:
-        """Read again while the screen is open."""
+        """Read again while the screen is open; the statuses of this moment are those of the header."""
         super().tick()
         self._seconds += 1
         if self._seconds % _AGAIN_S == 0:
             self._read()
+        elif self.stats is not None and self._drawn != self._count_present():
+            self._draw()
 
     def theme_changed(self) -> None:
         super().theme_changed()
@@ -270,17 +349,36 @@ class ChartsScreen(TabbedScreen):
 
     @work(exclusive=True, exit_on_error=False, group="stats")
     async def _read(self) -> None:
-        if (stats := await self.read(read_stats, self.span, self.cockpit.now())) is not None:
-            self.stats = stats
+        if (stats := await self.read(read_stats, self.span, self.cockpit.now(), self._count_present())) is not None:
+            self.stats = trim_unknown(stats)
             self._draw()
 
+    def _count_present(self) -> dict[str, int]:
+        """Count the myses by status; empty where the swarm does not run."""
+        cockpit, feed = self.cockpit, self.cockpit.feed
+        runs = not feed.lost and cockpit.opened is not None and not cockpit.opened.read_only_reason
+        return {str(word): count for word, count in feed.roster.statuses.items() if count and runs}
+
     def _draw(self) -> None:
-        stats, cockpit = self.stats, self.cockpit
+        stats, cockpit, self._drawn = self.stats, self.cockpit, self._count_present()
         if stats is None or not self.is_mounted:
             return
+        if self._drawn:
+            stats = replace(stats, points=(*stats.points[:-1], replace(stats.points[-1], statuses=self._drawn)))
         for part, chart in build_charts(stats).items():
             plot = self.query_one(f"#{part}", StatPlot)
             plot.put(chart, stats, cockpit.theme_spec, is_ascii=cockpit.is_ascii)
+        self._draw_spenders()
+
+    def _draw_spenders(self) -> None:
+        panel = self.query_one(SpenderList)
+        panel.border_title = "TOP SPENDERS · all their turns"
+        size = panel.content_size
+        views, bars = self.cockpit.feed.in_order(), ("#", ".") if self.cockpit.is_ascii else ("━", "─")
+        panel.put(build_spender_lines(views, size.width, size.height, bars))
+
+    def on_text_block_sized(self, event: TextBlock.Sized) -> None:
+        self._draw_spenders()
 
 
 def plot_colour(colour: str) -> PlotColour:
