@@ -74,7 +74,7 @@ def test_a_new_user_creates_a_swarm_and_finds_it_again(cockpit: OpenSwarm) -> No
     assert all(mysis["tool_calls"] and mysis["turns"] for mysis in stored)
 
     again = cockpit(**QUICK)
-    again.until("5 myses", "5 were running when Zoea was closed", *(mysis["name"] for mysis in stored))
+    again.until("5 myses", "5 had work to do when Zoea was closed", *(mysis["name"] for mysis in stored))
     again.press("enter")
     again.until("1 of 5", "⚙")
     again.press("escape", "q")
@@ -226,7 +226,7 @@ def test_the_cockpit_offers_to_run_again_what_ran_when_zoea_was_killed(cockpit: 
     }
 
     again = cockpit(ZOEA_SWARM__DISCOVER="false")
-    again.until("2 were running when Zoea was killed", "R continues all 2")
+    again.until("2 had work to do when Zoea was killed", "R continues all 2")
     assert {row["state"] for row in listed()} == {"idle"}
     again.press("R")
     again.until(lambda text: "R continues" not in text)
@@ -274,7 +274,7 @@ def test_a_cockpit_whose_owner_was_killed_keeps_the_typed_text_and_opens_the_swa
     glass.press("enter")
     glass.until("No running swarm", "dig at the belt")
     glass.press("f5")
-    glass.until(lambda text: "has ended" not in text and "1 was running when Zoea was killed" in text)
+    glass.until(lambda text: "has ended" not in text and "1 had work to do when Zoea was killed" in text)
     assert find_owner() == glass.process.pid
     glass.press("enter")
     until_true(lambda: ask("SELECT content FROM message") == [("dig at the belt",)])

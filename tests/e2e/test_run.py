@@ -265,7 +265,7 @@ def test_a_run_without_the_cockpit_says_what_ran_when_zoea_ended() -> None:
     zoea("run", "--headless", "--myses", "2", "--provider", "scripted", "--for", "1s", timeout=60)
     assert {row["state_reason"] for row in json.loads(zoea("list", "--json").stdout)} == {"Zoea was closed"}
     ran = zoea("run", "--plain", "--for", "1s", timeout=60)
-    assert "2 were running when Zoea ended; `zoea start --again` continues them" in ran.stdout
+    assert "2 had work to do when Zoea ended; `zoea start --again` continues them" in ran.stdout
     assert {row["state"] for row in json.loads(zoea("list", "--json").stdout)} == {"idle"}
 
 

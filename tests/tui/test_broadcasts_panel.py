@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from tests.tui.test_roster import PLAIN
+from zoea.model.enums import MysisState
 from zoea.queries.broadcasts import Broadcast
-from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
+from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines, format_replies
 from zoea.tui.text_layout import count_cells
 
 AT = 1_700_000_000_000_000
@@ -39,6 +41,15 @@ def test_broadcasts_are_wrapped_only_if_all_of_them_fit() -> None:
     short = replace(SAID, text="Go")
     assert len(shown(SAID, short, height=6)) == 6
     assert shown(short, height=9)[0].endswith("alpha → 4 myses  Go")
+
+
+def test_those_that_have_not_answered_are_counted_by_the_words_of_their_rows() -> None:
+    asking = replace(PLAIN, id=5, state=MysisState.RUNNING, approvals=1)
+    stopped = replace(PLAIN, id=6, state=MysisState.STOPPED)
+    said = replace(SAID, recipients=6, working=1, interrupted=1, open_ids="5,6")
+    assert format_replies(said, {5: asking, 6: stopped}) == "3 answered · 1 asking · 1 stopped · 1 queued"
+    assert format_replies(said) == "3 answered · 1 working · 1 errored or stopped · 1 queued"
+    assert format_replies(said, {5: asking}) == format_replies(said), "one was deleted"
 
 
 def test_no_broadcast_is_lost_in_a_narrow_panel() -> None:

@@ -133,7 +133,7 @@ async def at_rest(stage: Stage, reason: str, names: tuple[str, ...]) -> None:
 async def test_those_that_ran_when_zoea_ended_can_be_run_again(tmp_path: Path, reason: str) -> None:
     async with cockpit(tmp_path, names=("alpha",), size=(160, 40)) as stage:
         await at_rest(stage, reason, ("alpha", "beta", "gamma"))
-        await stage.until(lambda: panel(stage) == [f"3 were running when {reason}  R continues all 3"])
+        await stage.until(lambda: panel(stage) == [f"3 had work to do when {reason}  R continues all 3"])
         await stage.press("R")
         await stage.until(lambda: "0 continued" in stage.text())  # in truth, these are running
 

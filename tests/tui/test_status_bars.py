@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tests.tui.cockpit import Stage, cockpit
-from zoea.model.enums import MysisState
+from zoea.model.enums import Activity, MysisState
 from zoea.model.values import Failure, SwarmView
 from zoea.tui.screens.base import LAG_SHOWN_US
 from zoea.tui.screens.focus import FocusScreen
@@ -136,3 +136,11 @@ async def test_the_header_shows_money_only_where_some_was_spent(tmp_path: Path) 
         assert "$" not in top(stage)
         stage.app.feed.take(SwarmView(10, False, "", views, tokens_today=12_000, cost_today_micros=400))
         await stage.until(lambda: "$0.0004" in top(stage))
+
+
+async def test_a_hold_says_how_many_calls_still_end(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(120, 40)) as stage:
+        calling = replace(stage.view(), state=MysisState.RUNNING, in_turn=True, activity=Activity.LLM, swarm_held=True)
+        stage.app.feed.take(SwarmView(9, True, "", (calling,)))
+        await stage.pilot.pause()
+        assert "ON HOLD, 1 finishing  3 myses" in top(stage)

@@ -70,7 +70,7 @@ def test_a_receipt_says_who_did_not_get_the_message_and_why() -> None:
     def receipt(*lines: tuple[str, str, str]) -> str:
         return format_receipt(Receipt(1, tuple(ReceiptLine(*line) for line in lines)))
 
-    assert receipt(("alpha", "started", "")) == "Delivered to alpha · started"
+    assert receipt(("alpha", "started", "")) == "Delivered to alpha · working"
     assert receipt(("alpha", "delivered", ""), ("beta", "skipped", "stopped")) == (
         "Delivered to alpha · not delivered to beta: stopped"
     )

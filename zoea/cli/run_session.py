@@ -75,8 +75,7 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
             await front.say("Type help for the commands; quit ends the swarm.")
         if ended := count_ended((await swarm.view()).myses):
             how = "`start again` continues" if is_interactive else "`zoea start --again` continues"
-            were, them = ("was", "it") if ended == 1 else ("were", "them")
-            await front.say(f"{ended} {were} running when Zoea ended; {how} {them}")
+            await front.say(f"{ended} had work to do when Zoea ended; {how} {'it' if ended == 1 else 'them'}")
         async with _typed_lines(is_interactive) as lines:
             parting = await _show(swarm, front, options, after, lines, ending=owner.ending, is_owner=True)
     # Read after the shutdown, which settles the requests in flight, so that `zoea list` tells the same numbers.

@@ -19,6 +19,7 @@ SELECT g.id, iif(g.sender_kind = 'commander', 'you', g.sender_name) AS sender, g
   count(iif(d.state = 'pending', 1, NULL)) AS queued,
   count(iif(d.state = 'skipped', 1, NULL)) AS skipped,
   count(iif(d.state = 'taken' AND t.outcome NOT IN ('answered', 'iteration_limit'), 1, NULL)) AS unanswered,
+  coalesce(group_concat(iif(d.state = 'taken' AND t.outcome IS NULL, d.mysis_id, NULL)), '') AS open_ids,
   count(d.id) AS recipients, g.kind = 'direct' AS to_commander
 FROM message g LEFT JOIN delivery d ON d.message_id = g.id LEFT JOIN turn t ON t.id = d.turn_id
   LEFT JOIN mysis m ON m.id = d.mysis_id
@@ -47,6 +48,8 @@ class Broadcast(Struct, frozen=True):
     unanswered: int
     to_commander: bool
     interrupted: int = 0
+    open_ids: str = ""
+    """Ids of those whose turn is open, with commas between: they work on it, or were interrupted."""
 
 
 def read_broadcasts(database: Path, limit: int = 50) -> tuple[Broadcast, ...]:

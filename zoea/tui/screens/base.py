@@ -274,7 +274,9 @@ class CockpitScreen(BaseScreen[T]):
         if view is None or not view.held:
             return []
         reason = one_line(view.hold_reason)
-        return [("ON HOLD  ", "asking"), *([(f"{reason}   ", "waiting")] if reason else [])]
+        finishing = self.cockpit.feed.roster.finishing
+        hold = f"ON HOLD, {finishing} finishing  " if finishing else "ON HOLD  "
+        return [(hold, "asking"), *([(f"{reason}   ", "waiting")] if reason else [])]
 
     def need_pieces(self) -> list[Piece]:
         """Return who needs the person: the name of one, else how many."""

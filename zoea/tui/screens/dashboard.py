@@ -238,7 +238,8 @@ class DashboardScreen(CockpitScreen[None]):
         )
         question = self.cockpit.approvals.of(view.id) if view.approvals else None
         asks = approval_line(question) if question else ""
-        return TableRow(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now(), asks)
+        now, since = self.cockpit.now(), feed.roster.since(view.id)
+        return TableRow(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), now, asks, since)
 
     def _cell(self, mysis_id: int) -> HiveCell:
         feed = self.cockpit.feed
@@ -275,6 +276,7 @@ class DashboardScreen(CockpitScreen[None]):
         self.table.tick()
         self._draw_detail()
         self._draw_needs()
+        self._draw_broadcasts()
         super().tick()
 
     def theme_changed(self) -> None:
@@ -392,14 +394,14 @@ class DashboardScreen(CockpitScreen[None]):
     def _draw_broadcasts(self) -> None:
         if self.broadcasts is None:
             return
-        size, now = self._broadcasts_panel.content_size, self.cockpit.now()
-        full = build_broadcast_lines(self.broadcasts, now, size.width, COUNTED_MOST)
+        size, now, myses = self._broadcasts_panel.content_size, self.cockpit.now(), self.cockpit.feed.myses
+        full = build_broadcast_lines(self.broadcasts, now, size.width, COUNTED_MOST, myses)
         if len(full) != self._said:
             self._said = len(full)
             self._share_room()
         fits = len(full) <= size.height
         self._broadcasts_panel.put(
-            full if fits else build_broadcast_lines(self.broadcasts, now, size.width, size.height)
+            full if fits else build_broadcast_lines(self.broadcasts, now, size.width, size.height, myses)
         )
 
     def _draw_detail(self) -> None:

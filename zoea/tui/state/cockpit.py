@@ -230,7 +230,7 @@ class Cockpit(App[str]):
         self.opening_wait = OpeningWait(lambda: self.is_opening, self.redraw_bars)
         self.type_ahead = TypeAhead(self, self.opening_wait)
         self.settings_watch = SettingsWatch(config, credentials)
-        self.feed = SwarmFeed(self.feed_changed, self.feed_event, self.report_defect)
+        self.feed = SwarmFeed(self.feed_changed, self.feed_event, self.report_defect, now)
         self.connection = SwarmConnection(opener, self.feed, self.opening_failed, lambda: self.start_leaving("stop"))
         self.approvals = OpenApprovals(lambda: self.api.approvals(), self.approvals_changed)
         self.arming = KeyArming(clock, self.redraw_bars)

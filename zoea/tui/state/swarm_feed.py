@@ -15,7 +15,10 @@ from zoea.model.enums import MysisState
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.status import CLOSED, KILLED, StatusWord
 from zoea.model.values import Event, Lagged, MysisView, SwarmView
+from zoea.process.clock import read_wall_time
+from zoea.queries.status_phrases import finishes_call
 from zoea.tui.swarm_list import attention
+from zoea.tui.swarm_list.mysis_row import find_status_time
 
 if TYPE_CHECKING:
     from zoea.model.swarm_api import SwarmApi
@@ -24,10 +27,17 @@ if TYPE_CHECKING:
 class Roster:
     """The myses by id; read-only for others.
 
-    `ended` counts those that ran when Zoea ended, by the state reason.
+    `ended` counts those that had work to do when Zoea ended, by the state reason; `finishing` those whose call under
+    way ends in spite of a hold.
+
+    Args:
+        now: Returns the time in µs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], int] = read_wall_time) -> None:
+        self._now = now
+        self._since: dict[int, int] = {}
+        self.finishing = 0
         self.myses: dict[int, MysisView] = {}
         self.running = 0
         self.ended: Counter[str] = Counter()
@@ -44,6 +54,9 @@ class Roster:
                 self._order = None
             else:
                 self._count(before, -1)
+            if before is None or before.status is not view.status:
+                # When a status that was there already began is not known: not after the last progress.
+                self._since[view.id] = find_status_time(view) if before is None else self._now()
             self.myses[view.id] = view
             self._count(view, 1)
             if attention.attention_reason(view):
@@ -52,6 +65,7 @@ class Roster:
             elif self._needing.pop(view.id, None) is not None:
                 self._in_need = None
         for mysis_id in removed:
+            self._since.pop(mysis_id, None)
             gone = self.myses.pop(mysis_id, None)
             if gone is not None:
                 self._count(gone, -1)
@@ -62,10 +76,15 @@ class Roster:
     def clear(self) -> None:
         self.take((), tuple(self.myses))
 
+    def since(self, mysis_id: int) -> int:
+        """Return when a mysis got its status, in µs; 0 for an unknown mysis."""
+        return self._since.get(mysis_id, 0)
+
     def _count(self, view: MysisView, by: int) -> None:
         self.statuses[view.status] += by
         if view.state is MysisState.RUNNING:
             self.running += by
+            self.finishing += by if finishes_call(view) else 0
         elif view.state is MysisState.IDLE and view.state_reason in (CLOSED, KILLED):
             self.ended[view.state_reason] += by
 
@@ -95,6 +114,7 @@ class SwarmFeed:
         changed: Called with the ids of rows that changed or went.
         happened: Called with each event, in order.
         failed: Called with unexpected errors of the swarm or of the callbacks; the feed goes on.
+        now: Returns the time in µs.
     """
 
     def __init__(
@@ -102,8 +122,9 @@ class SwarmFeed:
         changed: Callable[[frozenset[int]], None],
         happened: Callable[[Event], None],
         failed: Callable[[Exception], None],
+        now: Callable[[], int] = read_wall_time,
     ) -> None:
-        self.roster = Roster()
+        self.roster = Roster(now)
         self.view: SwarmView | None = None
         self.first: dict[int, MysisView] = {}
         self.lost: str = ""

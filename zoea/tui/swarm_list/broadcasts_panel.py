@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from rich.cells import cell_len
 
-from zoea.model.values import Receipt, ReceiptLine
+from zoea.model.values import MysisView, Receipt, ReceiptLine
 from zoea.queries.broadcasts import NOT_DELIVERED, Broadcast
 from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import begin_sentence, count_of
@@ -19,9 +20,9 @@ def format_receipt(receipt: Receipt) -> str:
     """Format the immediate result of sending a message, with the names of its recipients."""
     heard = [line for line in receipt.lines if line.status not in _UNHEARD]
     words = [f"delivered to {_list_names(heard)}"] if heard else []
-    for status in ("started", "waiting"):
+    for status, word in (("started", "working"), ("waiting", "queued")):
         count = sum(1 for line in heard if line.status == status)
-        words += [f"{count} {status}" if len(heard) > 1 else status] if count else []
+        words += [f"{count} {word}" if len(heard) > 1 else word] if count else []
     for reason, lines in _by_reason(receipt).items():
         words.append(f"{NOT_DELIVERED} to {_list_names(lines)}" + (f": {reason}" if reason else ""))
     return begin_sentence(" · ".join(words) or "nothing was delivered")
@@ -52,31 +53,45 @@ LEAST_ROOM = 8
 """A text with fewer cells after its head is not wrapped."""
 
 
-def build_broadcast_lines(said: Sequence[Broadcast], now: int, width: int, height: int = 0) -> list[list[Piece]]:
+def build_broadcast_lines(
+    said: Sequence[Broadcast], now: int, width: int, height: int = 0, myses: Mapping[int, MysisView] | None = None
+) -> list[list[Piece]]:
     """Build the broadcasts, newest first, in lines of at most `width` cells.
 
     A `width` of 0 means unknown. In a narrow panel texts are wrapped as long as all of them fit in `height`.
+
+    Args:
+        myses: Myses by id, so that a receipt has the words of their rows.
     """
+    replies = {one.id: format_replies(one, myses) for one in said}
     if not said:
         return [[("No broadcast yet: b sends one message to many myses", "quiet")]]
     if width >= ONE_LINE_FROM:
-        return [line for one in said for line in _one_line(one, now, width)]
+        return [line for one in said for line in _one_line(one, replies[one.id], now, width)]
     for most in range(TEXT_LINES, 0, -1):
-        lines = [line for one in said for line in _stacked(one, now, width, most)]
+        lines = [line for one in said for line in _stacked(one, replies[one.id], now, width, most)]
         if len(lines) <= height:
             break
     return lines
 
 
-def format_replies(said: Broadcast) -> str:
-    """Format the replies: `4 answered · 1 queued`; empty for a message to the commander."""
+def format_replies(said: Broadcast, myses: Mapping[int, MysisView] | None = None) -> str:
+    """Format the replies: `4 answered · 1 asking · 1 queued`; empty for a message to the commander.
+
+    Args:
+        myses: Myses by id. Those that have not answered yet are counted by the statuses of their rows.
+    """
     if said.to_commander:
         return ""
+    known = [myses[int(one)].status for one in said.open_ids.split(",") if one and int(one) in myses] if myses else []
+    if len(known) == said.working + said.interrupted:
+        counts = Counter(map(str, known))
+    else:
+        counts = Counter({"working": said.working, "errored or stopped": said.interrupted})
+    counts["queued"] += said.queued
     parts = [
         (said.answered, "answered"),
-        (said.working, "working"),
-        (said.queued, "queued"),
-        (said.interrupted, "failed or stopped"),
+        *((count, word) for word, count in counts.items()),
         (said.unanswered, "not answered"),
         (said.skipped, NOT_DELIVERED),
     ]
@@ -90,16 +105,16 @@ def _head(said: Broadcast, now: int, *, has_unit: bool = True) -> list[Piece]:
     return [(clock, "quiet"), (one_line(said.sender), who), (f" → {to}  ", "quiet")]
 
 
-def _one_line(said: Broadcast, now: int, width: int) -> list[list[Piece]]:
-    head, became = _head(said, now), format_replies(said)
+def _one_line(said: Broadcast, became: str, now: int, width: int) -> list[list[Piece]]:
+    head = _head(said, now)
     room = width - count_cells(head) - (cell_len(became) + 2 if became else 0)
     line = [*head, (fit_text(prose_line(said.text), max(8, room)), "")]
     return [[*line, (f"  {became}", "quiet")] if became else line]
 
 
-def _stacked(said: Broadcast, now: int, width: int, most: int) -> list[list[Piece]]:
+def _stacked(said: Broadcast, became: str, now: int, width: int, most: int) -> list[list[Piece]]:
     """Build the head and the wrapped text in at most `most` lines, then the replies."""
-    head, became = _head(said, now), format_replies(said)
+    head = _head(said, now)
     if width - count_cells(head) < LEAST_ROOM:
         head = _head(said, now, has_unit=False)
     room = width - count_cells(head)

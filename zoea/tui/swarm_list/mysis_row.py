@@ -84,6 +84,7 @@ class TableRow(Struct, frozen=True):
         spark: Sparkline of tokens.
         rate: Tokens per minute.
         now: Time in µs.
+        since: When the mysis got its status, in µs; 0 where that is not known.
         asks: Call or question that waits for the commander.
     """
 
@@ -93,6 +94,7 @@ class TableRow(Struct, frozen=True):
     rate: int = 0
     now: int = 0
     asks: str = ""
+    since: int = 0
 
 
 def status_text(view: MysisView) -> str:
@@ -132,14 +134,19 @@ def describe_model(model: str, provider: str) -> str:
     return f"{one_line(model)} on {one_line(provider)}" if model else f"{one_line(provider)}'s own model"
 
 
-def format_time(view: MysisView, now: int) -> str:
-    """Format the time of a row: until a wait ends, else since the last activity. Unknown while it is held."""
+def format_time(view: MysisView, now: int, since: int = 0) -> str:
+    """Format the time of a row: until a wait ends, else for how long it has its status. Unknown while it is held.
+
+    Args:
+        since: When it got its status; 0 where that is not known.
+    """
     if view.status in (StatusWord.HELD, StatusWord.PAUSED):
         return number_format.UNKNOWN
     change = next_change_at(view)
     if change is not None:
         return f"in {number_format.span(max(0, (change - now) / number_format.SECOND))}"
-    return number_format.age(find_status_time(view), now)
+    is_known = since and view.state is MysisState.RUNNING  # the times of other states are stored
+    return number_format.age(since if is_known else find_status_time(view), now)
 
 
 def find_status_time(view: MysisView) -> int:
@@ -172,7 +179,7 @@ def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> lis
         (" ", ""),
         (fit_text(state, STATUS_WIDTH), state),
         (" ", ""),
-        (fit_text(format_time(view, row.now), TIME_WIDTH, right=True), "quiet"),
+        (fit_text(format_time(view, row.now, row.since), TIME_WIDTH, right=True), "quiet"),
         (" ", ""),
         *_context(view, columns),
         (" ", ""),

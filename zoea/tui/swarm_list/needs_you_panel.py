@@ -111,14 +111,17 @@ def build_needs_lines(
 
 
 def restart_line(ended: Mapping[str, int], reach: KeyScope) -> Line:
-    """Build the line that offers to continue the myses that were running when Zoea ended. Empty for none."""
+    """Build the line that offers to continue the myses that had work to do when Zoea ended. Empty for none.
+
+    They worked, or a nudge or an unread message was to wake them.
+    """
     shown = {reason: count for reason, count in ended.items() if count > 0}
     if not shown:
         return []
     when = next(iter(shown)) if len(shown) == 1 else "Zoea ended"
     click, count = "app.do('swarm.again')", sum(shown.values())
     return [
-        (f"{count} {'was' if count == 1 else 'were'} running when {when}", "strong", ""),
+        (f"{count} had work to do when {when}", "strong", ""),
         ("  ", "", ""),
         (reach.key("swarm.again"), "key", click),
         (" continues it" if count == 1 else f" continues all {count}", "", click),
