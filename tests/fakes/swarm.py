@@ -169,8 +169,6 @@ class FakeSwarm(NoCommits):
         settings: dict[str, Any] | None = None,
     ) -> MysisView:
         view = self._find(ref)
-        if view.state is MysisState.RUNNING:
-            raise StateRefused(f"{view.name} is running")
         if any(not key.startswith("budget.") for key in settings or {}):
             raise TemplateError("no setting of one mysis")
         changed = replace(

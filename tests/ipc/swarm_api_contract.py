@@ -40,9 +40,12 @@ class SwarmApiContract:
         assert (await swarm.configure("alpha", tags=())).tags == ()
         with pytest.raises(TemplateError):
             await swarm.configure("alpha", settings={"swarm.max_myses": 3})
+
+    async def test_a_running_mysis_can_be_configured_and_goes_on(self, swarm: SwarmApi) -> None:
+        await swarm.create("alpha", start=False)
         await swarm.start("alpha")
-        with pytest.raises(StateRefused):
-            await swarm.configure("alpha", model="third")
+        changed = await swarm.configure("alpha", model="third", tags=("south",))
+        assert (changed.state, changed.model, changed.tags) == (MysisState.RUNNING, "third", ("south",))
 
     async def test_a_mysis_is_found_by_name_in_any_case_and_by_id(self, swarm: SwarmApi) -> None:
         made = await swarm.create("Alpha", start=False)

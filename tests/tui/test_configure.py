@@ -8,6 +8,7 @@ import pytest
 from textual.widgets import Input, TextArea
 
 from tests.tui.cockpit import Stage, cockpit
+from zoea.model.enums import MysisState
 from zoea.model.values import ProviderView
 from zoea.runtime.mysis_options import read_configuration
 from zoea.tui.dialogs.configure import ConfigureDialog
@@ -77,10 +78,18 @@ async def test_an_invalid_value_is_reported_in_the_form(tmp_path: Path) -> None:
         assert stage.shows(DashboardScreen)
 
 
-async def test_a_running_mysis_is_stopped_first(tmp_path: Path) -> None:
+async def test_a_running_mysis_is_configured_and_uses_it_from_its_next_turn_on(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        await stage.press("c")
-        assert "s stops it" in stage.notices[-1]
+        await form(stage)
+        assert "CONFIGURE alpha · from its next turn on" in stage.text()
+        stage.one(Input, "#model").value = "large"
+        await stage.press("enter")
+        await stage.until(lambda: stage.view().model == "large")
+        assert stage.view().state is MysisState.RUNNING
+        assert "from its next turn on" in stage.notices[-1]
+        await stage.api.send("alpha", "go on")
+        await stage.until(lambda: stage.view().turns == 1)
+        assert await stage.swarm.value("SELECT model FROM request") == "large"
 
 
 async def test_marked_myses_are_configured_together_and_keep_their_other_values(tmp_path: Path) -> None:

@@ -83,13 +83,13 @@ class MysisApi(Protocol):
         tags: tuple[str, ...] | None = None,
         settings: dict[str, Any] | None = None,
     ) -> MysisView:
-        """Change the configuration of a mysis that does not run. Empty and None leave a part unchanged.
+        """Change the configuration of a mysis, from its next turn on where it runs.
 
-        `settings` are keys of the sections that a template may set (`budget.mysis`);
-        None as a value restores the general setting.
+        Empty and None leave a part unchanged. `settings` are keys of the sections that a template may set
+        (`budget.mysis`); None as a value restores the general setting.
 
         Raises:
-            StateRefused, TemplateError, ProviderError: besides those of every method.
+            TemplateError, ProviderError: besides those of every method.
         """
         ...
 

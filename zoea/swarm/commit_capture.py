@@ -181,7 +181,7 @@ class CommitCapture:
         self.session_id: int | None = None
         self.ends_session = False
         self.inherited = Inheritance()
-        self._mysis = mysis
+        self.mysis = mysis
         self._store = store
         self._clock = clock
         self._waiting: list[PlacedEntry] = []
@@ -211,7 +211,7 @@ class CommitCapture:
             return
         self._unsettled = None
         tail, calls = await self._store.write(
-            partial(capture_ops.read_state, name=self.name, mysis_id=self._mysis.id, most=_PAGE)
+            partial(capture_ops.read_state, name=self.name, mysis_id=self.mysis.id, most=_PAGE)
         )
         self._waiting = list(tail.entries) if self.policy.at_session_end else []
         self._positions = {call_id: position for call_id, position, _ in calls}
@@ -235,7 +235,7 @@ class CommitCapture:
             return
         self._is_loaded = True
         self._waiting.clear()  # it is stored, and read from there
-        origin = (await self._store.read(capture_ops.ORIGIN, {"name": self.name, "mysis": self._mysis.id}))[0]
+        origin = (await self._store.read(capture_ops.ORIGIN, {"name": self.name, "mysis": self.mysis.id}))[0]
         self._for = (origin["ticket_id"], origin["thread_id"])
         self._is_fresh = bool(origin["is_fresh"])
         self.inherited = Inheritance(origin["inherited"], origin["upto"], origin["turn"])
@@ -244,12 +244,12 @@ class CommitCapture:
 
     async def commit_stored(self, checkpoint: Checkpoint, note: CommitNote | None = None) -> ContextCommit | None:
         """Commit the stored memories that no commit holds, in parts; return the last commit."""
-        about = {"name": self.name, "mysis": self._mysis.id}
+        about = {"name": self.name, "mysis": self.mysis.id}
         origin = (await self._store.read(capture_ops.ORIGIN, about))[0]
         self._for = (origin["ticket_id"], origin["thread_id"])
         after, upto, made = origin["committed"], origin["newest"], None
         while after < upto:
-            read = partial(capture_ops.read_tail, mysis_id=self._mysis.id, after=after, upto=upto, most=_PAGE)
+            read = partial(capture_ops.read_tail, mysis_id=self.mysis.id, after=after, upto=upto, most=_PAGE)
             async with self._store.search_reader() as reader:
                 tail = await reader.run(read)
             if not tail.entries:
@@ -397,7 +397,7 @@ class CommitCapture:
         delta = encode_delta(entries)
         blob, lifted = prepare_blobs(delta.data, delta.lifted)
         ticket_id, thread_id = self._for
-        mysis = self._mysis
+        mysis = self.mysis
         return NewCommit(
             parent=None,  # the branch knows it
             kind=CommitType.DELTA,

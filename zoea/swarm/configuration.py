@@ -11,8 +11,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from zoea.model.enums import MysisState
-from zoea.model.errors import StateRefused
 from zoea.model.values import Mysis
 from zoea.settings import Settings, Template, Templates, parse_template
 from zoea.settings.template import change_settings
@@ -47,11 +45,7 @@ class CheckedChange(Struct, frozen=True):
 def checked(
     mysis: Mysis, body: str, change: MysisChange, settings: Settings, templates: Templates, providers: Providers
 ) -> CheckedChange:
-    """Check a change. Raises StateRefused while the mysis runs, TemplateError and ProviderError."""
-    if mysis.state is MysisState.RUNNING:
-        raise StateRefused(
-            f"{mysis.name} is running", hint=f"stop {mysis.name} first: only a stopped mysis can be changed"
-        )
+    """Check a change. Raises TemplateError and ProviderError."""
     template = templates.get(change.template) if change.template else parse_template(body)
     if change.settings:
         template = change_settings(template, change.settings)

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from zoea.model.enums import MysisState
 from zoea.model.errors import MysisMissing, StateRefused, UsageError, ZoeaError
 from zoea.model.status import CLOSED, KILLED
-from zoea.model.values import Event, Lagged, MysisView, SwarmView
+from zoea.model.values import Event, Lagged, Mysis, MysisView, SwarmView
+from zoea.store import WriterConnection
 from zoea.swarm import configuration, creation
 from zoea.swarm import life as lf
 from zoea.swarm.persistence import mysis_ops
@@ -156,13 +157,17 @@ class MysisCommands(SwarmCommands):
             swarm.templates,
             swarm.services.providers,
         )
-        await swarm.replace(
-            runner,
-            lambda conn: mysis_ops.configure(
+
+        def op(conn: WriterConnection) -> Mysis:
+            return mysis_ops.configure(
                 conn, mysis_id, change.template, change.provider, change.model, change.tags, change.changed
-            ),
-        )
-        swarm.live_view.row(mysis_id).say(before.text, before.text_at)
+            )
+
+        if mysis.state is MysisState.RUNNING:
+            await swarm.configure(runner, op)
+        else:
+            await swarm.replace(runner, op)
+            swarm.live_view.row(mysis_id).say(before.text, before.text_at)
         return swarm.live_view.freeze(mysis_id)
 
     async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:

@@ -116,6 +116,12 @@ class MysisRunner:
         self.capture.adopt(known.settings.chain)
         self.tell(lf.NewRules(self._uptime(), LifeRules.of(known.settings, run_once=known.runs_once(self.mysis))))
 
+    def configure(self, mysis: Mysis, body: str, known: ResolvedTemplate) -> None:
+        """Take a stored change while it runs; the open turn ends as it began."""
+        self.refresh(mysis)
+        self._turns.adopt(body)
+        self.adopt(known)
+
     async def stopped(self) -> None:
         """Wait until no turn is running, and the last one is stored."""
         with suppress(TimeoutError):

@@ -201,10 +201,18 @@ class Swarm:
 
     async def reload(self, mysis: Mysis) -> MysisRunner:
         """Start the runner of a mysis from its stored state."""
-        store = self.services.store
+        await self._read_body(mysis)
+        return self.start_runner(await load_mysis.load_one(self.services.store, mysis, self.services.clock.now()))
+
+    async def _read_body(self, mysis: Mysis) -> None:
         if mysis.template_hash not in self.bodies:
-            self.bodies.update(await swarm_reads.template_bodies(store))
-        return self.start_runner(await load_mysis.load_one(store, mysis, self.services.clock.now()))
+            self.bodies.update(await swarm_reads.template_bodies(self.services.store))
+
+    async def configure(self, runner: MysisRunner, op: Callable[[WriterConnection], Mysis]) -> None:
+        """Store a change of a mysis that runs, which counts from its next turn on."""
+        mysis = await self.write(op)
+        await self._read_body(mysis)
+        runner.configure(mysis, self.bodies[mysis.template_hash], self.resolved_template(mysis.template_hash))
 
     async def replace(self, runner: MysisRunner, op: Callable[[WriterConnection], Mysis]) -> None:
         """Close a runner, store a change of its mysis, and start a new runner for it."""

@@ -138,7 +138,7 @@ def configure(
     no_tags: bool = flag("--no-tags", "Remove all its tags."),
     setting: tuple[str, ...] = options("--set KEY=VALUE", "A setting for this mysis only; KEY= removes it."),
 ) -> Output:
-    """Change template, provider, model, tags or settings of a mysis that does not run.
+    """Change template, provider, model, tags or settings of a mysis; while it runs, from its next turn on.
 
     Example: zoea configure alpha --set budget.mysis=90000
     """

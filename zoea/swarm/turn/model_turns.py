@@ -13,6 +13,7 @@ from zoea.model.enums import Outcome
 from zoea.model.ports import ToolSession
 from zoea.model.request import Catalogue
 from zoea.model.values import Failure
+from zoea.settings import parse_template
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import model_facts, spend_ops, swarm_reads, turn_ops, turn_records
 from zoea.swarm.persistence.restore import restore
@@ -42,6 +43,7 @@ class ModelTurns:
         self._body = body
         self._live = services.view.row(owner.mysis.id)
         self._session: ToolSession | None = None
+        self._is_session_old = False  # of another template than the next turn has
         self._tick_length = 0
         self._window_reported = False
         # While the op that opens a turn runs, it is unknown whether the turn exists, so a cancel waits for the op.
@@ -84,6 +86,11 @@ class ModelTurns:
             return False
         return True
 
+    def adopt(self, body: str) -> None:
+        """See `TurnRunner.adopt`."""
+        self._is_session_old = self._is_session_old or body != self._body
+        self._body = body
+
     def close(self) -> None:
         """See `TurnRunner.close`."""
         self.driver = None
@@ -116,9 +123,12 @@ class ModelTurns:
         if not profile.window_known and not self._window_reported:
             self._window_reported = True
             _log.info(MISSING_WINDOW.format(model=profile.model, window=profile.window))
-        if self._session is None:
+        if self._session is None or self._is_session_old:
+            # The connections to upstreams are kept by the mysis's name, so that the old session is not closed.
             self._session = services.tools.session(mysis.id, mysis.name, self._body, uid=mysis.uid)
+            self._is_session_old = False
         catalogue = await self._session.catalogue()
+        self._owner.capture.mysis = mysis
         await self._owner.capture.load()
         return profile, self._session, catalogue
 
@@ -201,6 +211,9 @@ class ModelTurns:
         )
         turn = replace(turn, known_ticks=dict(services.ticks))
         frozen = FrozenTurn.from_json(stored.frozen, system=profile.template.prompt)
+        if frozen.template_hash != profile.template.hash.hex():  # the template was changed while the turn was open
+            body = (await swarm_reads.template_bodies(services.store)).get(bytes.fromhex(frozen.template_hash))
+            frozen = replace(frozen, system=frozen.system if body is None else parse_template(body).prompt)
         self._owner.capture.go_on(stored.number, stored.memories, frozen.nudge_text, services.clock.now())
         catalogue = offer_tools(withhold_tools(catalogue, frozen.withheld_tools), frozen)
         profile = replace(profile, max_output_tokens=frozen.max_output_tokens)  # as its first request had it

@@ -117,6 +117,10 @@ class TurnRunner(Protocol):
         """End the turn with this outcome; return False where that takes cancelling `open` or `resume`."""
         ...
 
+    def adopt(self, body: str) -> None:
+        """Use another template from the next turn on."""
+        ...
+
     def close(self) -> None:
         """Forget the turn, because its closing is stored."""
         ...

@@ -101,13 +101,6 @@ def require_startable_target(context: ActionContext) -> str:
     return ""
 
 
-def require_resting_target(context: ActionContext) -> str:
-    if why := require_target(context):
-        return why
-    is_running = any(view.state is MysisState.RUNNING for view in context.targets)
-    return "only a stopped mysis can be changed; s stops it" if is_running else ""
-
-
 def require_failed_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why

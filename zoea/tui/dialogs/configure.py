@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
+from zoea.model.enums import MysisState
 from zoea.model.errors import UsageError
 from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line, reveal
@@ -80,7 +81,9 @@ class ConfigureDialog(FormDialog[None]):
 
     @property
     def heading(self) -> str:
-        return f"CONFIGURE {self._who}"
+        if all(view.state is not MysisState.RUNNING for view in self._views):
+            return f"CONFIGURE {self._who}"
+        return f"CONFIGURE {self._who} · from {'its' if len(self._views) == 1 else 'their'} next turn on"
 
     @property
     def _who(self) -> str:
@@ -139,9 +142,10 @@ class ConfigureDialog(FormDialog[None]):
         )
         for view in self._views:
             last = await configure(f"#{view.id}")
-        done = f"{self._who} is {one_line(last.template)} now; r starts it"
+        runs = last.state is MysisState.RUNNING
+        done = f"{self._who} is {one_line(last.template)} {'from its next turn on' if runs else 'now; r starts it'}"
         if len(self._views) > 1:
-            done = f"{self._who} are configured; r starts them"
+            done = f"{self._who} are configured; those that run use it from their next turn on"
         self.cockpit.notify(done, markup=False)
         self.close()
 
