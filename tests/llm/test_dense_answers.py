@@ -14,8 +14,9 @@ import pytest
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 from tests.llm.sample_requests import answer, provider, request
 from zoea.llm.providers import anthropic_stream, http_provider, ollama_format, openai_stream
-from zoea.llm.providers.http_provider import FEED_BYTES, StreamDecoder
+from zoea.llm.providers.http_provider import StreamDecoder
 from zoea.llm.transport import event_stream
+from zoea.llm.transport.event_stream import FEED_BYTES
 from zoea.text.large_json import LARGE_CHARS
 
 WIRES = ("openai", "anthropic", "ollama")

@@ -7,6 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoea.llm.transport.answer_bounds import AnswerBounds
 from zoea.llm.transport.event_stream import EventReader, LineReader
 
 EVENTS = 'event: one\ndata: {"a": "ä"}\n\n: keep-alive\n\ndata: x\ndata: y\n\ndata: [DONE]\n\n'.encode()
@@ -14,7 +15,7 @@ READ = [("one", '{"a": "ä"}'), ("message", "x\ny"), ("message", "[DONE]")]
 
 
 def read(*pieces: bytes) -> list[tuple[str, str]]:
-    reader = EventReader()
+    reader = EventReader(AnswerBounds("p"))
     found = [event for piece in pieces for event in reader.feed(piece)]
     return found + reader.end()
 

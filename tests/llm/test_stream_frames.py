@@ -16,6 +16,7 @@ from tests.llm.sample_requests import answer, provider
 from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
 from zoea.llm.providers.ollama_format import OllamaStreamDecoder
 from zoea.llm.providers.openai_stream import ChatStreamDecoder
+from zoea.llm.transport.answer_bounds import AnswerBounds
 from zoea.llm.transport.event_stream import PayloadReader
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
@@ -114,7 +115,7 @@ async def test_an_error_in_words_behind_a_part_of_an_answer_is_told() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_a_byte_order_mark_may_be_cut(size: int) -> None:
     data = ("\ufeff" + PLAIN).encode()
-    reader = PayloadReader()
+    reader = PayloadReader(AnswerBounds("p"))
     payloads = [one for at in range(0, len(data), size) for one in reader.feed(data[at : at + size])]
     assert (len(payloads), reader.is_done) == (3, True)
 

@@ -50,7 +50,7 @@ def parse_bounded(data: bytes, constant: Callable[[str], Any] | None = None) -> 
 
 def has_too_many_values(data: bytes) -> bool:
     """Return whether a JSON document holds over `MAX_VALUES` values, without parsing it."""
-    return count_marks(data, (b",",), MAX_VALUES) >= MAX_VALUES
+    return any(count_marks(data, marks, MAX_VALUES) >= MAX_VALUES for marks in ((b",",), (b"[", b"{")))
 
 
 def dump_large(value: Any) -> str:

@@ -7,13 +7,15 @@ as the vendor asks of its clients.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.call_pieces import split_arguments
 from zoea.llm.messages.json_schema_tools import read_unconstrained
 from zoea.llm.providers.openai_stream import whole_number
-from zoea.llm.transport.event_stream import PayloadReader
+from zoea.llm.transport.answer_bounds import AnswerBounds
+from zoea.llm.transport.event_stream import PayloadReader, cut_body
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
 from zoea.llm.transport.provider_errors import error_from_stream, is_error, no_answer_error, provider_error
 from zoea.model.enums import ErrorClass, Finish
@@ -30,6 +32,13 @@ _FINISH: dict[str, Finish] = {
     "refusal": Finish.FILTER,
 }
 _SIGNED = ("thinking", "redacted_thinking")
+_USAGE = (
+    "input_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "output_tokens",
+    "output_tokens_details",
+)
 _TEXTS = ("text", "thinking", "signature", "id", "name")
 
 
@@ -46,7 +55,8 @@ class MessageStreamDecoder:
         self._model = model
         self._has_text_calls = has_text_calls
         self._secrets = secrets
-        self._reader = PayloadReader()
+        self._bounds = AnswerBounds(provider)
+        self._reader = PayloadReader(self._bounds)
         self._blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, list[str]] = {}
         self._places: dict[int, int] = {}
@@ -76,7 +86,8 @@ class MessageStreamDecoder:
         try:
             message = parse(body)
         except ValueError:
-            self.feed(body)
+            for piece in cut_body(body):
+                self.feed(piece)
             self.end()
             if self.is_complete:
                 return
@@ -139,7 +150,7 @@ class MessageStreamDecoder:
         ]
         return Native(self._provider, self._model, json.dumps(kept, ensure_ascii=False))
 
-    def _take(self, payloads: list[Any]) -> Delta | None:
+    def _take(self, payloads: Iterable[Any]) -> Delta | None:
         self._new = ([], [], [])
         for event in payloads:
             if isinstance(event, dict):
@@ -156,7 +167,7 @@ class MessageStreamDecoder:
             case "message_start":
                 self._start(as_mapping(event.get("message")))
             case "message_delta":
-                self._usage.update({k: v for k, v in as_mapping(event.get("usage")).items() if v is not None})
+                self._note_usage(as_mapping(event.get("usage")))
                 self._stop = as_text_value(as_mapping(event.get("delta")).get("stop_reason")) or self._stop
             case "message_stop":
                 self.is_done = True
@@ -166,13 +177,18 @@ class MessageStreamDecoder:
                 raise error_from_stream(event, provider=self._provider, secrets=self._secrets)
 
     def _start(self, message: dict[str, Any]) -> None:
-        self._usage.update(as_mapping(message.get("usage")))
+        self._note_usage(as_mapping(message.get("usage")))
         self._named = as_text_value(message.get("model"))
+
+    def _note_usage(self, usage: Mapping[str, Any]) -> None:
+        """Keep the reported tokens, each as it was reported last."""
+        self._usage.update({key: usage[key] for key in _USAGE if usage.get(key) is not None})
 
     def _begin(self, index: int, block: dict[str, Any]) -> None:
         kind = as_text_value(block.get("type"))
         if not kind:
             return
+        self._bounds.keep_value(block)
         block = {**block, **{key: as_text_value(block[key]) for key in _TEXTS if key in block}}
         place = max(index, len(self._blocks))  # some servers give every block the same index
         self._places[index] = place
@@ -199,11 +215,13 @@ class MessageStreamDecoder:
             case {"type": "signature_delta", "signature": str(signature)}:
                 self._add(index, "signature", signature)
             case {"type": "input_json_delta", "partial_json": str(piece)} if index in self._inputs:
+                self._bounds.keep(piece)
                 self._inputs[index].append(piece)
                 self._new[2].append(piece)
 
     def _add(self, index: int, key: str, piece: str) -> None:
         """Keep a piece of a block's text, to be joined once."""
+        self._bounds.keep(piece)
         self._pieces.setdefault((index, key), []).append(piece)
 
 

@@ -20,6 +20,7 @@ from zoea.llm.model_traits import TraitBook, Traits, trait_in
 from zoea.llm.provider_config import AUTOMATIC_CONCURRENCY, SLOW_READING, ProviderConfig, is_loopback
 from zoea.llm.transport.admission_gate import AdmissionGate, AdmissionTicket
 from zoea.llm.transport.cached_json import LOADING_AGAIN_US, LOADING_US, is_loading
+from zoea.llm.transport.event_stream import FEED_BYTES
 from zoea.llm.transport.http_client import HttpClient, HttpReply
 from zoea.llm.transport.provider_errors import error_from_status, error_from_stream, provider_error, read_error_body
 from zoea.model.enums import ErrorClass, ToolMode
@@ -44,8 +45,6 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """Includes all framing; several times the longest answer of any model."""
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """The longest event, as a whole answer that is not streamed."""
-FEED_BYTES = 32 * 1024
-"""Bytes that are decoded before the rest of the event loop has its turn: some 400 events."""
 MAX_SILENCE_S = 600.0
 """How long keep-alive without content may last: such a server has lost the request."""
 SLOWEST_READING = 20
@@ -208,7 +207,7 @@ class HttpProvider:
         """Give what the body brings, and the answer at its end. Raises ProviderError."""
         decoder = self._decoder(request)
         if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
-            body = await reply.read_all(16 * 1024 * 1024, within=self.max_silence_s)
+            body = await reply.read_all(MAX_EVENT_BYTES, within=self.max_silence_s)
             size = len(body)
             if size > LARGE_CHARS:
                 await asyncio.to_thread(decoder.feed_whole, body)

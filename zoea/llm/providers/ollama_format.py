@@ -20,7 +20,8 @@ from zoea.llm.model_traits import Trait, Traits
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import tool_wire
 from zoea.llm.providers.openai_stream import whole_number
-from zoea.llm.transport.event_stream import MAX_WORDS, LineReader
+from zoea.llm.transport.answer_bounds import AnswerBounds
+from zoea.llm.transport.event_stream import MAX_WORDS, LineReader, cut_body
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
 from zoea.llm.transport.provider_errors import error_from_stream, is_error, no_answer_error
 from zoea.model.enums import Finish, Role, ToolMode
@@ -133,6 +134,7 @@ class OllamaStreamDecoder:
         self._model = model
         self._structured = is_structured
         self._secrets = secrets
+        self._bounds = AnswerBounds(provider)
         self._reader = LineReader()
         self._think = ThinkSplitter()
         self._text: list[str] = []
@@ -162,7 +164,8 @@ class OllamaStreamDecoder:
         try:
             self._payload(parse(body), ([], [], []))
         except ValueError:
-            self.feed(body + b"\n")
+            for piece in cut_body(body + b"\n"):
+                self.feed(piece)
         if not self.is_done:
             hint = "Check the provider's base_url: Ollama's is usually http://127.0.0.1:11434."
             raise no_answer_error(self._provider, body, hint, self._secrets)
@@ -212,9 +215,11 @@ class OllamaStreamDecoder:
         text, reasoning = self._think.feed(as_text_value(message.get("content")))
         reasoning = as_text_value(message.get("thinking")) + reasoning
         if text:
+            self._bounds.keep(text)
             self._text.append(text)
             new[2 if self._structured else 0].append(text)
         if reasoning:
+            self._bounds.keep(reasoning)
             self._reasoning.append(reasoning)
             new[1].append(reasoning)
         for call in as_mappings(message.get("tool_calls")):
@@ -222,5 +227,6 @@ class OllamaStreamDecoder:
             given = function.get("arguments")
             arguments, broken = repair(given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False))
             name = as_tool_name(function.get("name"))
+            self._bounds.keep_value([name, arguments, broken, call.get("id")])
             self._calls.append(AnswerCall(name, arguments, str(call.get("id") or ""), broken))
             new[2].append(f"{name} {arguments}")

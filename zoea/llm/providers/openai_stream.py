@@ -7,13 +7,14 @@ arguments as objects, content as parts, usage in any chunk or none, no `[DONE]`,
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from zoea.llm.messages import json_schema_tools
 from zoea.llm.messages.call_pieces import CallPieces
 from zoea.llm.messages.think_splitter import ThinkSplitter
-from zoea.llm.transport.event_stream import PayloadReader
+from zoea.llm.transport.answer_bounds import AnswerBounds
+from zoea.llm.transport.event_stream import PayloadReader, cut_body
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, parse
 from zoea.llm.transport.provider_errors import error_from_stream, is_error, no_answer_error, provider_error
 from zoea.model.enums import ErrorClass, Finish
@@ -53,15 +54,16 @@ class ChatStreamDecoder:
         self._model = model
         self._structured = is_structured
         self._secrets = secrets
-        self._reader = PayloadReader()
+        self._bounds = AnswerBounds(provider)
+        self._reader = PayloadReader(self._bounds)
         self._think = ThinkSplitter()
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._pieces = CallPieces(tools)
         self._details: list[dict[str, Any]] = []
         self._detail_pieces: dict[str, list[str]] = {}
-        self._usage: dict[str, Any] | None = None
-        self._timings: dict[str, Any] = {}
+        self._usage = Usage()
+        self._reading_rate: float | None = None
         self._progress: ReadProgress | None = None
         self._finish = ""
         self._named = ""
@@ -102,7 +104,8 @@ class ChatStreamDecoder:
         try:
             self._payload(parse(body))
         except ValueError:
-            self.feed(body)
+            for piece in cut_body(body):
+                self.feed(piece)
             self.end()
             if not self._has_choice:
                 hint = "Check the provider's base_url: it should end where the vendor's documentation says (often /v1)."
@@ -127,10 +130,10 @@ class ChatStreamDecoder:
             reasoning=reasoning,
             calls=calls,
             native=self._native(),
-            usage=usage_of(self._usage),
+            usage=self._usage,
             finish=finish,
             model=self._named or self._model,
-            reading_rate=reading_rate_of(self._timings),
+            reading_rate=self._reading_rate,
         )
 
     @property
@@ -147,7 +150,7 @@ class ChatStreamDecoder:
         ]
         return Native(self._provider, self._model, json.dumps(blocks, ensure_ascii=False)) if blocks else None
 
-    def _take(self, payloads: list[Any]) -> Delta | None:
+    def _take(self, payloads: Iterable[Any]) -> Delta | None:
         self._new = ([], [], [])
         for payload in payloads:
             self._payload(payload)
@@ -165,14 +168,14 @@ class ChatStreamDecoder:
         if not usage and "x_groq" in payload:
             usage = as_mapping(payload["x_groq"]).get("usage")
         if isinstance(usage, dict):
-            self._usage = usage
+            self._usage = usage_of(usage)
         model = payload.get("model")
         if isinstance(model, str):
             self._named = model
         if "prompt_progress" in payload:
             self._progress = progress_of(as_mapping(payload["prompt_progress"]))
         if "timings" in payload:
-            self._timings = as_mapping(payload["timings"])
+            self._reading_rate = reading_rate_of(as_mapping(payload["timings"]))
         choices = payload.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if not isinstance(choice, dict) or choice.get("index"):
@@ -211,23 +214,30 @@ class ChatStreamDecoder:
         if isinstance(delta.get("function_call"), dict):  # the form before there were several
             pieces = [*pieces, {"index": 0, "function": delta["function_call"]}]
         for piece in pieces:
+            before = len(self._pieces.calls)
             name, arguments = self._pieces.add(piece)
+            self._bounds.keep(arguments)
+            if len(self._pieces.calls) > before or piece.get("extra_content"):
+                self._bounds.keep_value(piece)
             self._new[2].append(f"{name} {arguments}" if name else arguments)
 
     def _content(self, content: str) -> None:
         text, reasoning = self._think.feed(content)
         if text:
+            self._bounds.keep(text)
             self._text.append(text)
             self._new[2 if self._structured else 0].append(text)
         if reasoning:
             self._reason(reasoning)
 
     def _reason(self, text: str) -> None:
+        self._bounds.keep(text)
         self._reasoning.append(text)
         self._new[1].append(text)
 
     def _detail(self, detail: dict[str, Any]) -> None:
         """Add a piece of `reasoning_details`: pieces of one block share its index and type."""
+        self._bounds.keep_value(detail)
         last = self._details[-1] if self._details else None
         if last is None or (last.get("index"), last.get("type")) != (detail.get("index"), detail.get("type")):
             self._join_detail()
@@ -246,10 +256,8 @@ class ChatStreamDecoder:
         self._detail_pieces.clear()
 
 
-def usage_of(usage: dict[str, Any] | None) -> Usage:
+def usage_of(usage: dict[str, Any]) -> Usage:
     """Return the reported tokens; missing ones stay unknown."""
-    if usage is None:
-        return Usage()
     prompt = as_mapping(usage.get("prompt_tokens_details"))
     completion = as_mapping(usage.get("completion_tokens_details"))
     cached = prompt.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))

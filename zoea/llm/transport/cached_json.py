@@ -72,9 +72,11 @@ class CachedFetch(Generic[T]):
         try:
             self._value = await self._fetch()
         except ProviderError as error:
-            self._error = error
+            # Where it came from holds the document, which may be of many megabytes.
+            error.__context__ = error.__cause__ = None
+            self._error = error.with_traceback(None)
             self._failed_until = self._clock.uptime() + (self._absent_us if is_absent(error) else FAILED_FOR_US)
-            raise
+            raise error
 
 
 def is_absent(error: ProviderError) -> bool:

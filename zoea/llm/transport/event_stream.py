@@ -9,14 +9,18 @@ Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-str
 from __future__ import annotations
 
 import re
-from codecs import getincrementaldecoder
+from collections.abc import Iterator
 from typing import Any
 
+from zoea.llm.transport.answer_bounds import AnswerBounds
 from zoea.llm.transport.json_safety import parse
+from zoea.text.large_json import LARGE_CHARS
 
+_NEWLINE = re.compile(rb"[\r\n]")
 MAX_WORDS = 4_000
 """Characters that are kept of what is no JSON."""
-_utf8 = getincrementaldecoder("utf-8-sig")
+FEED_BYTES = 32 * 1024
+"""Bytes that are decoded at once: some 400 events."""
 _FIELDS = frozenset({"id", "retry"})
 _JOINED = re.compile(r"\n|data:\s?")
 """Where two events stand in one: a server wrote the second into the first, or left out the blank line between them."""
@@ -28,9 +32,10 @@ class EventReader:
     Lines without a field's name are events named "" of their own.
     """
 
-    __slots__ = ("_data", "_event", "_lines", "_strays")
+    __slots__ = ("_bounds", "_data", "_event", "_lines", "_strays")
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: AnswerBounds) -> None:
+        self._bounds = bounds
         self._lines = _LineSplitter()
         self._event = ""
         self._data: list[str] = []
@@ -45,8 +50,11 @@ class EventReader:
 
     def _decode(self, lines: list[str]) -> list[tuple[str, str]]:
         events = []
-        for line in lines:
+        lines.reverse()
+        while lines:
+            line = lines.pop()  # so that a long line is not in memory twice for longer than it takes to copy
             if not line:
+                self._bounds.end_event()
                 data = "\n".join(self._data)
                 if data or self._event == "error":
                     events.append((self._event or "message", data))
@@ -56,9 +64,14 @@ class EventReader:
                 self._event = ""
                 self._data.clear()
                 continue
+            if line.startswith("data:"):
+                value = line[6 if line[5:6] == " " else 5 :]  # one copy: it may be of many megabytes
+                self._bounds.add_line(value)
+                self._data.append(value)
+                continue
             name, _, value = line.partition(":")
             if name == "data":
-                self._data.append(value.removeprefix(" "))
+                self._data.append("")
             elif name == "event":
                 self._event = value.strip()
             elif name == "error":  # as older llama.cpp servers name the field
@@ -66,6 +79,7 @@ class EventReader:
             elif line[0] == "{" and line[-1] == "}":
                 events.append(("", line))
             elif name and name not in _FIELDS:
+                self._bounds.add_line(line)
                 self._strays.append(line)
         return events
 
@@ -80,38 +94,43 @@ class PayloadReader:
 
     __slots__ = ("_events", "is_done", "words")
 
-    def __init__(self) -> None:
-        self._events = EventReader()
+    def __init__(self, bounds: AnswerBounds) -> None:
+        self._events = EventReader(bounds)
         self.is_done = False
         self.words = ""
 
-    def feed(self, data: bytes) -> list[Any]:
+    def feed(self, data: bytes) -> Iterator[Any]:
+        """Decode bytes. Yield each payload when the one before was used, so that few are kept at once."""
         return self._payloads(self._events.feed(data))
 
-    def end(self) -> list[Any]:
+    def end(self) -> Iterator[Any]:
         return self._payloads(self._events.end())
 
-    def _payloads(self, events: list[tuple[str, str]]) -> list[Any]:
-        payloads: list[Any] = []
+    def _payloads(self, events: list[tuple[str, str]]) -> Iterator[Any]:
         for name, data in events:
             try:
                 payload = parse(data)
             except ValueError:
-                self._take_text(name, data, payloads)
+                yield from self._take_text(name, data)
                 continue
             is_bare = name == "error" and not (isinstance(payload, dict) and payload.get("error"))
-            payloads.append({"error": payload} if is_bare else payload)
-        return payloads
+            yield {"error": payload} if is_bare else payload
 
-    def _take_text(self, name: str, data: str, payloads: list[Any]) -> None:
+    def _take_text(self, name: str, data: str) -> Iterator[Any]:
         """Take an event that is no JSON: the end, an error in plain words, several events in one, or noise."""
         text = data.strip()
         if text == "[DONE]":
             self.is_done = True
         elif name == "error":
-            payloads.append({"error": text or "no reason given"})
+            yield {"error": text or "no reason given"}
         elif text[:1] in ("{", "["):
-            payloads += [one for part in _JOINED.split(text) if (one := _object(part)) is not None]
+            start = 0
+            while start <= len(text):
+                joint = _JOINED.search(text, start)
+                end, after = joint.span() if joint else (len(text), len(text) + 1)
+                if (one := _object(text[start:end])) is not None:
+                    yield one
+                start = after
         elif len(self.words) < MAX_WORDS:
             self.words = f"{self.words}\n{text}".strip()[:MAX_WORDS]
 
@@ -144,38 +163,55 @@ def _bare(lines: list[str]) -> list[str]:
 
 
 class _LineSplitter:
-    """Splits text at `\\n`, `\\r\\n` and `\\r`. A long line that comes in many pieces is joined once."""
+    """Splits text at `\\n`, `\\r\\n` and `\\r`. The bytes of a line without its end are kept as they are."""
 
-    __slots__ = ("_pieces", "_skips_newline", "_text")
+    __slots__ = ("_has_begun", "_pending", "_skips_newline")
 
     def __init__(self) -> None:
-        self._text = _utf8("replace")
-        self._pieces: list[str] = []
+        self._pending = bytearray()
+        self._has_begun = False
         self._skips_newline = False
 
     def feed(self, data: bytes) -> list[str]:
-        return self._split(self._text.decode(data))
+        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        if not end:
+            self._pending += data
+            return []
+        first = _NEWLINE.search(data)
+        if len(self._pending) > LARGE_CHARS and first is not None and first.end() < end:
+            # A long line is ended alone: as one of several it would be copied.
+            return self.feed(data[: first.end()]) + self.feed(data[first.end() :])
+        lines = self._split(data[:end])
+        self._pending += data[end:]
+        return lines
 
     def end(self) -> list[str]:
-        """Return the lines that are left, the last of which has no end."""
-        lines = self._split(self._text.decode(b"", final=True))
-        if self._pieces:
-            lines.append("".join(self._pieces))
-            self._pieces.clear()
-        return lines
+        """Return the line that is left, which has no end."""
+        return [line for line in self._split(b"") if line] if self._pending else []
 
-    def _split(self, text: str) -> list[str]:
-        if not text:
-            return []
-        if self._skips_newline:  # the text before ended in \r, which has ended its line
-            text = text.removeprefix("\n")
-        self._skips_newline = text.endswith("\r")
+    def _split(self, data: bytes) -> list[str]:
+        """Return the lines that these bytes end. No character is cut, because they come up to the end of a line."""
+        whole, self._pending = self._pending, bytearray()
+        whole += data
+        is_rest = self._skips_newline and whole.startswith(b"\n")  # of \r\n, whose \r has ended the line before
+        self._skips_newline = whole.endswith(b"\r")
+        if is_rest:
+            del whole[0]
+            if not whole:
+                return []
+        for newline in (b"\n", b"\r"):
+            if whole.endswith(newline):
+                del whole[-1]
+        text = whole.decode("utf-8", "replace")
+        if not self._has_begun:
+            self._has_begun = True
+            text = text.removeprefix("\ufeff")
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
-        *lines, rest = text.split("\n")
-        if lines and self._pieces:
-            lines[0] = "".join([*self._pieces, lines[0]])
-            self._pieces.clear()
-        if rest:
-            self._pieces.append(rest)
-        return lines
+        return text.split("\n")
+
+
+def cut_body(body: bytes) -> Iterator[bytes]:
+    """Yield a whole body in pieces of bounded size, because each line of a piece becomes a text of its own."""
+    for start in range(0, len(body), FEED_BYTES):
+        yield body[start : start + FEED_BYTES]

@@ -28,7 +28,7 @@ def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) ->
     """
     try:
         is_large = len(text) > LARGE_CHARS
-        if is_large and has_too_many_values(text if isinstance(text, bytes) else text.encode("utf-8", "replace")):
+        if is_large and _may_hold_many(text) and has_too_many_values(_encode(text)):
             raise ValueError(f"it holds over {MAX_VALUES:,} values")
         value = parse_large(text, constant) if is_large else _parse_small(text, constant)
     except RecursionError:
@@ -37,6 +37,17 @@ def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) ->
     if openings > MAX_DEPTH and is_deep(value):
         raise ValueError(TOO_DEEP)
     return value
+
+
+def _may_hold_many(text: str | bytes) -> bool:
+    """Return whether a large document has so many signs, in texts or not, that its values must be counted."""
+    if isinstance(text, bytes):
+        return True
+    return text.count(",") >= MAX_VALUES or text.count("[") + text.count("{") >= MAX_VALUES
+
+
+def _encode(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8", "replace")
 
 
 def _parse_small(text: str | bytes, constant: Callable[[str], Any] | None) -> Any:

@@ -42,6 +42,8 @@ from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 
 MAX_TEXT = 400
+MAX_SENTENCE_BYTES = 64 * 1024
+"""Bytes of a document instead of an answer that are searched for its reason."""
 
 _TITLES: dict[ErrorClass, tuple[str, str]] = {
     ErrorClass.TRANSIENT: ("The provider failed", "If it lasts, look at the provider, or give the mysis another one."),
@@ -257,7 +259,7 @@ def _refusal_error(
 
 def no_answer_error(provider: str, body: bytes, hint: str, secrets: tuple[str, ...]) -> ProviderError:
     """Build the error of a document that came instead of an answer."""
-    text = read_error_body(body).text or "nothing"
+    text = read_error_body(body[:MAX_SENTENCE_BYTES]).text or "nothing"
     title = "The provider sent no answer"
     return provider_error(ErrorClass.BAD_REQUEST, f"{provider} sent {text}", secrets=secrets, title=title, hint=hint)
 

@@ -21,6 +21,7 @@ from zoea.tools.upstream.unreadable_answer import (
     UNREADABLE,
     RequestKey,
     UnreadableMessage,
+    describe_long_message,
     describe_message,
     repair_message,
     to_key,
@@ -29,6 +30,10 @@ from zoea.tools.upstream.unreadable_answer import (
 LARGE_BYTES = 256 * 1024
 """Larger messages are parsed in a thread."""
 MAX_EVENT_BYTES = 32 * 1024 * 1024
+MAX_EVENT_LINES = 500_000
+"""Lines of an event, each of which is some 60 bytes of memory besides its text."""
+MAX_ERROR_CHARS = 10_000
+"""Characters that are kept of the message of a large error."""
 _EVENTS_AT_ONCE = 50
 """Events that are checked before the rest of the event loop has its turn."""
 _END_OF_EVENT = re.compile(rb"(?:\r\n|\n|\r)(?:\r\n|\n|\r)")
@@ -72,10 +77,12 @@ class CheckedEvents(httpx2.AsyncByteStream):
     async def _checked(self, event: bytes) -> bytes:
         """Check the event's message; events without one count for the rate of the session."""
         is_large = len(event) > LARGE_BYTES
+        if is_large and event.count(b"\n") + event.count(b"\r") > MAX_EVENT_LINES:
+            raise httpx2.ReadError(f"an event of over {MAX_EVENT_LINES:,} lines")
         lines, data = await asyncio.to_thread(_read_event, event) if is_large else _read_event(event)
         if not data.strip():
             if self._traffic.rate.take():
-                return event
+                return b"" if is_large else event
             if self._traffic.has_flooded():
                 raise httpx2.ReadError(self._traffic.end.reason)
             return b""
@@ -84,7 +91,7 @@ class CheckedEvents(httpx2.AsyncByteStream):
         checked = await check_any_answer(data, self._key, self._large)
         if checked is data:
             return event
-        kept = [line for line in lines if line and not line.startswith(b"data")]
+        kept = [] if is_large else [line for line in lines if line and not line.startswith(b"data")]
         return b"\n".join([*kept, b"data: " + checked.replace(b"\n", b" "), b"", b""]) if checked else b""
 
     async def aclose(self) -> None:
@@ -101,13 +108,15 @@ async def check_any_answer(data: bytes, key: RequestKey | None, large: LargeAnsw
     message = await asyncio.to_thread(_read_large, data, key)
     if isinstance(message, bytes):
         return message
-    return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": large.keep(message["result"])}).encode()
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": message["id"], "result": large.keep(message["result"], len(data))}
+    ).encode()
 
 
 def _read_event(event: bytes) -> tuple[list[bytes], bytes]:
     """Return the lines of an event, and its message."""
     lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    return lines, b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
+    return lines, b"\n".join(line[6 if line[5:6] == b" " else 5 :] for line in lines if line.startswith(b"data:"))
 
 
 def _read_large(data: bytes, key: RequestKey | None) -> dict[str, Any] | bytes:
@@ -117,15 +126,26 @@ def _read_large(data: bytes, key: RequestKey | None) -> dict[str, Any] | bytes:
     except UnreadableMessage as error:
         key = key or error.key
         return _error(key, UNREADABLE, f"its answer cannot be read: {error.reason}") if key else b""
-    except (ValueError, RecursionError):
-        message = None
-    if isinstance(message, dict):
-        if "method" in message:
+    except (ValueError, RecursionError) as error:
+        if key is None:
             return b""
-        given = to_key(message.get("id"))
-        if given is not None and given == (key or given) and isinstance(message.get("result"), dict):
-            return message
-    return check_answer(data, key) if key is not None else b""
+        unreadable = describe_long_message(data, error)
+        if unreadable is None:
+            return check_answer(data, key)
+        return _error(key, UNREADABLE, f"its answer cannot be read: {unreadable.reason}")
+    if not isinstance(message, dict):
+        return _error(key, UNREADABLE, "its answer cannot be read: it is not a JSON object") if key else b""
+    if "method" in message:
+        return b""
+    given, failure = to_key(message.get("id")), message.get("error")
+    if given is not None and given == (key or given) and isinstance(message.get("result"), dict):
+        return message
+    if isinstance(failure, dict) and _is_error(failure):
+        message["error"] = {"code": failure["code"], "message": failure["message"][:MAX_ERROR_CHARS]}
+        data = json.dumps(
+            {"jsonrpc": message.get("jsonrpc"), "id": message.get("id"), "error": message["error"]}
+        ).encode()
+    return _checked_message(message, data, key) if key is not None else b""
 
 
 def check_answer(data: bytes, key: RequestKey) -> bytes:

@@ -23,7 +23,12 @@ from zoea.process.group_guard import guard
 from zoea.text.large_json import LARGE_CHARS
 from zoea.tools.upstream.large_answer import parse_large_message
 from zoea.tools.upstream.stderr_log import StderrLog
-from zoea.tools.upstream.unreadable_answer import UnreadableMessage, describe_message, repair_message
+from zoea.tools.upstream.unreadable_answer import (
+    UnreadableMessage,
+    describe_long_message,
+    describe_message,
+    repair_message,
+)
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
@@ -187,8 +192,8 @@ def _parse_large(line: bytes) -> SessionMessage | Exception:
         return SessionMessage(types.jsonrpc_message_adapter.validate_python(parse_large_message(line), by_name=False))
     except UnreadableMessage as error:
         return error
-    except (ValueError, RecursionError):
-        return _parse(line)
+    except (ValueError, RecursionError) as error:
+        return describe_long_message(line, error) or _parse(line)
 
 
 async def _stop(process: Process) -> None:

@@ -21,6 +21,8 @@ RequestKey = str
 _AT_START = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+|"[^"\\]*")\s*[,}]')
 _AT_END = re.compile(rb'"id"\s*:\s*(\d+|"[^"\\]*")\s*\}\s*$')
 _EDGE_BYTES = 200
+MAX_REPAIRED_BYTES = 8 * 1024 * 1024
+"""The longest message that is repaired: its text is in memory in four forms at once."""
 
 
 class UnreadableMessage(Exception):
@@ -54,8 +56,18 @@ def describe_message(data: bytes) -> UnreadableMessage:
     return UnreadableMessage(_missing_part(found), key=key, is_answer=is_answer)
 
 
+def describe_long_message(data: bytes, error: Exception) -> UnreadableMessage | None:
+    """Say why a message that is too long to be repaired could not be parsed. None for one that is not."""
+    if len(data) <= MAX_REPAIRED_BYTES:
+        return None
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else f"it is not JSON: {error}"
+    return UnreadableMessage(reason, key=find_key(data), is_answer=True)
+
+
 def repair_message(data: bytes) -> bytes | None:
-    """Replace bytes and escapes that are no characters. None if the message is not JSON otherwise."""
+    """Replace bytes and escapes that are no characters. None if it is too long, or not JSON otherwise."""
+    if len(data) > MAX_REPAIRED_BYTES:
+        return None
     try:
         found = json.loads(data.decode("utf-8", "replace"))
         return json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")

@@ -1,0 +1,38 @@
+"""No answer of a model or an MCP server takes much more memory than it may have bytes, whatever it holds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.endless_bodies import BODIES, EndlessBodies
+from zoea.llm.providers.http_provider import MAX_ANSWER_BYTES
+
+ROOT = Path(__file__).parents[2]
+COPIES = 4
+"""Times the bound of an answer that reading it may take: an emoji makes four bytes of each character."""
+
+
+@pytest.mark.timeout(170)
+@pytest.mark.parametrize("wire", BODIES)
+async def test_no_answer_takes_much_more_memory_than_its_bound(wire: str) -> None:
+    bodies = BODIES[wire]
+    async with EndlessBodies(bodies) as server:
+        reader = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.fakes.answer_memory", wire, server.url, str(len(bodies))),
+            cwd=ROOT,
+            env=dict(os.environ),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        wrote, errors = await asyncio.wait_for(reader.communicate(), 160)
+    assert reader.returncode == 0, errors.decode()[-1000:]
+    results = dict(zip(bodies, map(json.loads, wrote.splitlines()), strict=True))
+    assert all(ended for _, ended in results.values())
+    too_much = {name: taken for name, taken in results.items() if taken[0] > COPIES * MAX_ANSWER_BYTES}
+    assert not too_much
