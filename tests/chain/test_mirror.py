@@ -8,13 +8,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from tests.chain.test_collection_and_verification import grow, long
+from tests.fakes.import_bombs import read_peak
 from tests.waiting import until
 from zoea.chain.chain_reader import ChainReader
-from zoea.chain.mirror import copy_blobs, fetch_blobs, remember_mirror
+from zoea.chain.mirror import copy_blobs, fetch_blobs, find_mirrored, forget_mirrored, remember_mirror
 from zoea.chain.verification import verify_chains
-from zoea.model.errors import MissingBlob, StoreFull
+from zoea.model.errors import MissingBlob, StoreError, StoreFull
 from zoea.process.clock import SystemClock
 from zoea.runtime.periodic_tasks import run_mirror
 from zoea.store import Store
@@ -79,3 +81,34 @@ async def test_a_disk_that_is_not_mounted_gets_no_folder(store: Store, folder: P
     with closing(connect_reader(store.path)) as conn, pytest.raises(StoreFull, match="is not there"):
         copy_blobs(conn, folder, 0)
     assert files_in(tmp_path, "disk") == []
+
+
+def pack(data: bytes, times: int, *, is_announced: bool) -> bytes:
+    """Return a frame of zstd that unpacks to so many times the data, made piece by piece."""
+    packer = zstandard.ZstdCompressor().compressobj(size=len(data) * times if is_announced else -1)
+    return b"".join([packer.compress(data) for _ in range(times)]) + packer.flush()
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_a_small_file_that_unpacks_to_gigabytes_takes_no_memory(folder: Path, is_announced: bool) -> None:
+    bomb = folder / "blobs" / "aa" / f"{'aa' * 32}.zst"
+    bomb.parent.mkdir(parents=True)
+    bomb.write_bytes(pack(bytes(2**20), 1000, is_announced=is_announced))
+    assert bomb.stat().st_size < 200_000
+    before = read_peak()
+    assert find_mirrored(folder, [b"secret"]) == frozenset()
+    assert read_peak() - before < 64 * 2**20
+
+
+def test_a_text_is_found_where_two_pieces_meet_and_not_behind_a_link(folder: Path, tmp_path: Path) -> None:
+    data = bytes(2**20 - 3) + b"secret" + bytes(2**20)
+    for name in ("aa", "bb"):
+        file = folder / "blobs" / name / f"{name * 32}.zst"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(zstandard.compress(data))
+    (folder / "blobs" / "bb").rename(tmp_path / "mine")
+    (folder / "blobs" / "bb").symlink_to(tmp_path / "mine")
+    assert find_mirrored(folder, [b"secret"]) == {bytes.fromhex("aa" * 32)}
+    with pytest.raises(StoreError, match="symbolic link"):
+        forget_mirrored(folder, [bytes.fromhex("bb" * 32)])
+    assert list((tmp_path / "mine").iterdir())

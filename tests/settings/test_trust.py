@@ -263,6 +263,25 @@ def test_a_damaged_record_is_an_error(where: Places, text: str) -> None:
         load(where, env={})
 
 
+def test_a_record_that_is_a_link_is_refused_and_its_target_unchanged(where: Places) -> None:
+    trusted(where)
+    target = where.trusted.rename(where.trusted.with_name("elsewhere"))
+    where.trusted.symlink_to(target)
+    before = target.read_bytes()
+    for use in (lambda: load(where, env={}), lambda: Trust(where.trusted).revoke(Path("zoea.toml"))):
+        with pytest.raises(TrustError, match="symbolic link"):
+            use()
+    assert target.read_bytes() == before
+
+
+def test_a_record_of_another_user_is_refused(where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    trusted(where)
+    another = os.getuid() + 1
+    os.chown(where.trusted, another, -1) if os.getuid() == 0 else monkeypatch.setattr(os, "getuid", lambda: another)
+    with pytest.raises(TrustError, match="can be written by others"):
+        load(where, env={})
+
+
 def test_a_record_that_cannot_be_read_is_an_error(where: Places) -> None:
     where.trusted.mkdir()
     with pytest.raises(TrustError, match="cannot be read"):

@@ -15,7 +15,8 @@ from blake3 import blake3
 
 from zoea.model.errors import StateRefused, StoreError, StoreFull
 from zoea.store import Store, WriterConnection, get_blob, open_reader, put_blob
-from zoea.store.blobs import ROW_BYTES
+from zoea.store.blobs import ROW_BYTES, remove_blob_file, write_blob_file
+from zoea.store.integrity import unused_files
 from zoea.store.sqlite_errors import translate_error
 
 SMALL = b"a picture" * 100
@@ -120,3 +121,32 @@ def test_a_write_of_sqlite_that_finds_no_quota_is_a_full_store() -> None:
         problem = sqlite3.OperationalError("disk I/O error")
         problem.sqlite_errorcode = code
         assert isinstance(translate_error(problem), StoreFull)
+
+
+@pytest.mark.parametrize("place", ["folder", "file"])
+async def test_no_link_in_the_place_of_a_blob_is_followed(store: Store, path: Path, tmp_path: Path, place: str) -> None:
+    blob_id, file = await put(store, LARGE), file_of(path, LARGE)
+    link = file.parent if place == "folder" else file
+    target = tmp_path / "elsewhere"
+    link.rename(target)
+    link.symlink_to(target)
+    mine = tmp_path / "elsewhere" / "mine" if place == "folder" else target
+    if place == "folder":
+        mine.write_text("a file of the person's own")
+    with pytest.raises(StoreError, match="symbolic link"):
+        await store.blob(blob_id)
+    if place == "folder":
+        with pytest.raises(StoreFull, match="symbolic link"):
+            write_blob_file(file, b"data")
+        with pytest.raises(StoreError, match="symbolic link"):
+            remove_blob_file(file)
+    with closing(open_reader(path)) as reader:
+        assert unused_files(reader, path.parent) == []
+    assert mine.exists()
+
+
+async def test_a_file_that_is_far_longer_than_its_blob_is_not_read_whole(store: Store, path: Path) -> None:
+    blob_id = await put(store, LARGE)
+    os.truncate(file_of(path, LARGE), 2**40)
+    with pytest.raises(StoreError, match="larger than"):
+        await store.blob(blob_id)

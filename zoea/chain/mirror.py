@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-import zstandard
 from msgspec import Struct
 
 from zoea.chain.commit_rows import BLOB_IDS
@@ -22,7 +21,10 @@ from zoea.store.blobs import (
     PackedBlob,
     blob_directory,
     blob_path,
+    has_any_text,
+    list_blob_files,
     read_blob_file,
+    remove_blob_file,
     restore_blob,
     unpack_blob,
     write_blob_file,
@@ -77,7 +79,7 @@ def copy_blobs(conn: sqlite3.Connection, folder: Path, after: int) -> tuple[int,
             continue
         with suppress(StoreError, OSError):  # damaged here: `zoea ctx fsck` says so
             unpack_blob(own, blob_id, [(digest, place, data, size)])  # type: ignore[list-item]  # a row is a tuple here
-            packed = data if data is not None else read_blob_file(blob_path(own, digest))
+            packed = data if data is not None else read_blob_file(blob_path(own, digest), size)
             write_blob_file(target, packed)
             copied += 1
     return newest, copied
@@ -113,7 +115,7 @@ def fetch_blobs(conn: WriterConnection, folder: Path, seqs: Iterable[int] | None
         except StoreError:
             missing.append(digest.hex())
             continue
-        restored += restore_blob(conn, PackedBlob(digest, size, read_blob_file(blob_path(folder, digest))))
+        restored += restore_blob(conn, PackedBlob(digest, size, read_blob_file(blob_path(folder, digest), size)))
     return FetchedBlobs(restored, tuple(missing))
 
 
@@ -128,10 +130,9 @@ def find_mirrored(folder: Path, forms: Iterable[bytes]) -> frozenset[bytes]:
     The database may know them or not.
     """
     found, forms = set[bytes](), list(forms)
-    for file in sorted((folder / "blobs").glob("??/*.zst")):
-        with suppress(OSError, ValueError, zstandard.ZstdError):  # damaged, so that no one can read it
-            data = zstandard.ZstdDecompressor().decompress(read_blob_file(file))
-            if any(form in data for form in forms):
+    for file in list_blob_files(folder, "*.zst"):
+        with suppress(OSError, ValueError):  # damaged, or its name is no hash, so that no one can read it
+            if has_any_text(file, forms):
                 found.add(bytes.fromhex(file.stem))
     return frozenset(found)
 
@@ -140,9 +141,9 @@ def forget_mirrored(folder: Path, digests: Iterable[bytes]) -> int:
     """Delete blobs from the mirror; return how many were there."""
     count = 0
     for digest in digests:
-        with suppress(FileNotFoundError):
-            blob_path(folder, digest).unlink()
-            count += 1
+        file = blob_path(folder, digest)
+        count += file.exists()
+        remove_blob_file(file)
     return count
 
 

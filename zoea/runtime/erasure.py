@@ -23,6 +23,7 @@ from zoea.runtime.maintenance import Say, open_alone, optimize
 from zoea.runtime.unsent_texts import change_unsent, name_identity, name_limits, name_recipient, read_unsent
 from zoea.settings.paths import Places
 from zoea.settings.small_file import open_regular
+from zoea.store.blobs import remove_blob_file
 from zoea.store.integrity import compact, empty_log, prepare_erasure, unused_files
 from zoea.store.redaction import REDACTED, RedactedCounts, redact_released, redact_text, written_forms
 from zoea.store.retention import RemovedCounts, RetentionRule, remove_mysis, remove_unused
@@ -138,7 +139,7 @@ def _erase_mirrored(connection: sqlite3.Connection, gone: frozenset[bytes]) -> N
 def _clean_up(connection: sqlite3.Connection, files: Sequence[Path], say: Say) -> None:
     """Erase the removed text from the indexes, the write-ahead log and the files of blobs."""
     for file in files:
-        file.unlink(missing_ok=True)
+        remove_blob_file(file)
     say("Merging the indexes")
     optimize(connection)
     empty_log(connection)

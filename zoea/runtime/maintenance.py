@@ -22,6 +22,7 @@ from zoea.process.clock import SystemClock
 from zoea.process.lock import OwnerLock
 from zoea.settings.paths import Places, list_data_folders
 from zoea.store import Store, WriterConnection
+from zoea.store.blobs import remove_blob_file
 from zoea.store.database_file import open_reader
 from zoea.store.integrity import IntegrityFinding, compact, find_open_files, inspect_database, unused_files
 from zoea.store.retention import (
@@ -167,7 +168,7 @@ def vacuum(places: Places, say: Say) -> VacuumResult:
         optimize(connection)
         files = unused_files(connection, places.data)
         for file in files:
-            file.unlink(missing_ok=True)
+            remove_blob_file(file)
         say("Rewriting the database")
         compact(connection)
     return VacuumResult(before, places.database.stat().st_size, len(files))

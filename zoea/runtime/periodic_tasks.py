@@ -18,6 +18,7 @@ from zoea.model.status import StatusWord
 from zoea.runtime.maintenance import DAY_US
 from zoea.settings import Settings
 from zoea.store import Store
+from zoea.store.blobs import remove_blob_file
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
 from zoea.swarm.persistence.stat_ops import MINUTE_US, store_minute
@@ -90,7 +91,7 @@ async def release_now(store: Store) -> ReleasedBlobs:
     """Delete expired texts in the database, then their files."""
     done = await store.write(release_expired)
     for file in done.files:
-        file.unlink(missing_ok=True)
+        remove_blob_file(file)
     return done
 
 

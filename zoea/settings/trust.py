@@ -17,7 +17,8 @@ from blake3 import blake3
 from msgspec import Struct
 
 from zoea.model.errors import TrustError
-from zoea.settings.private_file import write_private
+from zoea.settings.private_file import describe_failure, write_private
+from zoea.settings.small_file import open_regular
 
 _LARGEST = 16_000_000
 
@@ -64,18 +65,15 @@ class Trust:
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            if self._record.exists() and not self._record.is_file():  # a pipe or a device would be read without end
-                raise TrustError(
-                    f"{self._record} cannot be read: it is not a file", hint="Delete it and run `zoea trust` again."
-                )
-            with self._record.open("rb") as stream:
-                mode = os.fstat(stream.fileno()).st_mode
+            with open_regular(self._record, os.O_NOFOLLOW) as stream:
+                status = os.fstat(stream.fileno())
                 raw = stream.read(_LARGEST)
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise TrustError(f"{self._record} cannot be read: {error.strerror}") from error
-        if mode & 0o022:
+            what = f"{self._record} cannot be read: {describe_failure(error)}"
+            raise TrustError(what, hint="Delete it and run `zoea trust` again.") from error
+        if status.st_mode & 0o022 or status.st_uid not in (os.getuid(), 0):
             raise TrustError(
                 f"{self._record} can be written by others, so it cannot be trusted",
                 hint=f"Run `chmod 600 {self._record}` after checking `zoea trust --list`, or delete it.",

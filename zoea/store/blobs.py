@@ -7,19 +7,21 @@ A file left by a rolled-back op is unused and harmless.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import zstandard
 from blake3 import blake3
 from msgspec import Struct
 
 from zoea.model.errors import StoreError, StoreFull
-from zoea.settings.private_file import open_private
+from zoea.settings.private_file import describe_failure, open_private
 from zoea.settings.small_file import open_regular
 from zoea.store.sqlite_errors import FREE_SPACE
 
@@ -27,6 +29,10 @@ _THREAD = threading.local()
 """Holds a compressor and a decompressor for each thread, because making one costs more than a short text."""
 ROW_BYTES = 1024 * 1024
 FOLDER = "blobs"
+MAX_BLOB_BYTES = 1024**3
+"""The longest blob, as of a value of SQLite. What a file announces above it is no blob of Zoea's."""
+_CHUNK_BYTES = 1024 * 1024
+_HEAD_BYTES = 64
 SELECT = "SELECT hash, place, data, size FROM blob WHERE id = ?"
 
 
@@ -151,14 +157,14 @@ def unpack_blob(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row]) -> b
     if place == "redacted":
         raise StoreError(f"blob {blob_id} was redacted")
     try:
-        packed = read_blob_file(blob_path(directory, digest)) if packed is None else packed
+        packed = read_blob_file(blob_path(directory, digest), size) if packed is None else packed
         # A damaged head can announce terabytes, which would be allocated before a byte is decompressed.
         announced = zstandard.get_frame_parameters(packed).content_size
         if announced != size:
             raise StoreError(f"blob {blob_id} is damaged: it announces {announced:,} bytes instead of {size:,}")
         data = _decompressor().decompress(packed)
     except OSError as error:
-        raise StoreError(f"the file of blob {blob_id} cannot be read: {error.strerror}") from error
+        raise StoreError(f"the file of blob {blob_id} cannot be read: {describe_failure(error)}") from error
     except zstandard.ZstdError as error:
         raise StoreError(f"blob {blob_id} is damaged: {error}") from error
     if blake3(data).digest() != digest:
@@ -178,16 +184,72 @@ def blob_path(directory: Path, digest: bytes) -> Path:
     return directory / FOLDER / name[:2] / f"{name}.zst"
 
 
-def read_blob_file(path: Path) -> bytes:
-    """Read the file of a blob. Raises OSError."""
-    with open_regular(path) as file:
-        return file.read()
+def read_blob_file(path: Path, size: int) -> bytes:
+    """Read the file of a blob with `size` bytes. Raises OSError, also for a symbolic link or a far longer file."""
+    most = size + size // 100 + 1024
+    with _open_blob_file(path) as file:
+        packed = file.read(most + 1)
+    if len(packed) > most:
+        raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
+    return packed
+
+
+def has_any_text(path: Path, texts: Sequence[bytes]) -> bool:
+    """Return whether the file of a blob holds one of these texts, reading it piece by piece.
+
+    A damaged one, which nobody can read, holds none. Raises OSError as `read_blob_file`.
+    """
+    kept, longest = b"", max(map(len, texts), default=0)
+    with _open_blob_file(path) as file:
+        try:
+            if zstandard.get_frame_parameters(file.read(_HEAD_BYTES)).content_size > MAX_BLOB_BYTES:
+                return False
+            file.seek(0)
+            with zstandard.ZstdDecompressor().stream_reader(file) as reader:
+                while chunk := reader.read(_CHUNK_BYTES):
+                    kept += chunk
+                    if any(text in kept for text in texts):
+                        return True
+                    kept = kept[max(0, len(kept) - longest) :]
+        except zstandard.ZstdError:
+            return False
+    return False
+
+
+def remove_blob_file(path: Path) -> None:
+    """Remove the file of a blob, if it is there. Raises StoreError where a folder of it is a symbolic link."""
+    try:
+        _refuse_links(path)
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be removed: {describe_failure(error)}") from error
+
+
+def list_blob_files(directory: Path, pattern: str = "*") -> list[Path]:
+    """List the files of blobs in a directory, without symbolic links and what lies behind them."""
+    root = directory / FOLDER
+    folders = [] if root.is_symlink() else [folder for folder in root.glob("??") if not folder.is_symlink()]
+    files = [file for folder in folders for file in folder.glob(pattern)]
+    return sorted(file for file in files if file.is_file() and not file.is_symlink())
+
+
+def _open_blob_file(path: Path) -> BinaryIO:
+    _refuse_links(path)
+    return open_regular(path, os.O_NOFOLLOW)
+
+
+def _refuse_links(path: Path) -> None:
+    """Refuse symbolic links in the place of the two folders of a blob. Raises OSError."""
+    for folder in (path.parent.parent, path.parent):
+        if folder.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
 
 
 def write_blob_file(path: Path, packed: bytes) -> None:
     """Write and sync a file under a temporary name, then rename it."""
     unfinished = path.with_suffix(".unfinished")
     try:
+        _refuse_links(path)
         for folder in (path.parent.parent, path.parent):
             folder.mkdir(mode=0o700, exist_ok=True)
         with open(unfinished, "wb", opener=open_private) as file:
@@ -202,6 +264,8 @@ def write_blob_file(path: Path, packed: bytes) -> None:
             finally:
                 os.close(descriptor)
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise StoreFull(f"{path}: {describe_failure(error)}", hint=f"Move it away from {path.parent}.") from error
         with suppress(OSError):  # the first error is the one to report
             unfinished.unlink()
         raise StoreFull(f"{path}: {error.strerror}", hint=FREE_SPACE) from error

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from zoea.model.errors import StoreError
-from zoea.store.blobs import blob_path
+from zoea.store.blobs import list_blob_files
 from zoea.store.search import fts_index
 
 SAMPLE = 500
@@ -71,7 +71,8 @@ def inspect_database(
             "End the swarm, then run `zoea doctor --rebuild`.",
         )
     report("the blobs")
-    gone = [digest.hex() for digest in _file_hashes(connection) if not blob_path(directory, digest).is_file()]
+    there = {file.stem for file in list_blob_files(directory)}
+    gone = [name for digest in _file_hashes(connection) if (name := digest.hex()) not in there]
     yield IntegrityFinding(
         "blobs", f"files are gone: {_shorten_list(gone)}" if gone else "", "Restore the folder `blobs` from a backup."
     )
@@ -85,9 +86,8 @@ def inspect_database(
 
 def unused_files(connection: sqlite3.Connection, directory: Path) -> list[Path]:
     """Return blob files without a row, left by a rolled-back op or a removal."""
-    known = {blob_path(directory, digest).stem for digest in _file_hashes(connection)}
-    found = (directory / "blobs").glob("??/*")
-    return [file for file in found if file.is_file() and file.stem not in known]
+    known = {digest.hex() for digest in _file_hashes(connection)}
+    return [file for file in list_blob_files(directory) if file.stem not in known]
 
 
 def compact(connection: sqlite3.Connection) -> None:

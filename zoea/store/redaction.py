@@ -206,16 +206,18 @@ def _redact_blobs(
             value = value.replace(form, REDACTED)
         return value
 
-    for blob_id, digest, place in connection.execute(
-        "SELECT id, hash, place FROM blob WHERE place <> 'redacted'"
+    for blob_id, digest, place, size in connection.execute(
+        "SELECT id, hash, place, size FROM blob WHERE place <> 'redacted'"
     ).fetchall():
         file = blob_path(directory, digest)
         try:
             packed = (
-                read_blob_file(file)
+                read_blob_file(file, size)
                 if place == "file"
                 else connection.execute("SELECT data FROM blob WHERE id = ?", (blob_id,)).fetchone()[0]
             )
+            if zstandard.get_frame_parameters(packed).content_size != size:
+                continue
             data = zstandard.ZstdDecompressor().decompress(packed)
         except (OSError, zstandard.ZstdError):
             continue  # damaged or gone: `zoea doctor` reports it
