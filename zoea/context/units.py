@@ -65,14 +65,15 @@ def read_units(memories: Iterable[Memory]) -> tuple[list[Unit], list[OmittedMemo
         else:
             results[memory.call_id] = memory
     units: list[Unit] = []
+    new = tuple.__new__  # half the time of `Unit(…)`
     for memory in ordered:
         # Results were taken by their calls; a system memory is never stored.
         role, seq = memory.role, memory.seq
         if role is user:
-            units.append(Unit(prompt, seq, seq, (memory,)))
+            units.append(new(Unit, (prompt, seq, seq, (memory,), "")))
         elif role is assistant:
             if not memory.calls and not memory.partial:
-                units.append(Unit(text, seq, seq, (memory,)))
+                units.append(new(Unit, (text, seq, seq, (memory,), "")))
             elif (unit := _read_slice(memory, results, left_out)) is not None:
                 units.append(unit)
     left_out += [OmittedMemory(memory, StepKind.ORPHAN) for memory in results.values()]

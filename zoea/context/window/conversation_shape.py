@@ -10,10 +10,11 @@ places that would do the roundest turn is taken.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import ceil
-from operator import attrgetter
+from operator import attrgetter, neg
 
 from msgspec import Struct
 
@@ -147,9 +148,10 @@ class _Tail:
     def _measure(self) -> None:
         """Sum up from the end what the units from each place on have and cost."""
         costs = self._costs
-        each = [sum([costs[memory.id] for memory in unit.memories]) for unit in self.units]
-        self.tokens = [*accumulate(reversed(each), initial=0.0)][::-1]
-        self.messages = [*accumulate((len(unit.memories) for unit in reversed(self.units)), initial=0)][::-1]
+        parts = [unit.memories for unit in reversed(self.units)]
+        each = [costs[one[0].id] if len(one) == 1 else sum([costs[memory.id] for memory in one]) for one in parts]
+        self.tokens = [*accumulate(each, initial=0.0)][::-1]
+        self.messages = [*accumulate(map(len, parts), initial=0)][::-1]
 
     def middle(self, place: int) -> float:
         """Return what all costs that is neither a primer nor from this place on."""
@@ -157,7 +159,7 @@ class _Tail:
 
     def last(self, messages: int) -> int:
         """Return the latest place from which on there are so many messages; 0 where there are fewer."""
-        return max([place for place, count in enumerate(self.messages) if count >= messages], default=0)
+        return max(0, bisect_right(self.messages, -messages, key=neg) - 1)
 
     def elide(self, place: int, excess: float) -> int:
         """Shorten long results from a place on, oldest first, until the excess is gone; return how many."""
@@ -236,7 +238,7 @@ def shape_conversation(
     middle: tuple[Memory, ...] = ()
     if is_summarised:
         rest = (*dropped, *conversation.between, *_memories(units[:start]))
-        middle = tuple([memory for memory in rest if not any(one.holds(memory) for one in ranges)])
+        middle = tuple([memory for memory in rest if not any(one.holds(memory) for one in ranges)]) if ranges else rest
     omitted += more
     last = max(map(_order, middle), default=(0, 0)) if omitted else (0, 0)
     lost = [one for one in omitted if _order(one.memory) <= last and not any(held.holds(one.memory) for held in ranges)]
@@ -301,9 +303,8 @@ class _PartsToFit:
         earliest = next(
             (
                 place
-                for place in range(len(tail.units))
-                if tail.messages[place] <= rules.size
-                and self._excess(place, min(room, aim + self._level(place)) if is_grown(place) else room) <= 0
+                for place in range(bisect_left(tail.messages, -rules.size, key=neg), len(tail.units))
+                if self._excess(place, min(room, aim + self._level(place)) if is_grown(place) else room) <= 0
             ),
             len(tail.units),
         )

@@ -59,6 +59,8 @@ def is_code_heavy(text: str) -> bool:
 def estimate_memory(memory: Memory) -> float:
     """Return the tokens of a memory as a message, without margin."""
     tokens = estimate_text(memory.content) + MESSAGE_FRAME
+    if not memory.calls:
+        return tokens
     for call in memory.calls:
         tokens += estimate_text(call.arguments) + len(call.name) / CHARS_PER_TOKEN
     return tokens
