@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp.server import MCPServer
@@ -161,6 +162,22 @@ async def test_a_forgotten_session_is_reopened_and_the_call_repeated(open_box: O
         (400, "Invalid session ID"),  # mark3labs/mcp-go#689
         (400, '{"message":"The session does not exist"}'),  # ansible/aap-mcp-server#111
         (410, "session expired"),
+        (403, "Forbidden: invalid session ID"),  # mastra-ai/mastra#10660
+        (422, "Unexpected message, expect initialize request"),  # BatterWorks/Hatchdoor#213
+        (500, '{"error":"Error POSTing to endpoint (HTTP 400): {\\"error\\":{\\"code\\":-32000,\\"message\\":\\"Bad Request: No valid session ID provided\\"}}"}'),  # punkpeye/fastmcp#121
+        (400, '{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}'),  # anthropics/claude-code#55970
+        (404, '{"jsonrpc":"2.0","error":{"code":-32001,"message":"Not Found: MCP session is unknown or expired on this API instance."},"id":null}'),  # markmhendrickson/neotoma#2312
+        (404, '{"jsonrpc":"2.0","id":1}'),  # helidon-io/helidon-mcp#152
+        (400, '{"jsonrpc":"2.0","id":null,"error":{"code":-32002,"message":"Session expired","data":{"reason":"session_expired"}}}'),  # KeeperHub/keeperhub#1278
+        (200, '{"jsonrpc":"2.0","id":null,"error":{"code":-32002,"message":"Server not initialized"}}'),  # zoedsoupe/anubis-mcp#89
+        (200, '{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Session not found"}}'),  # ansible/aap-mcp-server#111
+        (200, '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Session not found"}}'),  # anthropics/claude-code#59442
+        (200, '{"jsonrpc":"2.0","id":null,"error":{"code":-32009,"message":"Streamable HTTP error: Error POSTing to endpoint: {\\"error\\":{\\"code\\":-32600,\\"message\\":\\"Session not found\\"}}"}}'),  # agentic-community/mcp-gateway-registry#960
+        (200, '{"jsonrpc":"2.0","id":null,"error":{"code":32600,"message":"Session terminated"}}'),  # NousResearch/hermes-agent#18069
+        (200, '{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"mcp session 0b5cf3d4-93f8-4d5e-8d0a-3f1f4b5c6d7e is not registered"}}'),  # NousResearch/hermes-agent#93061
+        (200, '{"jsonrpc":"2.0","id":null,"error":{"code":0,"message":"method \\"tools/call\\" is invalid during session initialization"}}'),  # xpzouying/xiaohongshu-mcp#308
+        (200, '{"error":"Session not found"}'),  # anomalyco/opencode#25135
+        (200, "Session not found"),
     ],
 )  # fmt: skip
 async def test_other_spellings_of_a_lost_session_are_understood(open_box: Opener, fault: str | tuple[int, str]) -> None:
@@ -171,6 +188,33 @@ async def test_other_spellings_of_a_lost_session_are_understood(open_box: Opener
         result = await session.call(asked("write", text="twice"), meta=meta())
         assert result.content == "twice"
         assert server.initialized == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "argument"),
+    [
+        ({"code": -32602, "message": "Session 7 not found"}, "session_id"),
+        ({"code": -32001, "message": "Session not found"}, "session"),
+        ({"code": -32603, "message": "Session expired, log in again"}, "text"),
+        ({"code": -32603, "message": "The browser session no longer exists"}, "text"),
+        ({"code": -32603, "message": "Language server not initialized"}, "text"),
+        ({"code": -32602, "message": "Invalid request parameters"}, "text"),
+        ({"code": -32000, "message": "The session is busy"}, "text"),
+        ({"code": 1404, "message": "Session not found"}, "text"),
+    ],
+)
+async def test_an_error_about_other_sessions_leaves_that_of_the_protocol(
+    open_box: Opener, error: dict[str, Any], argument: str
+) -> None:
+    with SessionServer() as server:
+        session = open_box(UpstreamConfig("sessions", url=server.url)).session(1, "alpha", "")
+        await session.catalogue()
+        server.fault = (200, json.dumps({"jsonrpc": "2.0", "id": None, "error": error}))
+        result = await session.call(asked("write", **{argument: "x"}), meta=meta())
+        assert result.is_error
+        assert error["message"] in result.content
+        assert len(server.calls) == 1
+        assert server.initialized == 1
 
 
 async def test_a_connection_that_breaks_under_a_write_leaves_it_unknown_and_the_session_standing(

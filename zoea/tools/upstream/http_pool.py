@@ -21,7 +21,13 @@ from mcp_types import INVALID_REQUEST
 
 from zoea.tools.upstream.bounded_network import BoundedNetwork
 from zoea.tools.upstream.checked_answer import CheckedEvents, check_any_answer
-from zoea.tools.upstream.http_refusal import describe_other_answer, describe_refusal, name_status_in, names_lost_session
+from zoea.tools.upstream.http_refusal import (
+    describe_other_answer,
+    describe_refusal,
+    name_status_in,
+    names_lost_session,
+    read_sentence,
+)
 from zoea.tools.upstream.large_answer import LargeAnswers
 from zoea.tools.upstream.session_traffic import SessionTraffic
 from zoea.tools.upstream.unreadable_answer import RequestKey, find_key, to_key
@@ -34,6 +40,8 @@ BROKEN = -32097
 """The connection broke after the request had begun to leave."""
 REFUSED = -32098
 """The server answered with an HTTP error that is not a JSON-RPC message."""
+TERMINATED = "Session terminated"
+"""How the error of a session begins that the server has no longer; the SDK calls it so too."""
 
 TIMEOUT = httpx2.Timeout(10.0, read=None, pool=None)
 """Reads have no limit: calls have deadlines of their callers, and a stream of notices may be silent for days."""
@@ -42,6 +50,7 @@ MAX_LINE_BYTES = 32 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
 """The longest body of a refusal: the SDK parses it in the event loop."""
 _EVENTS = "text/event-stream"
+_SESSION_HEADER = "mcp-session-id"
 REFUSAL_S = 5.0
 """Limit for reading the body of a refusal."""
 DELETE_S = 2.0
@@ -97,7 +106,7 @@ class _ErrorTransport(httpx2.AsyncBaseTransport):
             response = await self._send(request)
             kind = _kind(response)
             if response.status_code < 400 and (key := _key_of(await request.aread())) is not None:
-                return await self._checked(response, kind, key)
+                return await self._checked(response, kind, key, has_session=_SESSION_HEADER in request.headers)
         except _NEVER_SENT as error:
             return _error(NOT_SENT, f"cannot connect ({type(error).__name__})")
         except httpx2.TransportError as error:
@@ -117,13 +126,19 @@ class _ErrorTransport(httpx2.AsyncBaseTransport):
         response.stream = _BoundedStream(response.stream, limit, in_lines=_kind(response).startswith(_EVENTS))
         return response
 
-    async def _checked(self, response: httpx2.Response, kind: str, key: RequestKey | None) -> httpx2.Response:
+    async def _checked(
+        self, response: httpx2.Response, kind: str, key: RequestKey | None, *, has_session: bool = False
+    ) -> httpx2.Response:
         """Return the answer to a request, checked to be its own."""
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         if kind.startswith(_EVENTS):
             response.stream = CheckedEvents(response.stream, key, self._traffic, self._large)
         elif key is not None and response.status_code != HTTPStatus.ACCEPTED and not response.has_redirect_location:
             body = await _read_body(response)
+            if has_session and len(body) <= MAX_ERROR_BYTES and b'"jsonrpc"' not in body:
+                text = read_sentence(body)
+                if names_lost_session(response.status_code, text, is_message=False):
+                    return _error(INVALID_REQUEST, f"{TERMINATED} (HTTP {response.status_code}: {text})")
             if not kind.startswith("application/json") and body.lstrip()[:1] != b"{":
                 return _error(REFUSED, describe_other_answer(response.status_code, kind, body))
             headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_BODY}
@@ -185,8 +200,8 @@ async def _refuse(request: httpx2.Request, response: httpx2.Response) -> httpx2.
         logger.info("the reason of a refusal (HTTP %d) did not arrive", status)
     error = name_status_in(body, status)
     text = describe_refusal(status, response.headers, body) if error is None else error[1]
-    if "mcp-session-id" in request.headers and names_lost_session(status, text, is_message=error is not None):
-        return _error(INVALID_REQUEST, f"Session terminated ({text})")
+    if _SESSION_HEADER in request.headers and names_lost_session(status, text, is_message=error is not None):
+        return _error(INVALID_REQUEST, f"{TERMINATED} ({text})")
     return _error(REFUSED, text) if error is None else _error(*error)
 
 

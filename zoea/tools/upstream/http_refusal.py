@@ -22,20 +22,43 @@ _ADVICE = {
     405: "Check its url: this address takes no MCP requests",
 }
 
-
 _LOST = re.compile(
-    r"session[^.\n]{0,40}\b(?:not found|unknown|invalid|expired|terminated|(?:does not|doesn't) exist|no longer)"
-    r"|(?:unknown|invalid|expired|missing|no valid|no such)[^.\n]{0,20}session",
+    r"session[^.\n]{0,60}\b(?:not (?:found|registered|initiali[sz]ed)|unknown|invalid|expired|terminated|no longer"
+    r"|(?:does not|doesn't) exist)"
+    r"|(?:unknown|invalid|expired|missing|no valid|no such)[^.\n]{0,20}session|expect initialize request",
     re.IGNORECASE,
+)
+_LOST_STATUSES = frozenset({400, 401, 403, 404, 410, 422, 500, 503})
+_UNOPENED = re.compile(
+    r"(?:^|: |\")(?:the |mcp )*(?:server|client|session|transport) (?:is )?not (?:yet )?initiali[sz]ed"
+    r"|invalid during session initiali[sz]ation|received request before initiali[sz]ation",
+    re.IGNORECASE,
+)
+_OTHER_SESSION = re.compile(
+    r"\b(?:log|sign)(?:ged)?[ -]?in|\b(?:user|browser|login|database)\b|authenti|cookie", re.IGNORECASE
 )
 
 
 def names_lost_session(status: int, text: str, *, is_message: bool) -> bool:
     """Return whether a refusal of a request with a session says that the server has it no longer.
 
-    The protocol asks for a 404; servers send 400, 401 and 503 too, and say it in words.
+    The protocol asks for a 404; servers send others too, among them a 200, and say it in words.
     """
-    return (status == 404 and not is_message) or (status in (400, 401, 404, 410, 503) and bool(_LOST.search(text)))
+    return (status == 404 and not is_message) or (
+        (status in _LOST_STATUSES or status < 400) and bool(_LOST.search(text))
+    )
+
+
+def is_lost_session_error(text: str, *, is_about_sessions: bool) -> bool:
+    """Return whether a JSON-RPC error says that the server has the MCP session no longer, whatever its code is.
+
+    Args:
+        is_about_sessions: The request names sessions of the tool's own, which the error may mean as well.
+    """
+    if _UNOPENED.search(text):
+        return True
+    is_other = "mcp" not in text.casefold() and (is_about_sessions or _OTHER_SESSION.search(text))
+    return not is_other and bool(_LOST.search(text))
 
 
 def describe_refusal(status: int, headers: Mapping[str, str], body: bytes) -> str:

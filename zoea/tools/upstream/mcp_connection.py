@@ -26,7 +26,8 @@ from zoea.model.request import SendState
 from zoea.text.large_json import LARGE_COUNT
 from zoea.tools.catalogue import RemoteTool
 from zoea.tools.upstream.child_transport import open_process
-from zoea.tools.upstream.http_pool import BROKEN, NOT_SENT, REFUSED, HttpPool
+from zoea.tools.upstream.http_pool import BROKEN, NOT_SENT, REFUSED, TERMINATED, HttpPool
+from zoea.tools.upstream.http_refusal import is_lost_session_error
 from zoea.tools.upstream.large_answer import LargeAnswers, reveal_result
 from zoea.tools.upstream.listed_tools import PROBLEM
 from zoea.tools.upstream.observed_streams import ObservedTransport, send_state
@@ -44,7 +45,10 @@ LISTEN_AGAIN_MAX_S = 60.0
 
 _SDK_PARSE_ERRORS = ("Failed to parse SSE message", "Failed to parse JSON response")
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
-_SESSION_CODES = frozenset({types.INVALID_REQUEST, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
+_LOST_CODES = frozenset({0, 32600, types.INVALID_REQUEST, types.INVALID_PARAMS, types.INTERNAL_ERROR}) | frozenset(
+    range(-32009, -31999)
+)
+"""Codes that servers give a session that they have no longer, each with its own words for it."""
 
 
 class McpConnection:
@@ -138,7 +142,8 @@ class McpConnection:
         try:
             raw = reveal_result(await self._client.session.send_request(request, _RAW))
         except Exception as error:  # noqa: BLE001 - any error of the SDK is the failure of this call alone
-            raise self._failure(error, begun=state.begun) from None
+            about = any("session" in one.casefold() for one in (name, *arguments))
+            raise self._failure(error, begun=state.begun, is_about_sessions=about) from None
         finally:
             send_state.reset(token)
             self.in_flight -= 1
@@ -172,7 +177,7 @@ class McpConnection:
             pause = min(2 * pause, LISTEN_AGAIN_MAX_S)
             changed()
 
-    def _failure(self, error: Exception, *, begun: bool) -> CallFailure:
+    def _failure(self, error: Exception, *, begun: bool, is_about_sessions: bool = False) -> CallFailure:
         if isinstance(error, ValueError):
             return CallFailure(CallOutcome.UNREADABLE, "its answer is not a tool result")
         if not isinstance(error, MCPError):
@@ -186,7 +191,9 @@ class McpConnection:
         is_closure = text == "Connection closed" or text.startswith("SSE stream")
         if code == types.CONNECTION_CLOSED and (self.is_over or is_closure):
             return CallFailure(CallOutcome.BROKEN if begun else CallOutcome.NOT_SENT, "its session ended")
-        if code in _SESSION_CODES and "session" in text.lower():
+        if (code == types.INVALID_REQUEST and text.startswith(TERMINATED)) or (
+            code in _LOST_CODES and is_lost_session_error(text, is_about_sessions=is_about_sessions)
+        ):
             return CallFailure(CallOutcome.SESSION_GONE, text)
         if code in (UNREADABLE, MISMATCHED):
             return CallFailure(CallOutcome.UNREADABLE, text)
