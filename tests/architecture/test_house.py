@@ -140,6 +140,11 @@ class TestStarting:
     def test_the_core_loads_no_screen(self, module: str) -> None:
         assert not tops(loaded_after(f"import {module}")) & {"textual"}
 
+    def test_a_run_without_a_model_server_loads_no_http_client(self) -> None:
+        modules = loaded_after(command("run", "--headless", "--myses", "1", "--provider", "scripted", "--for", "100ms"))
+        assert "zoea.swarm.turn.machine" in modules
+        assert not tops(modules) & {"aiohttp", "httpx", "httpx2", "mcp"}
+
     def test_a_swarm_without_upstreams_loads_neither_their_libraries_nor_the_autopilot(self) -> None:
         modules = loaded_after("import zoea.tools, zoea.runtime.owner, zoea.runtime.compose")
         assert not tops(modules) & {"mcp", "httpx2"}

@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from zoea.llm.transport.http_client import HttpClient
 from zoea.llm.transport.json_safety import parse
 from zoea.llm.transport.provider_errors import error_from_status, no_answer_error, provider_error
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
+
+if TYPE_CHECKING:
+    from zoea.llm.transport.http_client import HttpClient
 
 FAILED_FOR_US = 5_000_000
 UNLISTED_FOR_US = 300_000_000
