@@ -131,15 +131,15 @@ class NewcomerWay:
     def _create(self) -> None:
         with self._step("give a mysis a task"):
             self._press("n", "n creates a mysis")
-            self._type("anna", "NEW MYSIS", "name", "empty: Zoea chooses one")
-            self._press("tab", "tab next field")
-            self._type(TASK, "task", "with neither task nor message it waits")
+            self._type(TASK, "NEW MYSIS", "task", "What it has to do; empty: it waits")
+            self._press("tab", "tab more")
+            self._type("anna", "name", "empty: Zoea chooses one")
             self._press("enter", "enter create")
             self.glass.until("1 mysis", REPORT)
         with self._step(f"create {MYSES - 1} more"):
             for count in range(2, MYSES + 1):
                 self._press("n", "n new")
-                self._press("enter", "NEW MYSIS", "empty: Zoea chooses one", "enter create")
+                self._press("enter", "NEW MYSIS", "empty: it waits", "enter create")
                 self._wait_for_dashboard(f"{count} myses")
 
     def _wait_for_dashboard(self, words: str) -> None:

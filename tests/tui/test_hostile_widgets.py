@@ -27,6 +27,7 @@ from zoea.model.request import Answer, ModelRequest
 from zoea.tools import UpstreamConfig
 from zoea.tui import widgets
 from zoea.tui.dialogs.approvals import ApprovalDialog
+from zoea.tui.dialogs.configure import ConfigureDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.screens.inspector import InspectorScreen
 from zoea.tui.widgets.clickable_text import TitledRule
@@ -35,9 +36,11 @@ from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.line_list import PickList
 from zoea.tui.widgets.live_answer import LiveAnswer
+from zoea.tui.widgets.long_text import FormText
 from zoea.tui.widgets.message_prompt import LimitsInput, MessagePrompt
 from zoea.tui.widgets.model_field import ModelField
 from zoea.tui.widgets.status_bars import KeyFooter
+from zoea.tui.widgets.task_text import TaskText
 
 MARK = "list[int]"
 BAD = " ".join((f"\x9d{MARK}\u202e\x9c", *HOSTILE[1:], HOSTILE[0].replace(MARK, "list")))
@@ -173,11 +176,18 @@ async def through_all(stage: Stage, seen: Seen) -> None:
     seen.look()
     await stage.press("escape", "n")
     await stage.until(lambda: isinstance(stage.screen, NewMysisDialog) and not stage.screen.holds_keys)
+    stage.one(TaskText).put(f"{MARK} [/] \x1b[2J")
+    await seen.until(TaskText)
+    await stage.press("tab")
     stage.one(InlineChoice, "#broadcast").action_step(1)
     await stage.until(lambda: "your broadcast of" in stage.text())
     seen.look()
     stage.one(ModelField).value = f"{MARK} [/] \x1b[2J"
     await seen.until(ModelField)
+    await stage.press("escape", "c")
+    await stage.until(lambda: isinstance(stage.screen, ConfigureDialog) and not stage.screen.holds_keys)
+    stage.one(FormText).put(f"{MARK} [/] \x1b[2J")
+    await seen.until(FormText)
     await stage.press("escape", "comma")
     await stage.until(lambda: "provider.a" in sections(stage).ids)
     sections(stage).select("provider.a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import force_setattr
 from textual.widgets import Input, OptionList
 
@@ -11,11 +12,13 @@ from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
 from zoea.runtime.mysis_options import read_options
 from zoea.runtime.run_options import StartOptions
+from zoea.settings import Settings
 from zoea.settings.paths import places
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
+from zoea.tui.widgets.task_text import TaskText
 
 
 async def dialog(stage: Stage) -> NewMysisDialog:
@@ -42,9 +45,9 @@ async def test_every_field_of_the_form_reaches_the_new_mysis(tmp_path: Path) -> 
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
         names = [option.id for option in stage.one(OptionList).options]
-        await stage.write("delta")
-        await stage.press("tab")
         await stage.write("Find iron")
+        await stage.press("tab")
+        await stage.write("delta")
         await stage.press("tab", *["down"] * names.index("miner"), "tab", "right")
         provider = stage.one(InlineChoice, "#provider").value
         await stage.press("tab")
@@ -64,9 +67,10 @@ async def test_every_field_of_the_form_reaches_the_new_mysis(tmp_path: Path) -> 
 async def test_a_refused_name_is_reported_in_the_form_and_can_be_corrected(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
+        await stage.press("tab")
         await stage.write("alpha")
         await stage.press("enter")
-        await stage.until(lambda: "Name refused" in stage.one(TextBlock).plain)
+        await stage.until(lambda: "Name refused" in stage.one(TextBlock, "#error").plain)
         assert stage.shows(NewMysisDialog)
         stage.one(Input, "#name").value = "alphb"
         await stage.press("enter")
@@ -78,12 +82,14 @@ async def test_a_broadcast_is_offered_with_its_age_and_sent_only_where_it_is_cho
         await stage.api.broadcast("Mine iron")
         stage.clock.by(125)
         await dialog(stage)
-        assert "also send      ‹ nothing ›" in stage.text()
+        await stage.press("tab")
+        await stage.until(lambda: "also send      ‹ nothing ›" in stage.text())
         await stage.write("delta")
         await stage.press("enter")
         await stage.until(lambda: stage.has("delta"))
         assert await stage.swarm.value("SELECT count(*) FROM delivery WHERE mysis_id = 4") == 0
         await dialog(stage)
+        await stage.press("tab")
         await stage.write("echo")
         stage.one(InlineChoice, "#broadcast").focus()
         await stage.press("right")
@@ -95,12 +101,14 @@ async def test_a_broadcast_is_offered_with_its_age_and_sent_only_where_it_is_cho
 async def test_without_a_recent_broadcast_there_is_no_first_message(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
-        assert "also send      nothing" in stage.text()
+        await stage.press("tab")
+        await stage.until(lambda: "also send      nothing" in stage.text())
 
 
 async def test_escape_creates_no_mysis(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
+        await stage.press("tab")
         await stage.write("delta")
         await stage.press("escape")
         assert stage.shows(DashboardScreen)
@@ -110,6 +118,7 @@ async def test_escape_creates_no_mysis(tmp_path: Path) -> None:
 async def test_a_click_takes_the_next_choice(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
+        await stage.press("tab")
         assert stage.one(InlineChoice, "#start").value == "yes"
         await stage.pilot.click("#start")
         assert stage.one(InlineChoice, "#start").value == "no"
@@ -118,6 +127,7 @@ async def test_a_click_takes_the_next_choice(tmp_path: Path) -> None:
 async def test_everything_fits_at_eighty_by_twenty_four(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         await dialog(stage)
+        await stage.press("tab")
         text = stage.text()
         labels = ("name", "task", "template", "provider", "model", "tags", "start", "also send")
         assert all(label in text for label in labels)
@@ -178,7 +188,7 @@ async def test_invalid_settings_are_reported_in_the_dialog(tmp_path: Path) -> No
         assert stage.app.opened is not None
         force_setattr(stage.app.opened, "places", where)
         await stage.press("n")
-        await stage.until(lambda: "config.toml" in stage.one(TextBlock).plain)
+        await stage.until(lambda: "config.toml" in stage.one(TextBlock, "#error").plain)
 
 
 def test_the_provider_that_a_template_means_is_named(tmp_path: Path) -> None:
@@ -195,5 +205,101 @@ def test_the_provider_that_a_template_means_is_named(tmp_path: Path) -> None:
 async def test_a_model_is_not_asked_for_where_the_autopilot_plays(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
+        await stage.press("tab")
         stage.one(InlineChoice, "#provider").choose("autopilot")
         await stage.until(lambda: "none: the autopilot needs no model" in stage.text())
+
+
+async def test_many_lines_are_pasted_whole_and_make_one_task(tmp_path: Path) -> None:
+    text = "\n".join(f"line {number} of [/] the log" for number in range(300))
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        await stage.write("Explain:\n")
+        await stage.read_at_once(f"\x1b[200~{text}\x1b[201~")
+        await stage.until(lambda: "300 lines" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: len(stage.app.feed.myses) == 4)
+        assert await stage.swarm.value("SELECT goal FROM mysis WHERE id = 4") == f"Explain:\n{text}"
+
+
+async def test_numbered_parts_go_to_a_mysis_each_and_one_key_removes_them(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        await stage.write("Read a.txt\n1. Count words\n2. Count lines\n")
+        await stage.until(lambda: "1 mysis gets all 2 parts; x2 at the end makes 2" in stage.text())
+        await stage.write("x2")
+        await stage.until(lambda: "2 myses, a numbered part each" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: len(stage.app.feed.myses) == 5)
+        goals = await stage.swarm.rows("SELECT goal FROM mysis WHERE id > 3 ORDER BY id")
+        assert [row["goal"] for row in goals] == ["Read a.txt\nCount words", "Read a.txt\nCount lines"]
+        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("z")
+        await stage.until(lambda: len(stage.app.feed.myses) == 3)
+
+
+async def test_where_some_are_refused_the_text_is_for_the_others(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"nudge": {"enabled": False}, "swarm": {"max_myses": 5}})
+    async with cockpit(tmp_path, settings=settings) as stage:
+        await dialog(stage)
+        await stage.write("Find iron x4")
+        await stage.press("enter")
+        await stage.until(lambda: "max myses (5) reached" in stage.one(TextBlock, "#error").plain)
+        assert len(stage.app.feed.myses) == 5
+        assert stage.one(TaskText).full_text == "Find iron\nx2"
+        await stage.press("escape", "n")
+        await stage.until(lambda: stage.shows(NewMysisDialog))
+        assert stage.one(TaskText).full_text == "Find iron\nx2"
+
+
+async def test_the_last_choices_are_chosen_again_and_a_typed_task_is_kept(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        await stage.press("tab")
+        names = [option.id for option in stage.one(OptionList).options]
+        stage.one(OptionList).highlighted = names.index("miner")
+        stage.one(InlineChoice, "#provider").choose("autopilot")
+        stage.one(Input, "#tags").value = "north"
+        await stage.press("enter")
+        await stage.until(lambda: len(stage.app.feed.myses) == 4)
+        await dialog(stage)
+        await stage.until(lambda: "▸ miner · autopilot · north" in stage.text())
+        await stage.write("Find iron")
+        await stage.press("escape")
+        await dialog(stage)
+        assert stage.one(TaskText).text == "Find iron"
+        await stage.press("enter")
+        await stage.until(lambda: len(stage.app.feed.myses) == 5)
+        made = max(stage.app.feed.myses.values(), key=lambda view: view.id)
+        assert (made.template, made.provider, made.tags, made.goal) == ("miner", "autopilot", ("north",), "Find iron")
+
+
+async def test_the_form_says_what_the_first_request_costs(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        stage.app.new_myses = StartOptions(provider="anthropic", model="claude-opus-5")
+        await dialog(stage)
+        await stage.write("Find iron x2")
+        await stage.until(lambda: "in all, about $0.0" in stage.text())
+        stage.one(InlineChoice, "#provider").choose("autopilot")
+        await stage.until(lambda: "in all, at no cost" in stage.text())
+
+
+async def test_tab_completes_the_path_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shop").mkdir()
+    for name in ("shop/pricing.py", "shop/prices [b].txt", "shop/\x1b[2J.py", "shop/.hidden", "short.md"):
+        (tmp_path / name).write_text("")
+    monkeypatch.chdir(tmp_path)
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        await stage.write("Read @sho")
+        await stage.until(lambda: "tab completes" in stage.text())
+        assert "@short.md" in stage.text()
+        await stage.press("tab")
+        assert stage.one(TaskText).text == "Read @shop/"
+        await stage.until(lambda: "@shop/pricing.py" in stage.text())
+        assert "hidden" not in stage.text()
+        await stage.press("tab")
+        assert stage.one(TaskText).text == "Read @shop/pricing.py "
+        await stage.until(lambda: "tab completes" not in stage.text())
+        await stage.press("tab")
+        assert stage.one(Input, "#name").has_focus

@@ -31,14 +31,8 @@ from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.search import SearchScreen
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost
-from zoea.tui.widgets.message_prompt import (
-    FOLD_OVER,
-    FoldedTexts,
-    LimitsInput,
-    MessagePrompt,
-    command,
-    edit,
-)
+from zoea.tui.widgets.long_text import FOLD_OVER, FoldedTexts, command, edit
+from zoea.tui.widgets.message_prompt import LimitsInput, MessagePrompt
 
 
 async def messages(stage: Stage) -> list[str]:

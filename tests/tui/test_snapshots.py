@@ -223,7 +223,7 @@ SCENES = (
     Scene("dashboard", (), says("epsilon")),
     Scene("dashboard-marked", ("space", "space"), says("▌")),
     Scene("broadcast", ("b",), says("All of you:"), write_broadcast),
-    Scene("new-mysis", ("n",), says("template", "Mines ore"), is_box=True),
+    Scene("new-mysis", ("n",), says("task", "1 mysis", "default"), is_box=True),
     Scene("confirm", ("D",), says("Delete"), is_box=True),
     Scene("approvals", ("o",), says("gamma asks", "iron ore"), listen, is_box=True),
     Scene("quitting", ("q",), says("end the swarm"), is_box=True),

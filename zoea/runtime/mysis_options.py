@@ -5,19 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from zoea.llm.local.model_files import LocalModels
+from zoea.llm.prices import ModelPrice, PriceList
 from zoea.model.errors import SettingsError, StoreError, UsageError
 from zoea.queries.broadcasts import OfferedBroadcast, read_offered_broadcast
 from zoea.queries.stored_swarm import read_configurations
-from zoea.settings import Settings, Templates, load, parse_template
+from zoea.runtime.provider_set import costs_nothing
+from zoea.settings import Settings, Template, Templates, load, parse_template
 from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
 from zoea.settings.template import OVERRIDES
+from zoea.text import estimate
 
 AUTOPILOT_TITLE = "autopilot (no model: plays the sandbox by rule)"
 
@@ -36,7 +40,9 @@ class MysisOptions(Struct, frozen=True):
         models: The default model of each provider that has one.
         broadcast: The one that a new mysis can get before its task; None without one.
         own_providers: The provider of each template that names one.
+        own_models: The model of each template that names one.
         usual_provider: The provider of the other templates.
+        prompt_tokens: Of the prompt of each template.
     """
 
     templates: tuple[NamedOption, ...]
@@ -45,12 +51,21 @@ class MysisOptions(Struct, frozen=True):
     models: dict[str, str]
     broadcast: OfferedBroadcast | None
     own_providers: dict[str, str]
+    own_models: dict[str, str]
     usual_provider: str
+    prompt_tokens: dict[str, int]
+    prices: PriceList
 
     def describe_provider(self, template: str) -> str:
         """Say which provider a mysis of this template uses where none is chosen."""
         own = self.own_providers.get(template, "")
         return f"{own} (by the template)" if own else f"{self.usual_provider} (by your settings)"
+
+    def price_of(self, template: str, provider: str, model: str) -> ModelPrice | None:
+        """Return the price of the model that these choices lead to; None where it is not known."""
+        used = provider or self.own_providers.get(template, "") or self.usual_provider
+        name = model or ("" if provider else self.own_models.get(template, "")) or self.models.get(used, "")
+        return self.prices.find(used, name)
 
 
 def read_options(places: Places | None, database: Path, now: int) -> MysisOptions:
@@ -60,14 +75,18 @@ def read_options(places: Places | None, database: Path, now: int) -> MysisOption
         loaded = load(places)
         settings, templates = loaded.settings, loaded.templates
         local = ", ".join(model.name for model in LocalModels(places.data / "models").list())
+    readable = _readable(templates)
     return MysisOptions(
         templates=_templates(templates, settings.swarm.default_template),
         default_template=settings.swarm.default_template,
         providers=_providers(settings, local),
         models={name: given.model for name, given in settings.provider.items() if given.model},
         broadcast=_broadcast(database, settings.swarm.inherit_broadcast_hours, now),
-        own_providers=_own_providers(templates),
+        own_providers={name: one.provider for name, one in readable.items() if one.provider},
+        own_models={name: one.model for name, one in readable.items() if one.model},
         usual_provider=settings.provider_name(),
+        prompt_tokens={name: estimate.tokens(one.prompt) for name, one in readable.items()},
+        prices=PriceList(None if places is None else places.prices, partial(costs_nothing, settings)),
     )
 
 
@@ -82,12 +101,12 @@ def _templates(templates: Templates, default: str) -> tuple[NamedOption, ...]:
     return tuple(sorted(found, key=lambda one: (one.name != default, one.name)))
 
 
-def _own_providers(templates: Templates) -> dict[str, str]:
+def _readable(templates: Templates) -> dict[str, Template]:
     found = {}
     for name in templates.names():
         with contextlib.suppress(SettingsError):  # its error is its title in the list
-            found[name] = templates.get(name).provider
-    return {name: provider for name, provider in found.items() if provider}
+            found[name] = templates.get(name)
+    return found
 
 
 def _providers(settings: Settings, local: str) -> tuple[NamedOption, ...]:

@@ -20,6 +20,7 @@ from zoea.text.sentences import count_of
 from zoea.tui.dialogs.modal import FormDialog
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.widgets.inline_choice import InlineChoice
+from zoea.tui.widgets.long_text import FormText
 from zoea.tui.widgets.model_field import ModelField
 
 if TYPE_CHECKING:
@@ -32,22 +33,6 @@ _BUDGETS = (
 )
 _KEPT = "\x00kept"
 _AS_THEY_ARE = "unchanged"
-
-
-class SettingsText(TextArea):
-    """Lines of settings; up and down lead to the fields beside it from its first and last line."""
-
-    def action_cursor_up(self, select: bool = False) -> None:
-        if select or not self.cursor_at_first_line:
-            super().action_cursor_up(select)
-        else:
-            self.app.action_focus_previous()
-
-    def action_cursor_down(self, select: bool = False) -> None:
-        if select or not self.cursor_at_last_line:
-            super().action_cursor_down(select)
-        else:
-            self.app.action_focus_next()
 
 
 class ConfigureDialog(FormDialog[None]):
@@ -66,7 +51,7 @@ class ConfigureDialog(FormDialog[None]):
         return cls(cockpit.action_context().targets)
 
     def fields(self) -> Iterable[tuple[str, Widget] | Widget]:
-        others = SettingsText(id="others", placeholder="none; as nudge.enabled=false", compact=True, soft_wrap=True)
+        others = FormText(id="others", placeholder="none; as nudge.enabled=false", compact=True, soft_wrap=True)
         others.cursor_blink = False
         return (
             ("template", InlineChoice([(_KEPT, _AS_THEY_ARE)], id="template")),
@@ -158,7 +143,7 @@ class ConfigureDialog(FormDialog[None]):
         from zoea.runtime.mysis_options import diff_settings, parse_settings
 
         assert self._before is not None
-        after = parse_settings(self.query_one("#others", TextArea).text)
+        after = parse_settings(self.query_one("#others", FormText).full_text)
         for path, label in _BUDGETS:
             text = self.typed(_id(path)).replace(",", "").replace("_", "")
             if text and not text.isdecimal():

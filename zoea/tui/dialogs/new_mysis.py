@@ -1,38 +1,71 @@
-"""The form for a new mysis. Every field has a default, so that enter alone creates one."""
+"""The form for new myses: the task first; all else has a default and is folded below."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterable
 
-from textual.containers import Horizontal
+from textual import events
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Input, OptionList, Static
+from textual.widgets import Input, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
 from zoea.model.errors import UsageError
+from zoea.model.values import MysisView
+from zoea.runtime.first_request_estimate import describe_price
 from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.runtime.run_options import StartOptions
+from zoea.text import estimate
 from zoea.text.control_characters import one_line, reveal
+from zoea.text.sentences import count_of
+from zoea.text.task_parts import TaskParts
 from zoea.tui.dialogs.modal import FormDialog
 from zoea.tui.state.cockpit import Cockpit
+from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.swarm_list.mysis_row import AUTOPILOT
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
+from zoea.tui.widgets.task_text import TaskText, find_files
 
 _YES, _NO = "yes", "no"
 _START = [(_YES, "now; with neither task nor message it waits"), (_NO, "later: it stays idle until you start it")]
+_DRAFT, _CHOICES = "new mysis", "choices for a new mysis"
+"""Keys of the drafts that keep what was typed, and the last choices as JSON."""
+_REMEMBERED = ("template", "provider", "model", "tags")
+_FILES_SHOWN = 5
+
+
+class FoldLine(Static, can_focus=True):
+    """The line that stands for the folded fields. It opens where the focus or a click reaches it."""
+
+    class Opened(Message):
+        """Sent when the fields are to be shown."""
+
+    def on_focus(self) -> None:
+        self.post_message(self.Opened())
+
+    def on_click(self, event: events.Click) -> None:
+        self.post_message(self.Opened())
 
 
 class NewMysisDialog(FormDialog[None]):
-    """Name, task, template, provider, model, tags, start, and a broadcast to get before the task.
+    """Task, and folded: name, template, provider, model, tags, start, and a broadcast to get before the task.
 
     Args:
-        given: Its template, provider and model are chosen first.
+        given: Its template, provider and model are chosen first, before those of the last time.
     """
 
     TITLE = "NEW MYSIS"
     VERB = "create"
+    HINTS = "^j line · ^o editor · tab more"
+    FIRST = "#task"
 
     def __init__(self, given: StartOptions = StartOptions()) -> None:
         super().__init__()
@@ -44,50 +77,120 @@ class NewMysisDialog(FormDialog[None]):
         return cls(cockpit.new_myses)
 
     def fields(self) -> Iterable[tuple[str, Widget] | Widget]:
+        task = TaskText(
+            self.cockpit.drafts.of(_DRAFT),
+            id="task",
+            placeholder="What it has to do; empty: it waits. @ completes a file, x3 at the end makes three",
+            compact=True,
+            soft_wrap=True,
+        )
+        task.cursor_blink = self.cockpit.animation_level != "none"
         templates = OptionList(id="template", markup=False, compact=True)
-        return (
+        rest = (
             ("name", Input(id="name", placeholder="empty: Zoea chooses one", compact=True)),
-            ("task", Input(id="task", placeholder="empty: none", compact=True)),
-            Horizontal(Static("template", classes="label", markup=False), templates, classes="field -list"),
             ("provider", InlineChoice([("", "from the template")], id="provider")),
             ("model", ModelField(id="model", placeholder="empty: the model of the provider")),
             ("tags", Input(id="tags", placeholder="words separated by spaces", compact=True)),
             ("start", InlineChoice(_START, id="start")),
             ("also send", InlineChoice([("", "nothing")], id="broadcast")),
         )
+        rows = [
+            Horizontal(Static(label, classes="label", markup=False), field, classes="field") for label, field in rest
+        ]
+        rows.insert(1, Horizontal(Static("template", classes="label", markup=False), templates, classes="field -list"))
+        more = Vertical(*rows, id="more")
+        more.display = False
+        return ("task", task), TextBlock(id="files"), TextBlock(id="effect"), FoldLine(id="fold", markup=False), more
+
+    @property
+    def _writing(self) -> TaskText:
+        return self.query_one("#task", TaskText)
+
+    # What is folded.
+
+    def on_fold_line_opened(self) -> None:
+        self.unfold()
+
+    def unfold(self) -> None:
+        """Show all fields, and go to the first of them."""
+        self.query_one("#fold").display = False
+        self.query_one("#more").display = True
+        self.query_one("#name").focus()
+
+    def _draw(self) -> None:
+        """Say what enter makes and costs, and what the folded fields hold."""
+        found, task = self._choices, TaskParts.read(self._writing.full_text)
+        template, provider = self._template, self.query_one("#provider", InlineChoice).value
+        lines: list[list[Piece]] = [[(_describe(task), "strong" if task.count > 1 else "quiet")]]
+        if found is not None:
+            broadcast = found.broadcast.text if found.broadcast and self._broadcast else ""
+            texts = max(task.tasks, key=len), broadcast
+            tokens = found.prompt_tokens.get(template, 0) + sum(estimate.tokens(text) for text in texts if text)
+            price = found.price_of(template, provider, self.typed("model"))
+            cost = describe_price(None if price is None else price.cost(tokens * task.count, 0))
+            total = f", {tokens * task.count:,} in all" if task.count > 1 else ""
+            lines.append([(f"first request ~{tokens:,} tokens and the tools{total}, {cost}", "quiet")])
+            by = provider or found.describe_provider(template)
+            parts = (template, by, self.typed("model"), self.typed("tags"), "with a broadcast" if broadcast else "")
+            self.query_one("#fold", FoldLine).update(Content(f"▸ {' · '.join(one_line(one) for one in parts if one)}"))
+        self.query_one("#effect", TextBlock).put(lines)
+
+    @property
+    def _template(self) -> str:
+        chosen = self.query_one("#template", OptionList).highlighted_option
+        return (chosen.id or "") if chosen is not None else ""
+
+    @property
+    def _broadcast(self) -> int:
+        return int(self.query_one("#broadcast", InlineChoice).value or 0)
+
+    # Choices.
 
     def _offer_models(self) -> None:
         """Offer the models of the chosen provider. A template may name another one, so it is not checked then."""
         self.query_one(ModelField).offer_of(self.query_one("#provider", InlineChoice).value)
+
+    def _remembered(self) -> dict[str, str]:
+        """Return the choices of the last time, with those of the command line over them."""
+        try:
+            kept = json.loads(self.cockpit.drafts.of(_CHOICES) or "{}")
+        except ValueError:
+            kept = {}
+        last = {name: str(kept.get(name, "")) for name in _REMEMBERED} if isinstance(kept, dict) else {}
+        if self._given.provider:
+            last["model"] = ""
+        given = {name: getattr(self._given, name) for name in ("template", "provider", "model")}
+        return last | {name: value for name, value in given.items() if value}
 
     async def fill(self) -> None:
         places, now = self.cockpit.places, self.cockpit.now()
         found = await self.read(lambda database: read_options(places, database, now))
         if found is None:
             return
-        self._choices = found
+        self._choices, last = found, self._remembered()
         templates = self.query_one("#template", OptionList)
         templates.clear_options()
-        templates.add_options([Option(_template(one.name, one.title), id=one.name) for one in found.templates])
+        templates.add_options([Option(_template(one.name, one.title, found), id=one.name) for one in found.templates])
         names = [one.name for one in found.templates]
-        templates.highlighted = (
-            names.index(self._given.template) if self._given.template in names else 0 if names else None
-        )
+        wanted = last.get("template", "")
+        templates.highlighted = names.index(wanted) if wanted in names else 0 if names else None
         self._offer_providers()
-        self.query_one("#provider", InlineChoice).choose(self._given.provider)
-        self.query_one(ModelField).value = self._given.model
+        self.query_one("#provider", InlineChoice).choose(last.get("provider", ""))
+        self.query_one(ModelField).value = last.get("model", "")
+        self.query_one("#tags", Input).value = one_line(last.get("tags", ""))
         if (latest := found.broadcast) is not None:
-            offered = [("", "nothing"), (str(latest.id), f"first {latest.describe(now)}")]
+            tokens = estimate.tokens(latest.text)
+            offered = [("", "nothing"), (str(latest.id), f"first {latest.describe(now)} (~{tokens:,} tokens)")]
             self.query_one("#broadcast", InlineChoice).offer(offered)
         self.query_one(ModelField).read_providers(self.cockpit, self._offer_models)
+        self._draw()
 
     def _offer_providers(self) -> None:
         """Offer the providers; the first one is that of the chosen template."""
         found = self._choices
         if found is None:
             return
-        chosen = self.query_one("#template", OptionList).highlighted_option
-        usual = reveal(found.describe_provider((chosen.id or "") if chosen is not None else ""))
+        usual = reveal(found.describe_provider(self._template))
         given = self._given.provider
         offered = [(one.name, one.title if one.name else usual) for one in found.providers]
         if given and all(name != given for name, _ in offered):
@@ -96,11 +199,36 @@ class NewMysisDialog(FormDialog[None]):
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         self._offer_providers()
+        self._draw()
 
     def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
         if event.choice.id == "provider" and self._choices is not None:
             self.query_one(ModelField).placeholder = self._model_hint(event.choice.value)
             self._offer_models()
+        self._draw()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._draw()
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        self.cockpit.drafts.keep(_DRAFT, self._writing.full_text)
+        self._draw()
+
+    def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
+        self.run_worker(DeferredWork(self._find_files), group="files", exclusive=True, exit_on_error=False)
+
+    async def _find_files(self) -> None:
+        """Show the files whose path is being typed."""
+        typed = self._writing.typed_file
+        found = () if typed is None else await asyncio.to_thread(find_files, typed)
+        self._writing.files = found
+        lines: list[list[Piece]] = [
+            [("  @", "quiet"), (one_line(path), "strong" if not at else "")]
+            for at, path in enumerate(found[:_FILES_SHOWN])
+        ]
+        if lines:
+            lines[0].append(("   tab completes", "quiet"))
+        self.query_one("#files", TextBlock).put(lines)
 
     def _model_hint(self, provider: str) -> str:
         """Return what an empty model means with a provider."""
@@ -113,20 +241,61 @@ class NewMysisDialog(FormDialog[None]):
     async def carry_out(self) -> None:
         if doubt := self.query_one(ModelField).check(may_be_empty=True):
             raise UsageError(doubt, title="Model")
-        template = self.query_one("#template", OptionList).highlighted_option
-        view = await self.cockpit.api.create(
-            self.typed("name"),
-            template=(template.id or "") if template is not None else "",
-            provider=self.query_one("#provider", InlineChoice).value,
-            model=self.typed("model"),
-            tags=tuple(dict.fromkeys(self.typed("tags").replace(",", " ").split())),
-            start=self.query_one("#start", InlineChoice).value == _YES,
-            broadcast=int(self.query_one("#broadcast", InlineChoice).value or 0),
-            task=self.typed("task"),
-        )
-        self.cockpit.notify(f"{one_line(view.name)} is created", markup=False)
+        task, made = TaskParts.read(self._writing.full_text), list[MysisView]()
+        name, tags = self.typed("name"), self.typed("tags").replace(",", " ").split()
+        chosen = {
+            "template": self._template,
+            "provider": self.query_one("#provider", InlineChoice).value,
+            "model": self.typed("model"),
+        }
+        start, broadcast = self.query_one("#start", InlineChoice).value == _YES, self._broadcast
+        try:
+            for number, text in enumerate(task.tasks, 1):
+                view = await self.cockpit.api.create(
+                    f"{name}-{number}" if name and task.count > 1 else name,
+                    template=chosen["template"],
+                    provider=chosen["provider"],
+                    model=chosen["model"],
+                    tags=tuple(dict.fromkeys(tags)),
+                    start=start,
+                    broadcast=broadcast,
+                    task=text,
+                )
+                made.append(view)
+        finally:
+            # Those made before one was refused stay, and the text is for the others.
+            if made:
+                self._note_made(made, task)
+        self.cockpit.drafts.keep(_CHOICES, json.dumps({**chosen, "tags": " ".join(tags)}))
         self.close()
 
+    def _note_made(self, made: list[MysisView], task: TaskParts) -> None:
+        cockpit, taken = self.cockpit, tuple((one.id, one.name) for one in made)
+        cockpit.undo.add(UndoStep(taken, lambda mysis_id: cockpit.api.delete(f"#{mysis_id}"), "removed"))
+        is_one = len(made) == 1
+        names = ", ".join(one_line(one.name) for one in made)
+        cockpit.notify(
+            f"{names} {'is' if is_one else 'are'} created; z removes {'it' if is_one else 'them'}", markup=False
+        )
+        rest = task.after(len(made)) if len(made) < task.count else ""
+        cockpit.drafts.note(task.text)
+        cockpit.drafts.keep(_DRAFT, rest)
+        if self.is_attached and rest:
+            self._writing.put(rest)
 
-def _template(name: str, title: str) -> Content:
-    return Content.assemble((f"{reveal(name):<12} ", "bold"), (reveal(title), "$text-quiet"))
+
+def _describe(task: TaskParts) -> str:
+    """Return how many myses are made, and what each gets."""
+    parts = len(task.parts)
+    if task.is_divided:
+        return f"{task.count} myses, a numbered part each"
+    if task.count == 1:
+        return f"1 mysis gets all {parts} parts; x{parts} at the end makes {parts}" if parts else "1 mysis"
+    same = f"{count_of(task.count, 'mysis')} {'with the same task' if task.text else 'without a task'}"
+    return f"{same}: the text has {parts} numbered parts" if parts else same
+
+
+def _template(name: str, title: str, found: MysisOptions) -> Content:
+    tokens = found.prompt_tokens.get(name)
+    size = "" if tokens is None else f"~{tokens:,} tokens"
+    return Content.assemble((f"{reveal(name):<12} ", "bold"), (f"{size:<12} {reveal(title)}", "$text-quiet"))

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shlex
-import sys
-import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
-from textual.app import ComposeResult, SuspendNotSupported
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -25,50 +19,16 @@ from zoea.model.errors import StoreError, UsageError, ZoeaError
 from zoea.model.values import MysisView, Recipients
 from zoea.queries.broadcasts import read_commander_messages
 from zoea.text.control_characters import reveal
-from zoea.text.sentences import count_of
-from zoea.tui import number_format
 from zoea.tui.commands.swarm_commands import confirm_broadcast, show_receipt
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.swarm_list.message_targets import Audience, MessageTarget, refresh_target, target_many, target_one
 from zoea.tui.widgets.clickable_text import key_hints
+from zoea.tui.widgets.long_text import LongText
 from zoea.tui.widgets.widget_part import WidgetPart
 
 if TYPE_CHECKING:
     from zoea.context.window.prompt_context import PromptContext
-
-FOLD_OVER = 4_000
-"""Longer pasted texts are replaced by a mark."""
-
-
-class FoldedTexts:
-    """Keep long texts that are shown as a short mark in the input.
-
-    A mark that a person edits becomes plain text.
-    """
-
-    def __init__(self) -> None:
-        self._kept: dict[str, str] = {}
-
-    def fold(self, text: str) -> str:
-        """Return a short text unchanged, else its mark."""
-        if len(text) <= FOLD_OVER:
-            return text
-        for mark, kept in self._kept.items():
-            if kept == text:
-                return mark
-        lines = text.count("\n") + 1
-        mark = f"‹text {len(self._kept) + 1}: {number_format.size(len(text))}, {count_of(lines, 'line')}›"
-        self._kept[mark] = text
-        return mark
-
-    def unfold(self, text: str) -> str:
-        """Return the text with every mark replaced by its full text."""
-        for mark, kept in self._kept.items():
-            if mark in text:
-                text = text.replace(mark, kept)
-        return text
-
 
 MODES = {
     DeliveryMode.QUEUE: ("queue: read when its turn ends", "queue: each reads it when its turn ends"),
@@ -84,14 +44,12 @@ MODES = {
 """The delivery modes in the order of tab, each with its effect on one mysis and on many."""
 
 
-class _PromptText(TextArea):
+class _PromptText(LongText):
     """Text area that passes enter, tab and history keys to the prompt."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "send", "send", priority=True),
-        Binding("ctrl+j,alt+enter", "line", "new line", show=False, priority=True),
         Binding("tab", "mode", "delivery mode", priority=True),
-        Binding("ctrl+o", "editor", "editor", priority=True),
         Binding("ctrl+l", "limits", show=False, priority=True),
     ]
 
@@ -100,25 +58,14 @@ class _PromptText(TextArea):
     def action_send(self) -> None:
         self.prompt.submit()
 
-    def action_line(self) -> None:
-        self.insert("\n")
-
     def action_mode(self) -> None:
         self.prompt.choose_next_mode()
 
-    def action_editor(self) -> None:
-        self.prompt.open_editor()
+    def refuse(self, why: str) -> None:
+        self.prompt.refuse(why)
 
     def action_limits(self) -> None:
         self.prompt.show_limits()
-
-    async def _on_paste(self, event: events.Paste) -> None:
-        """Fold a large pasted text."""
-        event.prevent_default().stop()
-        if not self.read_only and (
-            done := self._replace_via_keyboard(self.prompt.folds.fold(event.text), *self.selection)
-        ):
-            self.move_cursor(done.end_location)
 
     async def _on_key(self, event: events.Key) -> None:
         row, _ = self.cursor_location
@@ -174,7 +121,6 @@ class MessagePrompt(Vertical):
         self.mode = DeliveryMode.QUEUE
         self._place = 0
         self._unsent = ""
-        self.folds = FoldedTexts()
         self._has_read_history = False
 
     def compose(self) -> ComposeResult:
@@ -198,7 +144,7 @@ class MessagePrompt(Vertical):
     @property
     def text(self) -> str:
         """Return the text to send, with folded texts in full."""
-        return self.folds.unfold(self._writing.text)
+        return self._writing.full_text
 
     @property
     def is_sending(self) -> bool:
@@ -286,7 +232,7 @@ class MessagePrompt(Vertical):
         self._set_limits("")
         self.close()
 
-    def _refuse(self, why: str) -> None:
+    def refuse(self, why: str) -> None:
         """Keep the text and show why the swarm refused it."""
         if self.is_attached:
             self._writing.read_only = False
@@ -327,9 +273,7 @@ class MessagePrompt(Vertical):
         self._limits.display = bool(text)
 
     def _set(self, text: str) -> None:
-        # A text area writes what it holds to the terminal, and drafts and sent messages may hold anything.
-        self._writing.load_text(self.folds.fold(reveal(text)))
-        self._writing.move_cursor(self._writing.document.end)
+        self._writing.put(text)
 
     def _describe(self) -> None:
         if self.target is None:
@@ -396,7 +340,7 @@ class MessagePrompt(Vertical):
             self._cockpit.start_work(lambda: self._send(target, text, mode, limits))
 
         if target.is_broadcast:
-            confirm_broadcast(self._cockpit, target, text, send, refused=self._refuse)
+            confirm_broadcast(self._cockpit, target, text, send, refused=self.refuse)
         else:
             send()
 
@@ -419,7 +363,7 @@ class MessagePrompt(Vertical):
                 )
         except ZoeaError as error:
             if self.is_attached:
-                self._refuse(f"{error.title}: {error.what}")
+                self.refuse(f"{error.title}: {error.what}")
             else:
                 cockpit.show_error(error)
             return
@@ -430,57 +374,3 @@ class MessagePrompt(Vertical):
             cockpit.drafts.note(text)
             cockpit.drafts.end(target.key, text)
         show_receipt(cockpit, receipt)
-
-    # The person's own editor.
-
-    def open_editor(self) -> None:
-        """Edit the text in the person's own editor."""
-        self._cockpit.start_work(self._edit, group="editor")
-
-    async def _edit(self) -> None:
-        try:
-            # Nothing is drawn while the editor has the terminal.
-            with self.app.batch_update(), self.app.suspend():
-                changed = await edit(self.text)
-        except SuspendNotSupported:
-            self._refuse("This terminal cannot run an editor")
-            return
-        except OSError as error:
-            self._refuse(f"The editor did not start: {error}")
-            return
-        finally:
-            self.app.refresh(layout=True)
-        self._set(changed)
-        self._writing.focus()
-
-
-EDITOR = "vi"
-
-
-def command(env: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the editor with its arguments. Raises OSError for a value that is no valid shell text."""
-    for name in ("VISUAL", "EDITOR"):
-        if env.get(name, "").strip():
-            try:
-                return shlex.split(env[name])
-            except ValueError as error:
-                raise OSError(f"${name}: {error}") from error
-    return [EDITOR]
-
-
-async def edit(text: str) -> str:
-    """Return the text as the editor saved it, without the final newline that editors add.
-
-    Raises OSError when the editor cannot be started or fails, or its file cannot be read.
-    """
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        file = Path(folder) / "message.md"
-        file.write_text(text, encoding="utf-8")
-        # Python's streams have the terminal, because the usual descriptors lead to the log.
-        process = await asyncio.create_subprocess_exec(
-            *command(), str(file), stdout=sys.__stdout__, stderr=sys.__stderr__
-        )
-        code = await process.wait()
-        if code:
-            raise OSError(f"{Path(command()[0]).name} ended with {code}; the text is as it was")
-        return file.read_text(encoding="utf-8", errors="replace").removesuffix("\n")

@@ -1,0 +1,60 @@
+"""The text of a task, in which the paths of files are completed."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from zoea.text.control_characters import reveal
+from zoea.tui.widgets.long_text import FormText
+
+MOST_LISTED = 5_000
+"""Entries of a folder that are looked at."""
+MOST_FOUND = 20
+_TYPED = re.compile(r"(?:^|\s)@(\S*)$")
+
+
+class TaskText(FormText):
+    """The task. After `@`, tab completes the path of a file."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", show=False)]
+
+    files: tuple[str, ...] = ()
+    """Paths that begin as the one that is being typed."""
+
+    @property
+    def typed_file(self) -> str | None:
+        """The path that is being typed behind an `@`; None where none is."""
+        row, column = self.cursor_location
+        found = _TYPED.search(self.document.get_line(row)[:column])
+        return found[1] if found else None
+
+    def action_complete(self) -> None:
+        typed = self.typed_file
+        if typed is None or not self.files:
+            self.app.action_focus_next()
+            return
+        row, column = self.cursor_location
+        path = self.files[0]
+        self.replace(path if path.endswith("/") else f"{path} ", (row, column - len(typed)), (row, column))
+
+
+def find_files(typed: str) -> tuple[str, ...]:
+    """Return the paths that begin so, from the working directory on; folders end with a slash.
+
+    Hidden files have to be begun with a dot.
+    """
+    folder, name = os.path.split(typed)
+    found = []
+    try:
+        with os.scandir(folder or ".") as entries:
+            for _, entry in zip(range(MOST_LISTED), entries, strict=False):
+                if entry.name.startswith(name) and (name.startswith(".") or not entry.name.startswith(".")):
+                    found.append(typed.removesuffix(name) + entry.name + ("/" if entry.is_dir() else ""))
+    except (OSError, ValueError):
+        return ()
+    # A name with blanks or control characters could not be told from the text beside it.
+    return tuple(path for path in sorted(found) if path == reveal(path) and not re.search(r"\s", path))[:MOST_FOUND]
