@@ -55,7 +55,7 @@ def test_the_next_in_need_follows_the_cursor_and_wraps_around() -> None:
 
 async def test_words_act_on_their_mysis_and_show_keys_only_if_they_do(tmp_path: Path) -> None:
     key_is_wrong = [True]
-    async with cockpit(tmp_path, faulty(key_is_wrong), size=(160, 40)) as stage:
+    async with cockpit(tmp_path, faulty(key_is_wrong), size=(120, 40)) as stage:
         await stage.api.stop("alpha")
         await errored(tmp_path, stage, "beta")
         await stage.until(lambda: "beta" in "".join(panel(stage)))
@@ -85,7 +85,7 @@ async def test_words_act_on_their_mysis_and_show_keys_only_if_they_do(tmp_path: 
 
 
 async def test_a_click_answers_its_mysis_and_the_key_answers_the_oldest(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, asks_when_told, size=(160, 40)) as stage:
+    async with cockpit(tmp_path, asks_when_told, size=(120, 40)) as stage:
         await ask(stage, "alpha")
         await ask(stage, "gamma")
         await stage.until(

@@ -110,7 +110,9 @@ async def test_a_hundred_sizes_break_nothing_and_below_the_smallest_it_says_so(t
                 size = await storm(stage, chance)
                 await stage.until(lambda: isinstance(stage.screen, TooSmallScreen) == is_too_small(stage.app.size))
                 if is_too_small(size):
-                    await stage.until(says(stage, f"{size.width}x{size.height}, needs 80x20"))
+                    await stage.until(
+                        says(stage, f"{size.width}x{size.height}, needs {MINIMUM.width}x{MINIMUM.height}")
+                    )
                 else:
                     assert stage.screen is screen, action_id
             await stage.pilot.resize_terminal(120, 40)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from textual.widget import Widget
-
 from tests.tui.cockpit import asks_when_told, cockpit
 from tests.tui.test_approvals import ask
 from zoea.tui.screens.focus import FocusScreen
-from zoea.tui.swarm_list.panel_room import DETAIL, DETAIL_WIDE
+from zoea.tui.swarm_list.panel_room import DETAIL
 from zoea.tui.widgets.mysis_detail import MysisDetail
 
 
@@ -66,12 +64,12 @@ async def test_the_detail_shows_recent_lines_and_the_newest_request(tmp_path: Pa
 async def test_the_detail_grows_when_there_are_few_myses(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(160, 45)) as stage:
         detail = stage.one(MysisDetail)
-        await stage.until(lambda: detail.size.height + 2 == stage.one(Widget, "#left").size.height // 2)
+        await stage.until(lambda: detail.size.height + 2 == 43 - 7 - 5)
         for number in range(20):
             await stage.api.create(f"one-{number}", start=False)
-        await stage.until(lambda: detail.size.height + 2 == 43 - 23 - 4)
+        await stage.until(lambda: detail.size.height + 2 == 43 - 23 - 3 - 5)
         await stage.pilot.resize_terminal(160, 40)
-        await stage.until(lambda: detail.size.height + 2 == DETAIL_WIDE)
+        await stage.until(lambda: detail.size.height + 2 == 38 - 3)
         await stage.pilot.resize_terminal(120, 40)
         await stage.until(lambda: detail.size.height + 2 == DETAIL)
         await stage.pilot.resize_terminal(80, 24)

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from textual import notifications
 from textual.widgets._toast import Toast
 
-from tests.tui.cockpit import cockpit
+from tests.tui.cockpit import asks_when_told, cockpit
+from tests.tui.test_approvals import ask
 from zoea.model.values import Event, Receipt, ReceiptLine
+from zoea.tui.dialogs.approvals import ApprovalDialog
 from zoea.tui.state.cockpit import LEAST_S, TimedNotice
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
 from zoea.tui.widgets.message_prompt import MessagePrompt
@@ -30,6 +32,22 @@ async def test_a_toast_covers_no_open_prompt(tmp_path: Path) -> None:
         assert not toast.region.overlaps(prompt.region)
         await stage.press("escape")
         await stage.until(lambda: not stage.screen.has_class("-toasts-above"))
+
+
+async def test_a_toast_on_a_low_screen_covers_the_header_only(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told, size=(80, 24)) as stage:
+        await ask(stage, "gamma")
+        await stage.pilot.resize_terminal(60, 16)
+        await stage.press("o")
+        await stage.until(lambda: stage.shows(ApprovalDialog) and "y allow once" in stage.text())
+        for number in range(3):
+            stage.app.notify(f"A long text {number}.\nWith a second line.", title="A title", timeout=60)
+        await stage.until(lambda: "A title" in stage.text())
+        await stage.until(lambda: stage.screen.has_class("-toasts-brief"))
+        await stage.until(lambda: "A title" in stage.text().splitlines()[0])
+        assert "gamma asks" in stage.text()
+        assert "burn it" in stage.text()
+        assert "A title" not in "".join(stage.text().splitlines()[1:])
 
 
 async def test_a_toast_that_ends_while_it_is_made_does_not_freeze_the_cockpit(

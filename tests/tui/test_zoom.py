@@ -11,7 +11,9 @@ from tests.tui.cockpit import Stage, asks_when_told, cockpit
 from tests.tui.test_approvals import ask
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.inspector import InspectorScreen
-from zoea.tui.swarm_list.panel_room import PanelRoom, share_below, share_beside, share_in_one_frame
+from zoea.tui.swarm_list.panel_room import PanelRoom, has_room_below, share_below, share_beside, share_in_one_frame
+from zoea.tui.widgets.mysis_detail import MysisDetail
+from zoea.tui.widgets.swarm_table import SwarmTable
 
 FRAMES = ("SWARM", "NEEDS YOU", "INBOX")
 
@@ -70,12 +72,62 @@ async def test_a_panel_with_many_lines_gets_those_that_a_short_list_leaves(tmp_p
 
 
 def test_a_panel_grows_only_into_lines_that_the_list_leaves() -> None:
-    assert share_in_one_frame(22, 3, 2, is_high=False) == PanelRoom()
-    assert share_in_one_frame(22, 3, 8, is_high=False) == PanelRoom(side=9)
-    assert share_in_one_frame(22, 12, 30, is_high=False) == PanelRoom(side=6)
+    assert share_in_one_frame(22, 12, 2, is_high=False) == PanelRoom()
+    assert share_in_one_frame(22, 3, 8, is_high=False) == PanelRoom(3, 9)
+    assert share_in_one_frame(22, 11, 30, is_high=False) == PanelRoom(side=6)
     assert share_in_one_frame(22, 50, 30, is_high=False) == PanelRoom()
-    assert share_below(38, 3, 4) == PanelRoom(detail=15)
-    assert share_below(38, 3, 30) == PanelRoom(side=13)
-    assert share_below(38, 40, 30) == PanelRoom()
-    assert share_beside(58, 3, 4, is_high=True) == PanelRoom(detail=29, needs=52)
-    assert share_beside(38, 40, 30, is_high=False) == PanelRoom()
+
+
+def test_the_detail_gets_the_lines_that_no_other_panel_needs() -> None:
+    assert share_in_one_frame(22, 3, 2, is_high=False) == PanelRoom(7)
+    assert share_in_one_frame(21, 3, 0, is_high=False, has_side=False) == PanelRoom(13)
+    assert share_in_one_frame(21, 50, 0, is_high=False, has_side=False) == PanelRoom()
+    assert share_below(38, 3, 4) == PanelRoom(25, 6)
+    assert share_below(38, 20, 30) == PanelRoom(11, 5)
+    assert share_below(58, 5, 30) == PanelRoom(21, 29)
+    for body in range(32, 80):
+        for rows in range(body - 19):
+            room = share_below(body, rows, 6)
+            assert (room.detail or 0) + (room.side or 0) + max(rows, 4) + 3 == body
+
+
+def test_beside_a_long_list_no_panel_is_higher_than_it_needs() -> None:
+    assert not has_room_below(58, 60)
+    assert has_room_below(58, 39)
+    assert share_beside(58, 0, 1, is_high=True) == PanelRoom(None, 3)
+    assert share_beside(58, 4, 5, is_high=True) == PanelRoom(None, 13, 6)
+    assert share_beside(58, 40, 40, is_high=True) == PanelRoom(None, 47, 41)
+    assert share_beside(28, 30, 30, is_high=False) == PanelRoom(None, 21, 15)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (60, 20), (80, 24), (120, 40), (160, 30), (200, 60)])
+async def test_no_line_is_empty_between_the_list_and_a_detail_of_one_line(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with cockpit(tmp_path, size=(200, 60)) as stage:
+        for number in range(4):
+            await stage.api.send("alpha", f"Look {number}")
+            await stage.swarm.settled("alpha")
+        await stage.pilot.resize_terminal(*size)
+        table, detail = stage.one(SwarmTable), stage.one(MysisDetail)
+        await stage.until(lambda: "beta" in stage.text() and detail.size.height)
+        assert table.size.height >= 3
+        if size[1] > 20:
+            await stage.until(lambda: "Look 3" in stage.text())
+            assert detail.size.height > 2
+        if size == (200, 60):
+            assert table.size.width > 190
+            assert stage.one(Widget, "#feed").size.height <= 8
+
+
+async def test_a_long_list_has_all_lines_of_a_wide_screen_beside_the_other_panels(tmp_path: Path) -> None:
+    names = [f"one-{number:02}" for number in range(60)]
+    async with cockpit(tmp_path, asks_when_told, names=names, size=(200, 60)) as stage:
+        await stage.until(lambda: stage.one(SwarmTable).size.height == 58 - 3)
+        await ask(stage, "one-07")
+        await stage.until(lambda: "o answer" in stage.text())
+        needs, feed, detail = (stage.one(Widget, part) for part in ("#needs", "#feed", "#detail"))
+        assert needs.region.bottom <= feed.region.y < feed.region.bottom <= detail.region.y
+        assert detail.region.bottom == 59
+        await stage.pilot.resize_terminal(120, 40)
+        await stage.until(lambda: detail.region.bottom <= needs.region.y)

@@ -204,6 +204,8 @@ class CockpitApp(Cockpit):
         roster = self.feed.roster
         if self.marks:
             self.marks &= roster.myses.keys()
+        if self.pins:
+            self.pins &= roster.myses.keys()
         if self.opened is not None:
             self.approvals.take_views(roster.in_need)
             self.terminal.take(roster.in_need, focused=self.app_focus)
@@ -398,7 +400,7 @@ async def run(cockpit: CockpitApp) -> str:
         await cockpit.connection.close()
 
 
-MINIMUM = Size(80, 20)
+MINIMUM = Size(60, 16)
 
 
 def is_too_small(size: Size) -> bool:

@@ -309,6 +309,8 @@ def typed() -> Iterable[Action]:
     return (action for action in ACTIONS if _is_typed(action))
 
 
+_AROUND = 3
+"""Lines of the prompt besides the completions."""
 _WORD = 24
 
 
@@ -356,14 +358,18 @@ class CommandPromptDialog(CockpitDialog[None]):
 
     def _draw(self) -> None:
         lines: list[list[Piece]] = []
+        room = max(1, self.size.height - _AROUND)
         for place, one in enumerate(self._found):
+            if len(lines) >= room and place > self._chosen:
+                break
             mark = "› " if place == self._chosen else "  "
             role = "quiet" if one.why_not else "title" if place == self._chosen else "strong"
             said = one_line(f"{one.title} (not now: {one.why_not})" if one.why_not else one.title)
             first, *more = wrap_words(said, max(_WORD, self.size.width - _WORD - 5))
             lines.append([(mark, "key"), (fit_text(one_line(one.line), _WORD), role), (f" {first}", "quiet")])
             lines += [[(" " * (_WORD + 3), ""), (line, "quiet")] for line in more]
-        self.query_one("#completions", TextBlock).put(lines)
+        # On a low screen the chosen one stays in sight, and the line that is typed does.
+        self.query_one("#completions", TextBlock).put(lines[:room] if self._chosen < 0 else lines[-room:])
 
     def action_choose(self, by: int) -> None:
         if self._found:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 from textual.app import ComposeResult
-from textual.events import DescendantBlur, DescendantFocus
+from textual.events import DescendantBlur, DescendantFocus, Resize
 from textual.screen import ModalScreen, Screen
 
 from zoea.model.errors import ZoeaError
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+LOW = 20
+"""Rows below which a toast is one line."""
 NARROW = 100
 """Columns below which the header leaves out what matters less."""
 LAG_SHOWN_US = 60_000_000
@@ -139,11 +141,15 @@ class BaseScreen(Screen[T]):
     def on_descendant_blur(self, event: DescendantBlur) -> None:
         self.call_after_refresh(self.place_toasts)
 
+    async def _on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self.place_toasts)
+
     def place_toasts(self) -> None:
-        """Show toasts at the top while the person writes in the lower half."""
-        focused = self.focused
-        is_low = focused is not None and is_typing(focused) and focused.region.bottom > self.size.height // 2
-        self.set_class(is_low, "-toasts-above")
+        """Show toasts at the top while the person writes in the lower half, and as one line on a low screen."""
+        focused, is_low = self.focused, self.size.height < LOW
+        writes_below = focused is not None and is_typing(focused) and focused.region.bottom > self.size.height // 2
+        self.set_class(writes_below or is_low, "-toasts-above")
+        self.set_class(is_low, "-toasts-brief")
 
     def theme_changed(self) -> None:
         """Another theme is in force."""

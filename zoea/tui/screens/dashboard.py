@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import ClassVar
 
+from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -28,8 +29,16 @@ from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
 from zoea.tui.swarm_list.hive_layout import HIVE_CELLS, HiveCell, HiveGrouping, find_level
 from zoea.tui.swarm_list.mysis_row import TableRow, build_heading
 from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need, restart_line
-from zoea.tui.swarm_list.panel_room import COUNTED_MOST, PanelRoom, share_below, share_beside, share_in_one_frame
+from zoea.tui.swarm_list.panel_room import (
+    COUNTED_MOST,
+    PanelRoom,
+    has_room_below,
+    share_below,
+    share_beside,
+    share_in_one_frame,
+)
 from zoea.tui.swarm_list.row_filter import RowFilter
+from zoea.tui.swarm_list.row_order import RowOrder, SortColumn
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, TitledRule, key_hints
 from zoea.tui.widgets.message_prompt import MessagePrompt
@@ -43,8 +52,9 @@ _FEED_EVENTS = ("message.", "delivery.", "turn.ended", "turn.broke_off", "turn.r
 _FEED_WAIT_S = 0.25
 ZOOMABLE = ("list", "detail", "needs", "feed")
 """Panels that can be shown alone."""
+_ALL_LINES = 10_000
 TINY, HIGH, WIDE = 22, 34, 140
-"""Below `TINY` rows the detail is hidden; from `HIGH` on it is a panel also on narrow screens."""
+"""Below `TINY` rows the detail is one line; from `HIGH` on it is a panel also on narrow screens."""
 _HIVE_HEAD = "one cell a mysis, brighter with more tokens in the last minute"
 
 
@@ -108,6 +118,9 @@ class DashboardScreen(CockpitScreen[None]):
             "swarm.broadcast": self._prompt.write_to_many,
             "swarm.broadcast-all": self._prompt.write_to_all,
             "swarm.attention": self._toggle_attention,
+            "swarm.sort-before": lambda: self._sort_by(-1),
+            "swarm.sort-after": lambda: self._sort_by(1),
+            "mysis.pin": self._pin,
             "swarm.hive": lambda: self._group_by(self._grouping if self.table.grouping is None else None),
             "swarm.grouping": lambda: self._group_by(self._grouping.following),
             "swarm.next-in-need": self._go_to_next_in_need,
@@ -135,13 +148,12 @@ class DashboardScreen(CockpitScreen[None]):
 
     def compose_body(self) -> ComposeResult:
         with Container(id="body"):
-            with Vertical(id="left"):
-                with Vertical(id="swarm-box", classes="panel"):
-                    yield self._heads
-                    self.table = SwarmTable(self._row, self._cell, self.cockpit.glyphs, id="swarm")
-                    yield self.table
-                yield self._detail_rule
-                yield self._detail
+            with Vertical(id="swarm-box", classes="panel"):
+                yield self._heads
+                self.table = SwarmTable(self._row, self._cell, self.cockpit.glyphs, self._order(), id="swarm")
+                yield self.table
+            yield self._detail_rule
+            yield self._detail
             yield self._broadcasts_rule
             with self._right:
                 self._needs.border_title = "NEEDS YOU"
@@ -168,23 +180,42 @@ class DashboardScreen(CockpitScreen[None]):
         self._draw_broadcasts()
 
     def _share_room(self) -> None:
-        """Give the free lines below a short list to the panels that need them."""
-        body, rows = self._body.size.height, len(self.cockpit.feed.myses)
+        """Give each panel the lines that it needs, and the detail those that a short list leaves free."""
+        self._take_columns()
+        body, rows = self._body.size.height, self._count_rows()
         is_high, needed = self.has_class("-high"), max(self._needed, self._said)
-        room = PanelRoom()
-        if self.zoomed:
+        room, is_in_columns = PanelRoom(), self.has_class("-columns")
+        if self.zoomed or (self.has_class("-tiny") and not is_in_columns):
             pass  # one panel has all lines
         elif self.has_class("-joined"):
-            room = room if self.has_class("-short") else share_in_one_frame(body, rows, needed, is_high=is_high)
-        elif self.has_class("-wide"):
-            room = share_beside(body, rows, self._said, is_high=is_high)
+            room = share_in_one_frame(body, rows, needed, is_high=is_high, has_side=not self.has_class("-short"))
+        elif is_in_columns:
+            room = share_beside(body, self._needed, self._said, is_high=is_high)
         elif is_high:
             room = share_below(body, rows, needed)
         if room != self._panel_room:
             self._panel_room = room
+            self.set_class(room.detail is not None and self.has_class("-joined"), "-grown")
             self._detail.styles.height = room.detail
-            self._right.styles.height = room.side
+            self._right.styles.height = None if is_in_columns else room.side
+            self._body.styles.grid_rows = f"{room.side} 1fr" if is_in_columns else None
             self._needs.styles.max_height = room.needs
+
+    def _count_rows(self) -> int:
+        """Return the lines that the list could fill; a hive has larger cells with more room."""
+        return len(self.cockpit.feed.myses) if self.table.grouping is None else _ALL_LINES
+
+    def _take_columns(self) -> None:
+        """Put the other panels beside the list where it is long, or where a wide screen is low."""
+        is_wide = self.app.size.width >= WIDE and not self.zoomed
+        fits_below = self.has_class("-high") and has_room_below(self._body.size.height, self._count_rows())
+        in_columns = is_wide and not fits_below
+        if in_columns is not self.has_class("-columns"):
+            self.set_class(in_columns, "-columns")
+            # The grid fills its cells in this order: what needs the person is above the detail.
+            self._body.move_child(self._right, before=self._detail) if in_columns else self._body.move_child(
+                self._right, after=self._broadcasts_rule
+            )
 
     def _zoom(self, panel: str) -> None:
         """Show one panel alone; all of them for an empty name."""
@@ -239,7 +270,8 @@ class DashboardScreen(CockpitScreen[None]):
         question = self.cockpit.approvals.of(view.id) if view.approvals else None
         asks = approval_line(question) if question else ""
         now, since = self.cockpit.now(), feed.roster.since(view.id)
-        return TableRow(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), now, asks, since)
+        pinned = view.id in self.cockpit.pins
+        return TableRow(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), now, asks, since, pinned)
 
     def _cell(self, mysis_id: int) -> HiveCell:
         feed = self.cockpit.feed
@@ -330,9 +362,9 @@ class DashboardScreen(CockpitScreen[None]):
         self._needs.set_class(bool(views or offered), "-needed")
         self._show_tab(len(views) + bool(offered))
         width, room = self._needs.content_size
-        if self.has_class("-wide") and not self.has_class("-joined") and not self.zoomed:
-            # It can grow: to half of its side, or to what broadcasts leave.
-            room = (self._panel_room.needs or self._right.size.height // 2) - 2
+        if self.has_class("-columns"):
+            # It can grow to what broadcasts and the detail leave.
+            room = (self._panel_room.needs or self._body.size.height // 2) - 2
         full = build_needs_lines(views, asked, reach, now, glyphs, width, COUNTED_MOST) if views else []
         if (needed := len(full) + bool(offered)) != self._needed:
             self._needed = needed
@@ -377,9 +409,10 @@ class DashboardScreen(CockpitScreen[None]):
         if marks := self.cockpit.marks:
             hidden = len(marks - table.in_sight)
             title += f" · {len(marks)} marked" + (f" ({hidden} hidden)" if hidden else "")
-        orders = ["those that need you first", "oldest first"]
+        column = table.order.column
+        orders = ["those that need you first", column.words]
         order, other = orders if table.is_attention_first else reversed(orders)
-        how = f"{order} · a {other}"
+        how = f"{order} · < > sort · a {other}"
         if (grouping := table.grouping) is not None:
             how = f"grouped by {grouping} · V another grouping · v rows"
         if self.cockpit.marks:
@@ -389,7 +422,7 @@ class DashboardScreen(CockpitScreen[None]):
             # Textual redraws a frame whenever its title is set, even to the same text.
             self._titles = titles
             self._box.border_title, self._box.border_subtitle = Content(title), key_hints(titles[1])
-        self._heads.put(build_heading(table.columns) if table.grouping is None else [(_HIVE_HEAD, "quiet")])
+        self._heads.put(build_heading(table.columns, column) if table.grouping is None else [(_HIVE_HEAD, "quiet")])
 
     def _draw_broadcasts(self) -> None:
         if self.broadcasts is None:
@@ -490,14 +523,38 @@ class DashboardScreen(CockpitScreen[None]):
         self._draw_needs()
         self.redraw_bars()
 
+    def _order(self, column: SortColumn = SortColumn.AGE, *, attention_first: bool = False) -> RowOrder:
+        feed = self.cockpit.feed
+        return RowOrder(feed.rate, feed.roster.since, column, attention_first, self.cockpit.pins)
+
     def _toggle_attention(self) -> None:
-        self.table.toggle_attention()
+        order = self.table.order
+        self.table.sort_by(replace(order, attention_first=not order.attention_first))
         self._draw_titles()
+
+    def _sort_by(self, by: int) -> None:
+        """Sort the rows by the column beside, and leave the hive, which has none."""
+        if self.table.grouping is not None:
+            self._group_by(None)
+        order = self.table.order
+        self.table.sort_by(replace(order, column=order.column.step(by)))
+        self._draw_titles()
+
+    def _pin(self) -> None:
+        """Keep the targets at the top of the list, or no longer where all of them are there."""
+        ids = {view.id for view in self.targets()}
+        pins = self.cockpit.pins
+        if ids <= pins:
+            pins -= ids
+        else:
+            pins |= ids
+        self.table.sort_by(self.table.order)
 
     def _group_by(self, grouping: HiveGrouping | None) -> None:
         """Show one cell a mysis, in groups, instead of one row, or rows again for None."""
         self._grouping = grouping or self._grouping
         self.table.group_by(grouping)
+        self._share_room()
         self._draw_titles()
         self.retitle("swarm.hive", "rows" if grouping is not None else "")
 

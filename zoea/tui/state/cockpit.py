@@ -219,6 +219,7 @@ class Cockpit(App[str]):
         self.find_successor: Callable[[], Awaitable[Opener | None]] | None = None
         self.discovery_ports: Sequence[Any] | None = None
         self.marks: set[int] = set()
+        self.pins: set[int] = set()
         self.row_filter = RowFilter()
         self.ask_above = AskAbove()
         self.new_myses = StartOptions()

@@ -12,9 +12,11 @@ from zoea.model.enums import Activity, MysisState
 from zoea.model.status import KILLED, NOTHING_NEW, StatusWord, next_change_at
 from zoea.model.values import MysisView
 from zoea.queries.status_phrases import describe_detail, describe_retry_cause
+from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import begin_sentence
 from zoea.tui import number_format
+from zoea.tui.swarm_list.row_order import SortColumn
 from zoea.tui.text_layout import Piece, fit_text, strip_emphasis
 
 CONTEXT_WIDTH = 11
@@ -43,6 +45,7 @@ TAGS_SHARE = 3
 BUDGET_WIDTH = 10
 FULL_SHARE = 0.8
 """Share from which on a context or a budget counts as nearly full."""
+_TOTALS = (SortColumn.TOKENS, SortColumn.COST)
 _DOING = {Activity.LLM: "model call", Activity.TOOL: "tool call"}
 _COLOURED = (StatusWord.ASKING, StatusWord.STOPPED, StatusWord.ERRORED, StatusWord.RETRYING)
 """Statuses of which the text of a row has the colour."""
@@ -95,6 +98,7 @@ class TableRow(Struct, frozen=True):
     now: int = 0
     asks: str = ""
     since: int = 0
+    pinned: bool = False
 
 
 def status_text(view: MysisView) -> str:
@@ -154,34 +158,44 @@ def find_status_time(view: MysisView) -> int:
     return view.progress_at or view.state_at if view.state is MysisState.RUNNING else view.state_at
 
 
-def build_heading(columns: RowColumns) -> list[Piece]:
-    """Build the line with the column names."""
-    line = f"   {fit_text('name', columns.name)} {fit_text('status', STATUS_WIDTH)} "
-    line += f"{fit_text('time', TIME_WIDTH, right=True)} "
+def build_heading(columns: RowColumns, sort: SortColumn = SortColumn.AGE) -> list[Piece]:
+    """Build the line with the column names; a sign marks the one that is sorted by.
+
+    Tokens or cost of all time stand in the place of the context while rows are sorted by them.
+    """
+
+    def name(column: SortColumn) -> str:
+        return f"{column}{sort.sign}" if column is sort else str(column)
+
+    third = sort if sort in _TOTALS else SortColumn.CONTEXT
+    line = f"   {fit_text(name(SortColumn.NAME), columns.name)} {fit_text(name(SortColumn.STATUS), STATUS_WIDTH)} "
+    line += f"{fit_text(name(SortColumn.TIME), TIME_WIDTH, right=True)} "
     line += f"{fit_text('', columns.bar)} " if columns.bar else ""
-    line += f"{fit_text('context ', CONTEXT_WIDTH, right=True)} "
+    line += f"{fit_text(f'{name(third)} ', CONTEXT_WIDTH, right=True)} "
     line += f"{fit_text('doing', columns.activity)} " if columns.activity else ""
     line += fit_text("last minute" if columns.rate else "tokens/min", columns.spark) if columns.spark else ""
-    line += f" {fit_text('tok/min', columns.rate, right=True)}" if columns.rate else ""
+    line += f" {fit_text(name(SortColumn.RATE), columns.rate, right=True)}" if columns.rate else ""
     line += "  " if columns.spark else ""
     return [(line + fit_text("latest", columns.text), "quiet")]
 
 
-def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> list[Piece]:
+def build_row(
+    row: TableRow, columns: RowColumns, glyphs: dict[str, str], sort: SortColumn = SortColumn.AGE
+) -> list[Piece]:
     """Build a row as pieces that fill the columns."""
     view = row.view
     state = str(view.status)
     pieces: list[Piece] = [
         ("▌" if row.marked else " ", "asking" if row.marked else ""),
         (fit_text(glyphs.get(state, "?"), 1), state),
-        (" ", ""),
+        ("•" if row.pinned else " ", "title" if row.pinned else ""),
         (fit_text(one_line(view.name), columns.name), "strong"),
         (" ", ""),
         (fit_text(state, STATUS_WIDTH), state),
         (" ", ""),
         (fit_text(format_time(view, row.now, row.since), TIME_WIDTH, right=True), "quiet"),
         (" ", ""),
-        *_context(view, columns),
+        *(_total(view, columns, sort) if sort in _TOTALS else _context(view, columns)),
         (" ", ""),
     ]
     if columns.activity:
@@ -202,6 +216,13 @@ def _says(row: TableRow, columns: RowColumns, state: str) -> list[Piece]:
     room = min(cell_len(tags), columns.text // TAGS_SHARE) if columns.text >= TAGS_FROM else 0
     shown: list[Piece] = [(fit_text(tags, room), "quiet"), (" ", "")] if room else []
     return [*shown, (fit_text(text, columns.text - (room + 1 if room else 0)), state if state in _COLOURED else "")]
+
+
+def _total(view: MysisView, columns: RowColumns, sort: SortColumn) -> list[Piece]:
+    """Build the tokens or the cost of all time in the place of the context."""
+    cost = "" if view.cost_micros is None else format_dollars(view.cost_micros)
+    text = cost if sort is SortColumn.COST else number_format.tokens(view.tokens) if view.tokens else ""
+    return [(" " * (columns.bar + 1 if columns.bar else 0), ""), (fit_text(text, CONTEXT_WIDTH, right=True), "quiet")]
 
 
 def _context(view: MysisView, columns: RowColumns) -> list[Piece]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 REST_S = 0.08
 AGAIN_S = 0.5
-MEMORIES = 24
+MEMORIES = 48
 
 
 class MysisDetail(Horizontal):
@@ -163,6 +163,14 @@ class MysisDetail(Horizontal):
             Content(f"{describe_role(view)} · {describe_model(view.model or view.answered_by, view.provider)}"),
         )
         begin, end = build_brief_line(view, self._now())
+        while (
+            end
+            and count_cells(end) > self._line.size.width // 2
+            and count_cells([*begin, *end]) > self._line.size.width
+        ):
+            end = end[:-1]  # what it does comes before what it used
+            while end and end[-1][0].strip() in ("", "this turn"):
+                end = end[:-1]
         self._line.put(cut_pieces(begin, self._line.size.width - count_cells(end)), end)
         if self._database() is None:
             self._recent.put([[(status_text(view), "")]])

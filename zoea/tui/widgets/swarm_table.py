@@ -19,10 +19,10 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from zoea.model.values import MysisView
-from zoea.tui.swarm_list import attention
 from zoea.tui.swarm_list.hive_layout import HiveCell, HiveGrouping, HiveLayout, group_of, hive_key
 from zoea.tui.swarm_list.mysis_row import NAME_MAX, NAME_MIN, RowColumns, TableRow, build_row
 from zoea.tui.swarm_list.row_filter import RowFilter
+from zoea.tui.swarm_list.row_order import RowOrder
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
@@ -37,6 +37,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         row_of: Returns the row of a view, with marks, sparkline, rate and time.
         cell_of: Returns the cell of a mysis by its id, with mark and brightness.
         glyphs: The theme's glyphs by name.
+        order: How the rows are sorted.
     """
 
     class CursorMoved(Message):
@@ -64,6 +65,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         row_of: Callable[[MysisView], TableRow],
         cell_of: Callable[[int], HiveCell],
         glyphs: dict[str, str],
+        order: RowOrder,
         *,
         id: str | None = None,
     ) -> None:
@@ -80,7 +82,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._places: dict[int, int] = {}
         self._cursor = 0
         self._filter = RowFilter()
-        self._attention_first = False
+        self.order = order
         self._longest = NAME_MIN
         self._drawn: dict[int, list[Piece]] = {}
 
@@ -91,7 +93,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         before, known = self._shown, self._all
         self._all = {view.id: view for view in views}
         come_or_gone = len(known) != len(self._all) or not (changed or set()) <= known.keys()
-        if changed is None or come_or_gone or self._filter or self._attention_first or self._has_regrouped(changed):
+        if changed is None or come_or_gone or self._filter or self.is_attention_first or self._has_regrouped(changed):
             self._longest = min(NAME_MAX, max((len(view.name) for view in views), default=NAME_MIN))
             self._arrange()
             if changed is None or before != self._shown:
@@ -138,15 +140,15 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._arrange()
         self._resize()
 
-    def toggle_attention(self) -> bool:
-        self._attention_first = not self._attention_first
+    def sort_by(self, order: RowOrder) -> None:
+        """Show the rows in another order. The cursor stays on its mysis."""
+        self.order = order
         self._arrange()
         self._resize()
-        return self._attention_first
 
     @property
     def is_attention_first(self) -> bool:
-        return self._attention_first
+        return self.order.attention_first
 
     def set_glyphs(self, glyphs: dict[str, str]) -> None:
         self._glyphs = glyphs
@@ -155,6 +157,11 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
     def tick(self) -> None:
         """Redraw visible lines with ages, waits or brightness that changed."""
         first = self.scroll_offset.y
+        if self._grouping is None and self.order.is_moving:
+            before = self._shown
+            self._arrange()  # here and not with each change, so that a row moves at most once a second
+            if before != self._shown:
+                self.refresh()
         if self._grouping is not None:
             cells = tuple(map(self._cell_of, self._shown))
             if cells != self._cells_drawn:
@@ -233,15 +240,13 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         views = self._filter.select(self._all.values()) if self._filter else list(self._all.values())
         grouping = self._grouping
         if grouping is not None:
-            keyed = [(hive_key(view, grouping, attention_first=self._attention_first), view) for view in views]
+            keyed = [(hive_key(view, grouping, attention_first=self.is_attention_first), view) for view in views]
             keyed.sort(key=itemgetter(0))
             views, groups = [view for _, view in keyed], [key[1] for key, _ in keyed]
             self._groups = {view.id: key[1] for key, view in keyed}
             self._hive = HiveLayout.of(groups, self.scrollable_content_region.width)
         else:
-            views.sort(
-                key=(lambda v: (attention.attention_rank(v), v.id)) if self._attention_first else (lambda v: (0, v.id))
-            )
+            self.order.sort(views)
         self._shown = [view.id for view in views]
         self._places = {mysis_id: place for place, mysis_id in enumerate(self._shown)}
         if kept in self._places:
@@ -327,7 +332,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _pieces(self, place: int) -> list[Piece]:
         """Return the pieces of a row as of now."""
-        return build_row(self._row_of(self._all[self._shown[place]]), self.columns, self._glyphs)
+        return build_row(self._row_of(self._all[self._shown[place]]), self.columns, self._glyphs, self.order.column)
 
     # The mouse.
 

@@ -1,0 +1,89 @@
+"""The order of the rows: pinned ones first, then urgent ones if wanted, then by a column. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from enum import StrEnum
+
+from msgspec import Struct
+
+from zoea.model.status import StatusWord, next_change_at
+from zoea.model.values import MysisView
+from zoea.tui.swarm_list import attention
+
+_STATUS_ORDER = {word: place for place, word in enumerate(StatusWord)}
+
+
+class SortColumn(StrEnum):
+    """What the rows are sorted by, in the order of the columns."""
+
+    AGE = "age"
+    NAME = "name"
+    STATUS = "status"
+    TIME = "time"
+    CONTEXT = "context"
+    RATE = "tok/min"
+    TOKENS = "tokens"
+    COST = "cost"
+
+    @property
+    def sign(self) -> str:
+        """The sign in the heading: up for the smallest first."""
+        return "" if self is SortColumn.AGE else "▲" if self in (SortColumn.NAME, SortColumn.STATUS) else "▼"
+
+    @property
+    def words(self) -> str:
+        """Say the order in words."""
+        return "oldest first" if self is SortColumn.AGE else f"by {self}"
+
+    def step(self, by: int) -> SortColumn:
+        """Return the column `by` places to the right, beginning again at the end."""
+        found = list(SortColumn)
+        return found[(found.index(self) + by) % len(found)]
+
+
+class RowOrder(Struct, frozen=True):
+    """How rows are sorted.
+
+    Attributes:
+        pinned: Ids of the myses that stay at the top.
+        rate_of: Returns the tokens a minute of a mysis by its id.
+        since_of: Returns when it got its status, in µs.
+    """
+
+    rate_of: Callable[[int], int]
+    since_of: Callable[[int], int]
+    column: SortColumn = SortColumn.AGE
+    attention_first: bool = False
+    pinned: Collection[int] = ()
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether news of a mysis may move its row."""
+        return self.column is not SortColumn.AGE
+
+    def sort(self, views: list[MysisView]) -> None:
+        """Sort in place."""
+        views.sort(key=self._key)
+
+    def _key(self, view: MysisView) -> tuple[bool, int, float, str, int]:
+        rank = attention.attention_rank(view) if self.attention_first else 0
+        name = view.name.casefold() if self.column is SortColumn.NAME else ""
+        return view.id not in self.pinned, rank, self._number(view), name, view.id
+
+    def _number(self, view: MysisView) -> float:
+        match self.column:
+            case SortColumn.STATUS:
+                return _STATUS_ORDER[view.status]
+            case SortColumn.TIME:
+                # Those that go on at a known time come after those that have had their status for long.
+                return next_change_at(view) or self.since_of(view.id)
+            case SortColumn.CONTEXT:
+                return -view.context_used / view.context_limit if view.context_limit else 0.0
+            case SortColumn.RATE:
+                return -self.rate_of(view.id)
+            case SortColumn.TOKENS:
+                return -view.tokens
+            case SortColumn.COST:
+                return -(view.cost_micros or 0)
+        return 0.0
