@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.swarm.harness import call, script, swarm
+from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_approvals import ask
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import UsageError
 from zoea.model.request import Answer
+from zoea.settings.key_paths import Layer
+from zoea.settings.template_library import Level, Templates
 
 BURN = Answer(calls=(call("burn", "it"),))
 # Two rows may say the same; they are one grant.
@@ -38,3 +42,38 @@ async def test_a_grant_for_the_template_is_listed_and_once_revoked_asked_about_a
         [spec] = [tool for tool in s.provider.requests[-1].tools if tool.name == "burn"]
     async with swarm(tmp_path, script(BURN)) as s:
         assert not s.commander.swarm.services.approvals.is_granted(3, grant.template, spec)
+
+
+async def test_a_grant_for_a_template_of_a_folder_covers_none_of_its_name_elsewhere(tmp_path: Path) -> None:
+    """Neither one of another folder nor the person's own; also where a mysis got settings of its own."""
+    levels = {}
+    for name, layer in (("here", Layer.PROJECT), ("there", Layer.PROJECT), ("mine", Layer.USER)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "miner.toml").write_text('prompt = "You are a miner."\n')
+        levels[name] = Templates([Level(layer, tmp_path / name)])
+    done = Answer(text="done")
+    found = Templates()
+    async with swarm(tmp_path, script(BURN, BURN, done, done, BURN, BURN), templates=found) as s:
+        found._levels = levels["here"]._levels
+        await s.commander.create("alpha", template="miner", start=False)
+        await s.commander.create("beta", template="miner", start=False)
+        await s.commander.configure("beta", settings={"budget.mysis": 10_000_000})
+        await s.commander.send("alpha", "go")
+        await s.until(partial(_asks, s, 1))
+        await s.commander.answer(1, ApprovalAnswer.TEMPLATE)
+        await s.settled("alpha")
+        [grant] = await s.commander.grants()
+        assert re.fullmatch(r"miner \(folder [0-9a-f]{8}\)", grant.template)
+        await s.commander.send("beta", "go")
+        await s.settled("beta")
+        assert s.peer.seen == [("burn", "it")] * 2
+        for name in ("there", "mine"):
+            found._levels = levels[name]._levels
+            made = await s.commander.create(name, template="miner", start=False)
+            await s.commander.send(name, "go")
+            await s.until(partial(_asks, s, made.id))
+        assert len(s.peer.seen) == 2
+
+
+def _asks(s: Swarm, mysis_id: int) -> bool:
+    return bool(s.commander.swarm.live_view.row(mysis_id).approvals)

@@ -6,12 +6,14 @@ The database keeps the text by its hash; `parse_template` restores the same agen
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from blake3 import blake3
-from pydantic import AfterValidator, AliasChoices, Field, ValidationError
+from pydantic import AfterValidator, AliasChoices, Field, PrivateAttr, ValidationError
 
 from zoea.model.errors import TemplateError
 from zoea.settings.commit_settings import ChainSettings, InheritedSettings
@@ -78,6 +80,8 @@ CAPS = (
     "mysis_money",
 )
 """Budgets that are bounds; `enforcement` is layered like any other key."""
+_FOLDER = "zoea_folder"
+"""Key of the text that tells from which project's folder the template came, as a hash."""
 _VERSION = 1
 _LATER = ("subscribes", "publishes", "role", "context_strategy", "output_schema")
 _LATER_TOOLS = ("contexts", "ask_commands", "ask_unless_read_only")
@@ -175,6 +179,18 @@ class Template(Section):
     tool: ToolSettings = Field(ToolSettings(), title="Tool calls")
     chain: ChainSettings = Field(ChainSettings(), title="Contexts")
     inherited: InheritedSettings = Field(InheritedSettings(), title="Forks")
+    _folder: str = PrivateAttr("")
+
+    def of_folder(self, folder: Path) -> Template:
+        """Return the template as one of a project's folder, which grants for others of its name do not cover."""
+        mine = self.model_copy()
+        mine._folder = blake3(os.fsencode(os.path.realpath(folder))).hexdigest(length=4)
+        return mine
+
+    @property
+    def grantee(self) -> str:
+        """Whose myses a grant covers: its name, and the folder that it came with. As in `approval_ops.GRANTEE`."""
+        return f"{self.name} (folder {self._folder})" if self._folder else self.name
 
     @property
     def chosen_strategy(self) -> str:
@@ -208,6 +224,8 @@ class Template(Section):
         if self.context_strategy is not None and "context_strategy" in plain:
             plain["context_strategy"] = self.context_strategy.model_dump(mode="json", exclude_unset=True)
         plain["zoea_template"] = _VERSION
+        if self._folder:
+            plain[_FOLDER] = self._folder
         return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
     @cached_property
@@ -239,7 +257,9 @@ def parse_template(text: str) -> Template:
             fields = type(getattr(Template(name="x"), name)).model_fields
             known[name] = {key: value for key, value in known[name].items() if key in fields}
     try:
-        return Template.model_validate(known)
+        template = Template.model_validate(known)
+        template._folder = str(tree.get(_FOLDER, ""))
+        return template
     except ValidationError as error:
         where = ", ".join(".".join(map(str, one["loc"])) for one in error.errors())
         raise TemplateError(f"the stored template cannot be read: {where}") from None
@@ -263,7 +283,9 @@ def change_settings(template: Template, values: Mapping[str, Any]) -> Template:
             tree[section][key] = value
     tree = {key: value for key, value in tree.items() if key not in OVERRIDES or value}
     try:
-        return Template.model_validate({key: value for key, value in tree.items() if key != "zoea_template"})
+        changed = Template.model_validate({key: value for key, value in tree.items() if key in Template.model_fields})
+        changed._folder = template._folder
+        return changed
     except ValidationError as error:
         said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise TemplateError(said) from None

@@ -120,11 +120,13 @@ class Templates:
             TemplateError: It is missing or invalid.
             TrustError: It belongs to a project and needs trust.
         """
-        resolved = _merge_chain(self._reader().read_chain(name))
+        chain = self._reader().read_chain(name)
+        resolved = _merge_chain(chain)
         problems = find_problems(Template, resolved.tree, resolved.origins)
         if problems:
             raise TemplateInvalid(problems)
-        return Template.model_validate(resolved.tree)
+        template, level = Template.model_validate(resolved.tree), self._levels[chain[0].place]
+        return template.of_folder(level.folder) if level.layer is Layer.PROJECT else template
 
     def problems(self) -> list[Problem]:
         """Return the problems of all templates, for `zoea config check`."""

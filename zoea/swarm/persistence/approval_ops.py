@@ -24,11 +24,15 @@ from zoea.swarm.rules import MINUTE
 if TYPE_CHECKING:
     from zoea.swarm.turn.turn_types import PreparedCall  # loads what runs turns, which readers do not need
 
+GRANTEE = """
+p.name || coalesce(' (folder ' || CASE WHEN json_valid(p.body) THEN p.body ->> 'zoea_folder' END || ')', '')
+"""
+"""Whose myses a grant for a template covers, as `Template.grantee`."""
 # Both kinds of question in the same columns.
-ANY = """
+ANY = f"""
 SELECT a.id, a.mysis_id, y.name AS mysis, coalesce(c.name, 'go on beyond the budget') AS tool,
   coalesce(c.upstream, '') AS upstream, coalesce(c.arguments, a.about) AS arguments, a.asked_at, a.expires_at, a.kind,
-  a.tool_call_id, a.turn_id, a.schema_hash, a.about ->> 'grant_scope' AS grant_scope, p.name AS template, 0 AS is_cut
+  a.tool_call_id, a.turn_id, a.schema_hash, a.about ->> 'grant_scope' AS grant_scope, {GRANTEE} AS template, 0 AS is_cut
 FROM approval a LEFT JOIN tool_call c ON c.id = a.tool_call_id
 JOIN mysis y ON y.id = a.mysis_id JOIN template p ON p.hash = y.template_hash
 """

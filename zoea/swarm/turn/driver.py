@@ -423,7 +423,9 @@ class TurnDriver:
         spec = self._specs.get(call.name)
         profile, approvals = self._profile, self._services.approvals
         arguments = call.arguments if spec is None or call.broken else self._session.stored_arguments(call)
-        is_granted = spec is not None and approvals.is_granted(profile.mysis_id, profile.template.name, spec, arguments)
+        is_granted = spec is not None and approvals.is_granted(
+            profile.mysis_id, profile.template.grantee, spec, arguments
+        )
         return prepare_call(call, spec, arguments=arguments, granted=is_granted, skipped=skipped)
 
     def _run_tools(self, call_ids: tuple[int, ...]) -> None:
