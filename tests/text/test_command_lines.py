@@ -56,6 +56,28 @@ TAKES = [
     ("\uff33\uff28\uff25\uff2c\uff2c", schema(x=TEXT)),
     ("do_it", schema(cmｄ=TEXT)),
     ("do_it", schema(text={"type": "string", "description": "The shell command to carry out."})),
+    *((name, schema(x=TEXT)) for name in ("psql", "make", "npm", "npm_install", "call_git", "kubectl", "os_system")),
+    ("launch", schema(executable=TEXT, parameters={"type": "array"})),
+    *((name, schema(x=TEXT)) for name in ("Ausf\u00fchren", "befehl_ausf\u00fchren", "ejecutar", "ex\u00e9cuter")),
+    *(
+        (name, schema(x=TEXT))
+        for name in (
+            "\u6267\u884c",
+            "\u5b9f\u884c\u3059\u308b",
+            "\uc2e4\ud589",
+            "\u0432\u044b\u043f\u043e\u043b\u043d\u0438\u0442\u044c",
+        )
+    ),
+    *(("do_it", schema(**{name: TEXT})) for name in ("befehl", "comando", "ligne_de_commande", "komut", "opdracht")),
+    *(
+        ("do_it", schema(**{name: TEXT}))
+        for name in (
+            "\u547d\u4ee4",
+            "\u30b3\u30de\u30f3\u30c9",
+            "\uba85\ub839",
+            "\u043a\u043e\u043c\u0430\u043d\u0434\u0430",
+        )
+    ),
 ]
 TAKES_NOT = [
     ("read_file", schema(path=TEXT)),
@@ -75,6 +97,12 @@ TAKES_NOT = [
     ("search_python_docs", schema(query=TEXT)),
     ("format", schema(python_version=TEXT)),
     ("write_note", schema(text=TEXT, source=TEXT)),
+    *(
+        (name, schema(x=TEXT))
+        for name in ("git_status", "git_add", "make_offer", "go", "system", "call_tool", "aws_docs")
+    ),
+    ("reisen", schema(ziel=TEXT)),
+    ("\u79fb\u52d5", schema(x=TEXT)),
 ]
 
 
@@ -90,7 +118,11 @@ def test_other_tools_take_none(name: str, arguments: dict[str, Any]) -> None:
 
 def test_a_description_that_says_so_counts() -> None:
     assert takes_command("do_it", "Runs any shell command on the machine.", schema(text=TEXT))
+    assert takes_command("do_it", "Executes arbitrary code.", schema(text=TEXT))
+    assert takes_command("do_it", "Runs a program on the host.", schema(text=TEXT))
+    assert takes_command("do_it", "Ex\u00e9cute une ligne de commande.", schema(text=TEXT))
     assert not takes_command("do_it", "Shows the shell of the turtle.", schema(text=TEXT))
+    assert not takes_command("do_it", "Sells goods in any system.", schema(text=TEXT))
 
 
 SIMPLE = {

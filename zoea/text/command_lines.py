@@ -19,23 +19,50 @@ def _read_words(text: str) -> frozenset[str]:
 
 
 MOST_CHARS = 2_000
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 _RUNS = _read_words(
     "applescript bash cli cmd cmdline command commandline commands console csh eval evaluate exec execcommand execute"
     " interpreter ipython ksh osascript popen powershell pwsh repl run runcommand script scripts sh shell shellexec"
     " spawn ssh subprocess sudo tcsh terminal tmux wsl zsh"
+    " ausfuhren ausfuehren calistir ejecuta ejecutar esegui eseguire executar executer fuhre jalankan kor kommando"
+    " konsole spustit suorita uitvoeren uruchom utfor wykonaj"
 )
 """Words of a name that say that a tool runs what it is told."""
-_LINES = _read_words("argv bash cmd cmdline cmds command commandline commands powershell pwsh script scripts sh shell")
+_LINES = _read_words(
+    "argv bash cmd cmdline cmds command commandline commands executable powershell pwsh script scripts sh shell"
+    " subcommand befehl befehle befehlszeile comando comandos comandi commande commandes kommando kommandozeile"
+    " komento komut lenh opdracht parancs perintah polecenie prikaz"
+)
 """Words of an argument's name that say that it holds a command line."""
 _CODES = _read_words("code expression input program snippet source src statement text")
 """Words of an argument's name that say so where the tool's name says that it runs something or is a language."""
+_PROGRAMS = _read_words(
+    "ansible awk aws az bun cargo cmake cron crontab curl deno docker dotnet ffmpeg gcc gcloud"
+    " git gradle java javac kubectl make maven mongosh mvn mysql nix npm npx os pip pipx pnpm podman poetry psql"
+    " rsync rustc sed sqlite sqlite3 systemctl tar terraform uv uvx vim wget xargs yarn"
+)
+"""Programs that run what they are told, or what a package or a file says."""
+_USES = _read_words("3 call cli client install launch process start system tool")
+"""Words that a tool's name may hold besides a program's."""
+_ELSEWHERE = re.compile(
+    "команд|выполн|запуст|скрипт|консол|терминал|εντολ|εκτελ|命令|指令|执行|執行|运行|運行|終端|终端|脚本|腳本"
+    "|コマント|実行|スクリフト|シェル|ターミナル|명령|실행|스크립트|셸|쉘|터미널|تنفيذ|أمر|امر|פקודה|कमांड|आदेश"
+)
+"""Words for a command, a script, a terminal and to run one in other writings, as `_fold` gives them."""
 _LANGUAGES = _read_words("javascript js lua node perl php py python ruby")
 """Names of tools or arguments that say so alone or with a word of `_CODES`."""
 _ARGUMENTS = frozenset({"args", "arguments"})
 """Arguments that say so where they are a text or a list: a program's own."""
 _SAYS_SO = re.compile(
-    r"\b(?:command[ -]lines?|(?:shell|bash|terminal|powershell) (?:commands?|scripts?))\b", re.IGNORECASE
+    r"\b(?:command[ -]lines?|(?:shell|bash|terminal|powershell) (?:commands?|scripts?|to (?:run|execute)))\b"
+    r"|\b(?:any|arbitrary|host|os|shell|system|terminal)"
+    r" (?:code|commands?|executables?|process(?:es)?|programs?|scripts?)\b"
+    r"|\b(?:code|commands?|process(?:es)?|programs?|scripts?)"
+    r" on (?:a|the|this|your) (?:computer|host|machine|server|system)\b"
+    r"|befehlszeile|kommandozeile|ligne de commande|linea de comandos|linha de comando|riga di comando"
+    r"|(?:commande|comando) shell|командн.. строк|命令行|命令列|コマントライン|명령줄|명령행"
+    r"|shell[ -]?(?:befehl|kommando|命令|コマント|명령)",
+    re.IGNORECASE,
 )
 _KEYS = frozenset({"argv", "bashcommand", "cmd", "cmdline", "command", "commandline", "script", "shellcommand"})
 """Arguments with the command line of a call, without case and signs."""
@@ -58,16 +85,19 @@ _INTERPRETERS = _read_words("node perl php python ruby")
 def takes_command(name: str, description: str, schema: Mapping[str, Any]) -> bool:
     """Return whether a tool takes a command line, a script or code, by its name, its description or its arguments."""
     words = _split_words(name)
-    runs = bool(words & _RUNS or (words and words <= _LANGUAGES))
+    runs = bool(words & _RUNS or (words and words <= _LANGUAGES) or _ELSEWHERE.search(_fold(name)))
+    runs = runs or bool(words & _PROGRAMS and words <= _PROGRAMS | _USES)
     codes = _CODES if runs or words & _LANGUAGES else frozenset()
     arguments = list(_iterate_arguments(schema))
     texts = [argument for argument, kind in arguments if _may_be_text(kind)]
     if any(_split_words(argument) & (_LINES | codes) or _names_language(argument) for argument in texts):
         return True
+    if any(_ELSEWHERE.search(_fold(argument)) for argument in texts):
+        return True
     if any(argument in _ARGUMENTS and _may_be_text(kind, ("string", "array")) for argument, kind in arguments):
         return True
     said = (description, *(str(kind.get("description", "")) for _, kind in arguments))
-    return bool(texts or not arguments) and (runs or any(_SAYS_SO.search(text) for text in said))
+    return bool(texts or not arguments) and (runs or any(_SAYS_SO.search(_fold(text)) for text in said))
 
 
 def find_grant_scope(arguments: str) -> str:
@@ -116,7 +146,15 @@ def parse_simple_command(line: Any) -> tuple[str, ...]:
 
 
 def _split_words(name: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(unicodedata.normalize("NFKC", name))}
+    return {word.lower() for word in _WORD.findall(_fold(name))}
+
+
+def _fold(text: str) -> str:
+    """Return a text without accents, and with the plain forms of its characters."""
+    if text.isascii():
+        return text
+    whole = unicodedata.normalize("NFKD", text)
+    return unicodedata.normalize("NFC", "".join(sign for sign in whole if not unicodedata.combining(sign)))
 
 
 def _names_language(argument: str) -> bool:
