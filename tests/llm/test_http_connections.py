@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from zoea.llm.provider_config import Timeouts
 from zoea.llm.transport import http_client
 from zoea.llm.transport.http_client import HttpClient, HttpReply
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
+from zoea.tools import Toolbox, UpstreamConfig
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -489,6 +491,82 @@ async def test_a_certificate_of_another_name_is_not_trusted(server_context: ssl.
         client_of(server.url.replace("localhost", "127.0.0.1")) as client,
     ):
         assert (await refused(client)).title == "The provider's certificate is not trusted"
+
+
+EXPIRED = """
+[ca]
+default_ca = own
+[own]
+database = {folder}/index.txt
+new_certs_dir = {folder}
+rand_serial = yes
+default_md = default
+policy = any
+x509_extensions = names
+[any]
+commonName = supplied
+[names]
+subjectAltName = DNS:localhost
+"""
+
+
+@pytest.fixture(scope="module")
+def expired(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for localhost that ended years ago, with its key."""
+    folder: Path = tmp_path_factory.mktemp("expired")
+    (folder / "index.txt").touch()
+    (folder / "ca.cnf").write_text(EXPIRED.format(folder=folder))
+    request = ["openssl", "req", "-new", "-newkey", "ed25519", "-nodes", "-subj", "/CN=localhost"]
+    subprocess.run([*request, "-keyout", folder / "key.pem", "-out", folder / "r.pem"], check=True, capture_output=True)
+    files: list[str | Path] = ["-in", folder / "r.pem", "-keyfile", folder / "key.pem", "-out", folder / "cert.pem"]
+    dates = ["-startdate", "20200101000000Z", "-enddate", "20200102000000Z"]
+    sign: list[str | Path] = ["openssl", "ca", "-batch", "-selfsign", "-notext", "-config", folder / "ca.cnf"]
+    subprocess.run([*sign, *files, *dates], check=True, capture_output=True)
+    both = folder / "both.pem"
+    both.write_bytes((folder / "key.pem").read_bytes() + (folder / "cert.pem").read_bytes())
+    return both
+
+
+async def reaches_upstream(url: str, logs: Path) -> str:
+    """Open a session with an MCP server; return the error that it ends with."""
+    box = Toolbox((UpstreamConfig("far", url=url, start_timeout=20.0, retries=0),), logs=logs)
+    box.open()
+    try:
+        await until(lambda: box.status()[0].state == "down", within=20.0)
+        return box.status()[0].last_error or ""
+    finally:
+        await box.close()
+
+
+@pytest.mark.parametrize("kind", ["trusted", "self-signed", "expired", "of another name"])
+async def test_a_request_leaves_only_where_the_certificate_is_good(
+    kind: str, certificate: Path, expired: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Requests of models and of MCP servers alike."""
+    used = expired if kind == "expired" else certificate
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(used)
+    if kind != "self-signed":
+        monkeypatch.setenv("SSL_CERT_FILE", str(used))
+    http_client.trusted_certificates.cache_clear()
+    requests: list[bytes] = []
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 2\r\n\r\nno")
+        await writer.drain()
+
+    async with serving(handler, context=context) as server:
+        url = server.url.replace("localhost", "127.0.0.1") if kind == "of another name" else server.url
+        error = await reaches_upstream(f"{url}/mcp", tmp_path)
+        async with client_of(url) as client:
+            if kind == "trusted":
+                assert await post(client) == b"no"
+            else:
+                assert (await refused(client)).title == "The provider's certificate is not trusted"
+    http_client.trusted_certificates.cache_clear()
+    assert {request.split()[1] for request in requests} == ({b"/mcp", b"/"} if kind == "trusted" else set())
+    assert ("404" in error) == (kind == "trusted")
 
 
 @pytest.mark.parametrize("hangs_up", [False, True])

@@ -106,6 +106,18 @@ class TestLog:
             "zoea.log.3",
         ]
 
+    def test_old_logs_are_closed_to_others_whatever_made_them(self, tmp_path: Path) -> None:
+        before = os.umask(0)
+        try:
+            for name in ("zoea.log", "zoea.log.1", "zoea.log.3"):
+                (tmp_path / name).write_text("what was written before")
+            with logging_to(tmp_path / "zoea.log", "info"):
+                logging.getLogger("zoea.x").info("now")
+        finally:
+            os.umask(before)
+        modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.glob("zoea.log*")}
+        assert modes == {"zoea.log": 0o600, "zoea.log.1": 0o600, "zoea.log.3": 0o600}
+
 
 class TestAccounts:
     async def test_an_account_is_stored_in_the_credentials_file(self, tmp_path: Path) -> None:

@@ -124,7 +124,9 @@ def test_settings_that_are_anything_leave_the_first_paint_its_defaults(
 
 def test_a_record_of_trust_that_is_anything_is_refused(put: Callable[[Path], None], tmp_path: Path) -> None:
     put(tmp_path / "trusted.json")
-    with pytest.raises(ZoeaError, match=r"trusted\.json (is damaged|cannot be read: it is (not a file|a symbolic link))"):
+    with pytest.raises(
+        ZoeaError, match=r"trusted\.json (is damaged|cannot be read: it is (not a file|a symbolic link))"
+    ):
         Trust(tmp_path / "trusted.json").files()
 
 

@@ -119,6 +119,9 @@ class PrivateLogHandler(RotatingFileHandler):
 
     def __init__(self, path: Path, repeats: RepeatFilter) -> None:
         # A path in a message may hold bytes that are not UTF-8.
+        for number in range(1, BACKUPS + 1):
+            with suppress(OSError):  # none is there; one that was copied here may be open to others
+                os.close(open_private(f"{path}.{number}", os.O_RDONLY))
         super().__init__(path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="backslashreplace")
         self._repeats = repeats
         self.addFilter(repeats)
