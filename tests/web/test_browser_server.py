@@ -364,6 +364,23 @@ class TestCockpits:
             writer.close()
         assert reason in caplog.text
 
+    async def test_of_browsers_that_come_together_none_is_above_the_number(
+        self, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def start(*_: object) -> None:
+            """Start no process."""
+
+        monkeypatch.setattr(browser_cockpit.BrowserCockpit, "start", start)
+        async with BrowserServer((*FAKE, "silent")) as server:
+            address, most = f"{server.address}ws", browser_server.MAX_COCKPITS
+            opened = [await client.ws_connect(address) for _ in range(most - 2)]
+            together = await asyncio.gather(*(client.ws_connect(address) for _ in range(8)), return_exceptions=True)
+            refused = [one.status for one in together if isinstance(one, aiohttp.WSServerHandshakeError)]
+            opened += [one for one in together if isinstance(one, aiohttp.ClientWebSocketResponse)]
+            assert (refused, len(opened), server.cockpits) == ([503] * 6, 32, 32)
+            for browser in opened:
+                await browser.close()
+
     async def test_few_cockpits_start_at_once_and_a_browser_that_left_starts_none(
         self, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
     ) -> None:
