@@ -24,7 +24,7 @@ from zoea.tools import UpstreamConfig
 from zoea.tools.upstream import checked_answer
 from zoea.tools.upstream.checked_answer import CheckedEvents
 from zoea.tools.upstream.child_transport import LineReadStream
-from zoea.tools.upstream.large_answer import LargeAnswers
+from zoea.tools.upstream.large_answer import MAX_KEPT_BYTES, LargeAnswers
 from zoea.tools.upstream.listed_tools import MAX_LISTED_VALUES, PROBLEM, repair_tool_list
 from zoea.tools.upstream.session_traffic import MAX_DROPPED, SessionEnd, SessionTraffic
 
@@ -186,3 +186,9 @@ async def test_tiny_lines_leave_the_event_loop_its_turns() -> None:
     await process.wait()
     assert lines == count
     assert turns >= count / 100
+
+
+async def test_answers_that_no_request_waits_for_are_kept_within_a_bound() -> None:
+    large, size = LargeAnswers(), MAX_KEPT_BYTES // 4
+    marks = [large.keep({"number": number}, size) for number in range(6)]
+    assert [large.take(mark).get("number") for mark in marks] == [None, None, 2, 3, 4, 5]

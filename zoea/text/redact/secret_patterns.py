@@ -20,6 +20,8 @@ _ISSUED = re.compile(
   | xox[abeoprs]-[A-Za-z0-9-]{10,}+ | AIza[0-9A-Za-z_-]{35} | ya29\.[0-9A-Za-z_-]{20,}+
   | (?:hf|gsk|npm|r8)_[A-Za-z0-9]{20,}+ | (?:xai|pplx|pypi|tvly)-[A-Za-z0-9_-]{20,}+
   | SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,}+
+  | (?:do[opr]_v1|tgp_v1|shp(?:at|ca|pa|ss)|lin_api|figd|ntn)_[A-Za-z0-9_-]{20,}+
+  | hv[bs]\.[A-Za-z0-9_-]{20,}+ | AGE-SECRET-KEY-1[0-9A-Z]{40,}+ | PMAK-[0-9a-f]{20,}+
     )""",
     re.VERBOSE,
 )
