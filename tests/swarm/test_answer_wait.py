@@ -169,6 +169,18 @@ async def test_a_turn_that_a_person_stops_says_so(tmp_path: Path) -> None:
     assert "`zoea start alpha` relaunches it" in answer.hint
 
 
+async def test_a_turn_that_another_message_ends_is_not_said_to_need_a_start(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(calls=(call("look"),)), Answer(text="late"))) as s:
+        s.peer.gates["look"] = asyncio.Event()
+        await s.commander.create("alpha", start=False)
+        waiting = asyncio.create_task(wait(s, await s.commander.send("alpha", "begin")))
+        await s.until(lambda: s.peer.running)
+        await s.commander.send("alpha", "no, this", mode=DeliveryMode.INTERRUPT)
+        [answer] = await waiting
+    assert answer.reason == "alpha did not answer: another message ended its turn"
+    assert answer.hint == "`zoea log alpha` shows the turn; then send the message again."
+
+
 async def test_what_to_do_of_each_recipient_names_that_one_alone(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         for name in ("alpha", "beta"):

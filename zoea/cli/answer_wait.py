@@ -190,7 +190,8 @@ class _AnswerWait:
         else:
             end = line.reason.removeprefix("not answered: ")
             cause = ": ".join(filter(None, (_ENDS.get(end, end), one_line(answer.failure))))
-            hint = f"`zoea log {name}` shows the turn, `zoea start {name}` relaunches it; then send the message again."
+            start = "" if end == Outcome.INTERRUPTED else f", `zoea start {name}` relaunches it"
+            hint = f"`zoea log {name}` shows the turn{start}; then send the message again."
             if line.mysis not in self._myses:
                 hint = "`zoea undelete` restores it."
         return ReceivedAnswer(line.mysis, "not answered", "", line.turn_id, f"{name} did not answer: {cause}", hint)
