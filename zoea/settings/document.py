@@ -19,6 +19,7 @@ from zoea.settings.small_file import MOST_BYTES, read_small_file
 from zoea.text.document_bounds import check_settings_text
 
 _SYNTAX_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
+_EMPTY_LINES = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)++")
 _OUTSIDE = re.compile(r'"""|\'\'\'|["\'#\[\]{}\n]')
 _INSIDE = {
     '"': re.compile(r'\\.|"|\n', re.DOTALL),
@@ -100,8 +101,8 @@ def _describe_syntax_error(message: str, text: str) -> tuple[str, int]:
 
 def split_statements(text: str) -> Iterator[tuple[int, str]]:
     """Yield each statement of a valid TOML text with the offset of its start."""
-    start, depth, mode = 0, 0, ""
-    position = 0
+    start, depth, mode = _skip_empty_lines(text, 0), 0, ""
+    position = start
     while match := (_INSIDE[mode] if mode else _OUTSIDE).search(text, position):
         token, position = match[0], match.end()
         if mode == "#":
@@ -116,8 +117,13 @@ def split_statements(text: str) -> Iterator[tuple[int, str]]:
             mode = token
         elif depth == 0:
             yield from _yield_statement(text, start, match.start())
-            start = position
+            start = position = _skip_empty_lines(text, position)
     yield from _yield_statement(text, start, len(text))
+
+
+def _skip_empty_lines(text: str, start: int) -> int:
+    """Return where the first line begins that holds more than a comment."""
+    return match.end() if (match := _EMPTY_LINES.match(text, start)) else start
 
 
 def _yield_statement(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
