@@ -189,8 +189,8 @@ async def through_all(stage: Stage, seen: Seen) -> None:
     stage.one(FormText).put(f"{MARK} [/] \x1b[2J")
     await seen.until(FormText)
     await stage.press("escape", "comma")
-    await stage.until(lambda: "provider.a" in sections(stage).ids)
-    sections(stage).select("provider.a")
+    await stage.until(lambda: "model" in sections(stage).ids)
+    stage.one(PickList, "#fields").select("provider.a.type")
     await seen.until(PickList)
 
 

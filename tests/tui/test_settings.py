@@ -16,6 +16,7 @@ from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.values import ReloadReport
 from zoea.runtime.model_lists import ModelLists
 from zoea.settings import Settings, load
+from zoea.settings.fields import Page, page_of
 from zoea.settings.layers import LoadedSettings
 from zoea.settings.paths import Places
 from zoea.tui.screens.help import HelpScreen
@@ -37,6 +38,9 @@ X = "Bearer secret-of-mine"
 """
 
 
+GROUP_KEYS = {"keys": "tui.keys"}
+
+
 @asynccontextmanager
 async def settings(folder: Path, own: str = OWN, **more: Any) -> AsyncIterator[tuple[Stage, SettingsScreen]]:
     """Open the settings over a cockpit with `own` in its config.toml."""
@@ -53,14 +57,15 @@ async def settings(folder: Path, own: str = OWN, **more: Any) -> AsyncIterator[t
 
 
 async def go(stage: Stage, screen: SettingsScreen, group: str, key: str = "") -> SettingField | None:
-    """Put the cursor on a group, and on a field of it."""
+    """Put the cursor on the first field of a group, or on one of them."""
+    first = next(field for field in screen._fields.values() if field.key.startswith(f"{GROUP_KEYS.get(group, group)}."))
+    field = screen._fields[key] if key else first
     screen.sections.focus()
-    screen.sections.select(group)
+    screen.sections.select(field.page)
     await stage.pilot.pause()
     await stage.press("enter")
-    if key:
-        screen.fields.select(key)
-        await stage.pilot.pause()
+    screen.fields.select(field.key)
+    await stage.pilot.pause()
     return screen.field
 
 
@@ -114,8 +119,9 @@ async def test_values_stand_with_their_origin(tmp_path: Path, monkeypatch: pytes
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "swarm")
         lines = screen.fields.plain.splitlines()
-        assert "4" in lines[0]
-        assert lines[0].endswith("config.toml:3")
+        own = next(line for line in lines if line.startswith("Myses at most"))
+        assert "4" in own
+        assert own.endswith("config.toml:3")
         assert any("7" in line and line.endswith("$ZOEA_SWARM__MAX_HOPS") for line in lines)
         assert sum(line.endswith("default") for line in lines) > 5
 
@@ -168,7 +174,8 @@ async def test_a_wrong_value_is_said_in_place_and_nothing_is_written(tmp_path: P
         await change(stage, screen, "lots")
         assert on_disk(tmp_path)["swarm"]["max_myses"] == 4
         lines = screen.fields.plain.splitlines()
-        assert "valid integer" in lines[1]
+        assert lines[0] == "SWARM"
+        assert "valid integer" in lines[2]
         assert screen.value.value == "lots"
         await stage.press("escape")
         assert screen.fields.has_focus
@@ -291,7 +298,7 @@ async def test_esc_goes_one_step_out_each_time(tmp_path: Path) -> None:
 
 async def test_left_and_right_move_between_sections_and_fields(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
-        screen.sections.select("swarm")
+        screen.sections.select("limits")
         await stage.press("right")
         assert screen.fields.has_focus
         await stage.press("left")
@@ -300,10 +307,13 @@ async def test_left_and_right_move_between_sections_and_fields(tmp_path: Path) -
 
 async def test_the_mouse_chooses_sections_and_changes_values(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
-        place = screen.sections.ids.index("log")
+        place = screen.sections.ids.index("system")
         await stage.pilot.click("#sections", offset=(5, 1 + place))
         await stage.pilot.pause()
-        await stage.pilot.click("#fields", offset=(5, 1), times=2)
+        screen.fields.select("log.level")
+        await stage.pilot.pause()
+        row = screen.fields.place - int(screen.fields.scroll_offset.y)
+        await stage.pilot.click("#fields", offset=(5, 1 + row), times=2)
         await stage.until(lambda: on_disk(tmp_path).get("log") == {"level": "warning"})
         line = stage.one(KeyFooter)
         await stage.pilot.click(KeyFooter, offset=(line.text.index("back to default"), 0))
@@ -336,3 +346,69 @@ async def test_a_model_that_its_server_does_not_list_is_kept_only_by_a_second_en
         found = lists.find(given)
         assert found is not None
         assert found.kept == ("reef-2",)
+
+
+def test_every_setting_is_on_one_of_five_pages(tmp_path: Path) -> None:
+    fields = [field for group in groups(loaded(tmp_path)) for field in group.fields]
+    sizes = {page: sum(field.page is page and field.kind != "key" for field in fields) for page in Page}
+    assert all(4 <= size <= 45 for size in sizes.values()), sizes
+    for info in Settings.model_fields.values():
+        assert page_of(info) is not None
+    pages = {field.key: field.page for field in fields}
+    assert (pages["swarm.max_myses"], pages["swarm.default_provider"]) == (Page.LIMITS, Page.MODEL)
+    assert {page for key, page in pages.items() if key.startswith("tui.")} == {Page.LOOK}
+
+
+async def test_five_pages_and_all_of_them_stand_on_the_left(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        assert screen.sections.ids == ["model", "agents", "limits", "look", "system", "all", "+"]
+        assert "PROVIDERS · LOCAL" in screen.fields.plain
+        await stage.press("down")
+        assert "NUDGES" in screen.fields.plain
+        assert "PROVIDERS" not in screen.fields.plain
+        screen.sections.select("all")
+        await stage.until(lambda: {"provider.local.type", "nudge.enabled", "log.level"} <= set(screen.fields.ids))
+
+
+async def test_words_find_settings_of_all_pages_and_esc_leads_back(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await stage.press("slash")
+        await stage.write("idle nudge")
+        await stage.until(lambda: screen.fields.ids[0] == "nudge.enabled")
+        assert "ALL WITH idle nudge" in stage.text()
+        assert len(screen.fields.ids) < 6
+        await stage.press("enter")
+        assert screen.fields.has_focus
+        await stage.press("enter")
+        await stage.until(lambda: on_disk(tmp_path).get("nudge") == {"enabled": False})
+        await stage.press("escape")
+        assert "provider.local.type" in screen.fields.ids
+        await stage.press("slash")
+        await stage.write("no such words")
+        await stage.until(lambda: "No setting has these words" in stage.text())
+
+
+async def test_the_footer_lists_no_key_that_does_nothing_here(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        assert "back to default" not in stage.one(KeyFooter).text
+        await stage.press("ctrl+r")
+        assert on_disk(tmp_path)["swarm"] == {"max_myses": 4}
+        await go(stage, screen, "swarm", "swarm.max_hops")
+        assert "back to default" not in stage.one(KeyFooter).text
+        await stage.press("ctrl+r")
+        assert "has no value of yours" in stage.notices[-1]
+        await go(stage, screen, "swarm", "swarm.max_myses")
+        await stage.until(lambda: "back to default" in stage.one(KeyFooter).text)
+        screen.sections.focus()
+        await stage.until(lambda: "enter open" in stage.one(KeyFooter).text)
+
+
+@pytest.mark.parametrize("refused", ["enter", "m", "n"])
+async def test_what_is_typed_after_a_refused_key_runs_no_command(tmp_path: Path, refused: str) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "provider.local", "provider.local.headers")
+        await stage.press(refused)
+        await stage.pilot.press_in_a_burst(*"xXlqh")
+        await stage.pilot.pause()
+        assert stage.screen is screen
+        assert not (await stage.api.view()).held

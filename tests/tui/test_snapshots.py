@@ -144,9 +144,13 @@ async def write_command(stage: Stage) -> None:
 
 
 async def choose_themes(stage: Stage) -> None:
+    await choose_page(stage, "look")
+
+
+async def choose_page(stage: Stage, page: str) -> None:
     sections = stage.one(PickList, "#sections")
-    await stage.until(lambda: "look" in sections.ids)
-    sections.select("look")
+    await stage.until(lambda: page in sections.ids)
+    sections.select(page)
     await stage.pilot.pause()
     await stage.press("enter")
 
@@ -159,10 +163,8 @@ async def try_tool(stage: Stage) -> None:
 
 
 async def choose_keys(stage: Stage) -> None:
-    await stage.until(lambda: "keys" in stage.one(PickList, "#sections").ids)
-    stage.one(PickList, "#sections").select("keys")
-    await stage.pilot.pause()
-    await stage.press("enter")
+    await choose_page(stage, "look")
+    stage.one(PickList, "#fields").select('tui.keys."app.command"')
 
 
 async def export_conversation(stage: Stage) -> None:
@@ -187,10 +189,8 @@ async def read_messages(stage: Stage) -> None:
 
 
 async def choose_budgets(stage: Stage) -> None:
-    await stage.until(lambda: "budget" in stage.one(PickList, "#sections").ids)
-    stage.one(PickList, "#sections").select("budget")
-    await stage.pilot.pause()
-    await stage.press("enter")
+    await choose_page(stage, "limits")
+    stage.one(PickList, "#fields").select("budget.swarm_per_day")
 
 
 async def listen(stage: Stage) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 from zoea.settings.early_defaults import EARLY, NEED_TRUST
 
@@ -41,15 +43,45 @@ class Section(BaseModel):
     )
 
 
+class Page(StrEnum):
+    """The pages on which forms show the settings."""
+
+    MODEL = "model"
+    AGENTS = "agents"
+    LIMITS = "limits"
+    LOOK = "look"
+    SYSTEM = "system"
+
+
+def section(default: Any, title: str, page: Page, description: str | None = None) -> Any:
+    """Return a field that holds a section of settings, all on one page unless one of them names another."""
+    return Field(default, title=title, description=description, json_schema_extra={"page": page})
+
+
+def page_of(field: FieldInfo) -> Page | None:
+    """Return the page that a section or a setting names; None for that of its section."""
+    extra = field.json_schema_extra
+    return Page(str(extra["page"])) if isinstance(extra, dict) and extra.get("page") else None
+
+
 def setting(
-    default: Any, title: str, description: str, *, source: str = "Zoea", inert: bool = False, **limits: Any
+    default: Any,
+    title: str,
+    description: str,
+    *,
+    source: str = "Zoea",
+    inert: bool = False,
+    page: Page | None = None,
+    **limits: Any,
 ) -> Any:
     """Return a field with title, description and source of its default.
+
+    A `page` is named where it is another one than that of the section.
 
     With `inert` it takes effect from a project's file that is not trusted: it changes looks, or a number that can
     neither spend, open, remove nor weaken anything.
     """
-    extra: dict[str, Any] = {"source": source} | ({"inert": True} if inert else {})
+    extra: dict[str, Any] = {"source": source} | ({"inert": True} if inert else {}) | ({"page": page} if page else {})
     return Field(default, title=title, description=description, json_schema_extra=extra, **limits)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from zoea.model.request import OUTPUT_TOKENS
 from zoea.settings.commit_settings import ChainSettings, InheritedSettings
@@ -27,11 +27,13 @@ from zoea.settings.fields import (
     Keys,
     Money,
     Number,
+    Page,
     Seconds,
     Section,
     Whole,
     Words,
     early_setting,
+    section,
     setting,
 )
 from zoea.settings.server_settings import McpSettings, MetricsSettings
@@ -69,25 +71,33 @@ class SwarmSettings(Section):
         "How old the commander's newest broadcast may be that a new mysis can get before its task; 0 offers none.",
         ge=0,
         le=24 * 365,
+        page=Page.AGENTS,
     )
     restart: Literal["ask", "always", "never"] = setting(
         "ask",
         "After a restart",
         "Whether myses that were running when Zoea ended continue at the next start: the cockpit asks, always, never.",
+        page=Page.SYSTEM,
     )
     default_template: str = setting(
-        "default", "Template of new myses", "The template of a mysis created without one.", pattern=NAME_PATTERN
+        "default",
+        "Template of new myses",
+        "The template of a mysis created without one.",
+        pattern=NAME_PATTERN,
+        page=Page.AGENTS,
     )
     default_provider: str = setting(
         "",
         "Provider of new myses",
         "Used if the template names none; empty means the first configured provider, else the autopilot.",
+        page=Page.MODEL,
     )
     discover: bool = setting(
         True,
         "Look for a model",
         "Without a configured provider, use a model server found on this machine, else the autopilot. A run without a "
         "screen looks for one only if this is set to true.",
+        page=Page.MODEL,
     )
     messages_per_hour: Whole = setting(
         20, "Messages an hour", "Direct messages that one mysis may send to others in an hour.", ge=0, le=100_000
@@ -453,30 +463,34 @@ class Settings(Section):
     """All settings; durations are seconds."""
 
     workspace: str = setting(
-        "", "Workspace", "The workspace to open if none is named.", pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,39})?$"
+        "",
+        "Workspace",
+        "The workspace to open if none is named.",
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,39})?$",
+        page=Page.SYSTEM,
     )
-    swarm: SwarmSettings = Field(SwarmSettings(), title="Swarm")
-    llm: LlmSettings = Field(LlmSettings(), title="Model calls")
-    tool: ToolSettings = Field(ToolSettings(), title="Tool calls")
-    turn: TurnSettings = Field(TurnSettings(), title="Turns")
-    broadcast: BroadcastSettings = Field(BroadcastSettings(), title="Broadcasts")
-    nudge: NudgeSettings = Field(NudgeSettings(), title="Nudges")
-    wait: WaitSettings = Field(WaitSettings(), title="Waiting")
-    loop: LoopSettings = Field(LoopSettings(), title="Loop guard")
-    recovery: RecoverySettings = Field(RecoverySettings(), title="After a failure")
-    context: ContextSettings = Field(ContextSettings(), title="What a request holds")
-    session: SessionSettings = Field(SessionSettings(), title="Conversation window")
-    budget: BudgetSettings = Field(BudgetSettings(), title="Budgets")
-    provider: dict[Name, ProviderSettings] = Field({}, title="Providers", description="Sources of models, by name.")
-    upstream: dict[Name, UpstreamSettings] = Field({}, title="Upstreams", description="MCP servers, by name.")
-    mcp: McpSettings = Field(McpSettings(), title="MCP server")
-    world: WorldSettings = Field(WorldSettings(), title="Sandbox world")
-    memory: MemorySettings = Field(MemorySettings(), title="Memory")
-    chain: ChainSettings = Field(ChainSettings(), title="Commits")
-    inherited: InheritedSettings = Field(InheritedSettings(), title="Forks")
-    metrics: MetricsSettings = Field(MetricsSettings(), title="Metrics")
-    log: LogSettings = Field(LogSettings(), title="Log")
-    tui: TuiSettings = Field(TuiSettings(), title="Display")
+    swarm: SwarmSettings = section(SwarmSettings(), "Swarm", Page.LIMITS)
+    llm: LlmSettings = section(LlmSettings(), "Model calls", Page.MODEL)
+    tool: ToolSettings = section(ToolSettings(), "Tool calls", Page.AGENTS)
+    turn: TurnSettings = section(TurnSettings(), "Turns", Page.LIMITS)
+    broadcast: BroadcastSettings = section(BroadcastSettings(), "Broadcasts", Page.LOOK)
+    nudge: NudgeSettings = section(NudgeSettings(), "Nudges", Page.AGENTS)
+    wait: WaitSettings = section(WaitSettings(), "Waiting", Page.AGENTS)
+    loop: LoopSettings = section(LoopSettings(), "Loop guard", Page.LIMITS)
+    recovery: RecoverySettings = section(RecoverySettings(), "After a failure", Page.AGENTS)
+    context: ContextSettings = section(ContextSettings(), "What a request holds", Page.MODEL)
+    session: SessionSettings = section(SessionSettings(), "Conversation window", Page.MODEL)
+    budget: BudgetSettings = section(BudgetSettings(), "Budgets", Page.LIMITS)
+    provider: dict[Name, ProviderSettings] = section({}, "Providers", Page.MODEL, "Sources of models, by name.")
+    upstream: dict[Name, UpstreamSettings] = section({}, "Upstreams", Page.SYSTEM, "MCP servers, by name.")
+    mcp: McpSettings = section(McpSettings(), "MCP server", Page.SYSTEM)
+    world: WorldSettings = section(WorldSettings(), "Sandbox world", Page.SYSTEM)
+    memory: MemorySettings = section(MemorySettings(), "Memory", Page.SYSTEM)
+    chain: ChainSettings = section(ChainSettings(), "Commits", Page.AGENTS)
+    inherited: InheritedSettings = section(InheritedSettings(), "Forks", Page.AGENTS)
+    metrics: MetricsSettings = section(MetricsSettings(), "Metrics", Page.SYSTEM)
+    log: LogSettings = section(LogSettings(), "Log", Page.SYSTEM)
+    tui: TuiSettings = section(TuiSettings(), "Display", Page.LOOK)
 
     def provider_named(self, name: str) -> ProviderSettings | None:
         """Return a provider's settings, or None; a type's name works without configuration."""

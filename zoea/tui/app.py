@@ -30,7 +30,7 @@ from zoea.queries.phrases import event_sentence, event_subject, is_summary_refus
 from zoea.text.control_characters import reveal
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import Action, ActionContext, ActionPlace, Handlers
-from zoea.tui.commands.actions import bindings, of
+from zoea.tui.commands.actions import ACTIONS, bindings, of
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.state.cockpit import OTHER_WORKSPACE, Cockpit
 from zoea.tui.state.swarm_connection import Opener
@@ -255,6 +255,17 @@ class CockpitApp(Cockpit):
 
         if is_too_small(event.size) and not any(isinstance(screen, TooSmallScreen) for screen in self.screen_stack):
             self.push_screen(TooSmallScreen())
+
+    async def _on_key(self, event: Key) -> None:
+        """Carry out a key; refuse one that opens an input elsewhere, with the text that is typed for it."""
+        event.prevent_default()
+        if await self._check_bindings(event.key) or isinstance(self.screen, ModalScreen):
+            return
+        known = (
+            action for action in ACTIONS if action.takes_text and self.keys.get(action.id, action.key) == event.key
+        )
+        if (action := next(known, None)) is not None:
+            self._refuse(action, "Not on this screen")
 
     async def on_event(self, event: TextualEvent) -> None:
         if isinstance(event, Key | Paste) and not event.is_forwarded and not self.type_ahead.admit(event):

@@ -33,6 +33,7 @@ class ActionContext(Struct, frozen=True):
         hidden: How to reach the list that an action works on, where that list is hidden.
         read_only_reason: Why the swarm cannot be commanded; empty where it can.
         ended: Number of myses that ran when Zoea ended and were not started since.
+        has_own_value: Whether the setting under the cursor has a value that the person wrote.
     """
 
     targets: tuple[MysisView, ...] = ()
@@ -49,6 +50,7 @@ class ActionContext(Struct, frozen=True):
     hidden: str = ""
     read_only_reason: str = ""
     ended: int = 0
+    has_own_value: bool = False
 
 
 Requirement = Callable[[ActionContext], str]
@@ -118,6 +120,13 @@ def require_any_mysis(context: ActionContext) -> str:
 
 def require_open_approval(context: ActionContext) -> str:
     return require_open_swarm(context) or ("" if context.approvals else "nothing waits for your answer")
+
+
+NO_OWN_VALUE = "the setting under the cursor has no value of yours"
+
+
+def require_own_value(context: ActionContext) -> str:
+    return "" if context.has_own_value else NO_OWN_VALUE
 
 
 def require_undoable_command(context: ActionContext) -> str:

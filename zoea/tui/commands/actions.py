@@ -26,6 +26,7 @@ from zoea.tui.commands.action import (
     require_one_target,
     require_open_approval,
     require_open_swarm,
+    require_own_value,
     require_sandbox,
     require_search_hits,
     require_startable_target,
@@ -199,7 +200,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
     ActionPlace.SETTINGS: (
         Action("settings.change", "enter", "change", "Change what is under the cursor", footer=10),
         Action("settings.default", "ctrl+r", "back to default", "Remove your value, so that the default applies",
-               footer=20),
+               require_own_value, footer=20),
     ),
     ActionPlace.WELCOME: (
         Action("welcome.sandbox", "s", "start sandbox", "Start five built-in miners, no cost", require_sandbox,

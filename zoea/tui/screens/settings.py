@@ -1,4 +1,4 @@
-"""The settings as a form: sections left, fields with value and origin right.
+"""The settings as a form: pages left, fields with value and origin right.
 
 A value is written to the person's `config.toml` when it is entered.
 """
@@ -9,6 +9,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -19,26 +20,30 @@ from textual.widgets import Input
 
 from zoea.model.errors import SettingsError, ZoeaError
 from zoea.runtime.model_lists import check_setting, has_list, keep_setting
+from zoea.settings.fields import Page
 from zoea.settings.key_paths import DEFAULT, Layer, SettingsInvalid
 from zoea.settings.layers import LoadedSettings, load
 from zoea.text.control_characters import one_line, reveal
 from zoea.tui.commands import keymap
-from zoea.tui.commands.action import Action, ActionPlace, Handlers
+from zoea.tui.commands.action import Action, ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import BY_ID
 from zoea.tui.commands.swarm_commands import reload_settings
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.help import PLACE_TITLES
-from zoea.tui.screens.theme_choice import TITLE_WIDTH, ThemeChooser
+from zoea.tui.screens.theme_choice import ThemeChooser
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.settings_form import KEYS, LOOK, SettingField, SettingGroup, groups, parsed, save
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList
+from zoea.tui.widgets.search_inputs import FilterLine
 
 CONNECT = "+"
+ALL = "all"
 POLL_S = 1.0
-_WIDEST_TITLE = 36
+_KEY = "key"
+_LEAST_TITLE, _WIDEST_TITLE = 16, 36
 _AT_ONCE = ("nudge", "wait", "upstream", "swarm")
 """Sections whose changes do not wait for the next turn."""
 
@@ -47,7 +52,7 @@ class SettingsScreen(CockpitScreen[None]):
     """The form, with the choice of a theme.
 
     Args:
-        group: The section to open at.
+        group: The section to open at, on its page.
         field: The key of the setting to open at, in that section.
     """
 
@@ -65,8 +70,9 @@ class SettingsScreen(CockpitScreen[None]):
         self._first_field = field
         self._first = group
         self._themes = ThemeChooser(self)
-        self._groups: dict[str, SettingGroup] = {}
-        self._group = group
+        self._groups: tuple[SettingGroup, ...] = ()
+        self._fields: dict[str, SettingField] = {}
+        self._page = ""
         self.note: tuple[str, str] = ("", "")
         self._doubted: tuple[str, str] | None = None
         self._own_keys: dict[str, str] = {}
@@ -74,6 +80,7 @@ class SettingsScreen(CockpitScreen[None]):
     def bind_actions(self) -> Handlers:
         return {
             "app.back": self.back,
+            "app.find": lambda: self.query_one(FilterLine).open(),
             "settings.change": lambda: (self.fields if self.fields.has_focus else self.sections).action_choose(),
             "settings.default": self._restore_default,
         }
@@ -84,6 +91,7 @@ class SettingsScreen(CockpitScreen[None]):
             sections.border_title = "SETTINGS"
             yield sections
             with Vertical(id="right"):
+                yield FilterLine(placeholder="words of a setting, on all pages", id="filter")
                 yield PickList(id="fields", classes="panel")
                 with Vertical(id="editor", classes="panel"):
                     yield TextBlock(id="about")
@@ -128,18 +136,21 @@ class SettingsScreen(CockpitScreen[None]):
         self._take(loaded)
 
     def _take(self, loaded: LoadedSettings) -> None:
-        self._groups = {group.id: group for group in groups(loaded)}
+        self._groups = tuple(groups(loaded))
+        self._fields = {field.key: field for group in self._groups for field in group.fields}
         self._own_keys = dict(loaded.settings.tui.keys)
-        choices = [PickItem(((group.title, ""),), group.id) for group in self._groups.values()]
-        self.sections.put([*choices, PickItem((("+ connect a model", "title"),), CONNECT)], on=self._first)
-        self._first = ""
-        if not self._group:
-            self._group = self.sections.chosen
+        choices = [PickItem(((page.title(), ""),), page) for page in (*Page, ALL)]
+        of_group = next((field for group in self._groups if group.id == self._first for field in group.fields), None)
+        first = self._fields.get(self._first_field, of_group)
+        on = first.page if first is not None else Page.LOOK if self._first == LOOK else ""
+        self.sections.put([*choices, PickItem((("+ connect a model", "title"),), CONNECT)], on=on)
+        self._page = self._page or self.sections.chosen
         self._draw()
+        if first is not None:
+            self.fields.select(first.key)
         if self._first_field:
-            self.fields.select(self._first_field)
             self.fields.focus()
-            self._first_field = ""
+        self._first = self._first_field = ""
 
     def _show_broken(self, error: SettingsError) -> None:
         problems = error.problems if isinstance(error, SettingsInvalid) else ()
@@ -153,27 +164,51 @@ class SettingsScreen(CockpitScreen[None]):
     @property
     def field(self) -> SettingField | None:
         """The field under the cursor."""
-        group = self._groups.get(self._group)
-        wanted = self.fields.chosen
-        return next((field for field in group.fields if field.key == wanted), None) if group else None
+        return self._fields.get(self.fields.chosen)
+
+    @property
+    def theme(self) -> str:
+        """The theme under the cursor; empty where there is none."""
+        chosen = self.fields.chosen
+        return chosen if chosen in self.cockpit.theme_specs and chosen not in self._fields else ""
 
     def _draw(self) -> None:
-        group = self._groups.get(self._group)
-        if group is None:
+        if not self._groups:
             return
-        self.fields.border_title = Content(group.title.upper())
-        if group.id == LOOK:
-            self._themes.draw(self.fields)
-        else:
-            lines: list[PickItem] = []
-            place: ActionPlace | None = None
-            for field in group.fields:
-                if group.id == KEYS and (its_place := BY_ID[field.path[-1]].place) is not place:
-                    place = its_place
-                    lines.append(PickItem(((PLACE_TITLES[its_place], "title"),)))
-                lines += self._field_lines(field)
-            self.fields.put(lines)
+        words = self.query_one(FilterLine).text
+        self.fields.border_title = Content(f"ALL WITH {reveal(words)}" if words else self._page.upper())
+        wanted = words.casefold().split()
+        lines = [line for group in self._groups for line in self._group_lines(group, wanted)]
+        shows_kept = self._page == LOOK and not wanted and not self.fields.chosen
+        nothing = PickItem((("No setting has these words", "quiet"),))
+        self.fields.put(lines or [nothing], on=self._themes.kept if shows_kept else "")
         self._draw_editor()
+
+    def _group_lines(self, group: SettingGroup, words: list[str]) -> list[PickItem]:
+        """Return the lines of a section on this page, or of those of its settings that have all the words."""
+        lines: list[PickItem] = []
+        if group.id == LOOK:
+            lines = [line for line in self._themes.lines() if self._is_shown(Page.LOOK, f"theme {line.id}", words)]
+        place: ActionPlace | None = None
+        for field in group.fields:
+            told = f"{group.title} {field.key} {field.title} {field.description} {field.text}"
+            if not self._is_shown(field.page, told, words):
+                continue
+            if group.id == KEYS and (its_place := BY_ID[field.path[-1]].place) is not place:
+                place = its_place
+                lines.append(PickItem(((PLACE_TITLES[its_place], "title"),)))
+            lines += self._field_lines(field)
+        return [PickItem(((group.title.upper(), "title"),)), *lines] if lines else []
+
+    def _is_shown(self, page: Page, told: str, words: list[str]) -> bool:
+        return all(word in told.casefold() for word in words) if words else self._page in (page, ALL)
+
+    def on_filter_line_changed(self, event: FilterLine.Changed) -> None:
+        self._themes.restore()
+        self._draw()
+
+    def on_filter_line_closed(self, event: FilterLine.Closed) -> None:
+        self.fields.focus()
 
     def _field_lines(self, field: SettingField) -> list[PickItem]:
         is_own = field.origin.layer is not Layer.DEFAULT
@@ -181,7 +216,7 @@ class SettingsScreen(CockpitScreen[None]):
         if shown == "none" and '"none"' in field.kind:
             shown = "none: no limit"
         role = "quiet" if field.locked or not field.text else "strong"
-        width = max(TITLE_WIDTH, min(_WIDEST_TITLE, self.fields.width // 2))
+        width = min(_WIDEST_TITLE, max(_LEAST_TITLE, self.fields.width // 2))
         origin = (f"  {one_line(field.origin_text)}", "tool" if is_own else "quiet")
         choice = PickItem(((fit_text(field.title, width), ""), (" ", ""), (shown, role)), field.key, (origin,))
         if self.note[0] == field.key and self.note[1].startswith("!"):
@@ -192,19 +227,23 @@ class SettingsScreen(CockpitScreen[None]):
         self.call_after_refresh(self._draw)
 
     def _draw_editor(self) -> None:
-        group, field = self._groups.get(self._group), self.field
+        field = self.field
         self.editor.display = True
+        change = "" if self.fields.has_focus else "open"
+        if self._retitled.get("settings.change", "") != change:
+            self.retitle("settings.change", change)
+        self.redraw_bars()
         about = self.query_one("#about", TextBlock)
         said = self.query_one("#said", TextBlock)
         self.value.display = field is not None and not field.locked and not field.options
-        if group is not None and group.id == LOOK:
+        if self.theme:
             self.editor.border_title = "SAMPLE"
             about.put(self._themes.sample())
             said.put([])
             return
         if field is None:
             self.editor.border_title = ""
-            about.put([[(group.description if group else "", "quiet")]])
+            about.put([])
             said.put([])
             return
         self.editor.border_title = Content(one_line(field.key))
@@ -222,7 +261,7 @@ class SettingsScreen(CockpitScreen[None]):
             return field.locked
         if field.options:
             return f"{field.kind}{default} · enter or space: next value"
-        if self._group == KEYS:
+        if field.kind == _KEY:
             return f'{field.kind} · default "{field.default}" · enter, then press a key · space, then type its name'
         return f"{field.kind}{default} · enter: change"
 
@@ -230,17 +269,19 @@ class SettingsScreen(CockpitScreen[None]):
 
     def on_pick_list_moved(self, event: PickList.Moved) -> None:
         if event.lines is self.sections:
-            if event.id in self._groups and event.id != self._group:
+            if event.id != CONNECT and event.id != self._page:
                 self._themes.restore()
-                self._group = event.id
+                self._page = event.id
                 self.note = ("", "")
+                self.query_one(FilterLine).drop()
+                self.fields.put([])  # so that the cursor begins at the first line
                 self._draw()
-        elif self._group == LOOK:
-            if event.id in self.cockpit.theme_specs and self.fields.has_focus:
-                self.cockpit.use_theme(event.id)
-            self._draw_editor()
         else:
-            self.note = ("", "")
+            if self.theme and self.fields.has_focus:
+                self.cockpit.use_theme(self.theme)
+            else:
+                self._themes.restore()
+                self.note = ("", "")
             self._draw_editor()
 
     def on_pick_list_chosen(self, event: PickList.Chosen) -> None:
@@ -249,8 +290,8 @@ class SettingsScreen(CockpitScreen[None]):
                 self._connect()
             else:
                 self.action_deeper()
-        elif self._group == LOOK:
-            self._themes.keep(event.id)
+        elif self.theme:
+            self._themes.keep(self.theme)
             self._draw()
         else:
             self._enter_field()
@@ -258,8 +299,8 @@ class SettingsScreen(CockpitScreen[None]):
     def action_deeper(self) -> None:
         if self.sections.has_focus and self.fields.ids:
             self.fields.focus()
-            if self._group == LOOK:
-                self.cockpit.use_theme(self.fields.chosen)
+            if self.theme:
+                self.cockpit.use_theme(self.theme)
 
     def action_shallower(self) -> None:
         if self.fields.has_focus:
@@ -271,11 +312,23 @@ class SettingsScreen(CockpitScreen[None]):
             self.fields.focus()
             self.note = ("", "")
             self._draw()
+        elif self.query_one(FilterLine).text:
+            self.query_one(FilterLine).clear()
         elif self.fields.has_focus:
             self._themes.restore()
             self.sections.focus()
         else:
             self.cockpit.pop_screen()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        super().on_descendant_focus(event)
+        if self._groups:
+            self._draw_editor()
+
+    def action_context(self) -> ActionContext:
+        field = self.field if self.fields.has_focus or self.value.has_focus else None
+        is_own = field is not None and not field.locked and field.origin.layer is Layer.USER
+        return replace(super().action_context(), has_own_value=is_own)
 
     def _connect(self) -> None:
         from zoea.tui.dialogs.connect import ConnectDialog
@@ -295,10 +348,11 @@ class SettingsScreen(CockpitScreen[None]):
             return
         if field.locked:
             self.notify(field.locked, title=field.title, severity="warning", markup=False)
+            self.cockpit.type_ahead.discard_text()  # what is typed for it would run as commands
         elif field.options:
             here = field.options.index(field.text) if field.text in field.options else -1
             self._save(field, field.options[(here + 1) % len(field.options)])
-        elif self._group == KEYS:
+        elif field.kind == _KEY:
             self._capture(field)
         else:
             self._type(field)
@@ -328,7 +382,7 @@ class SettingsScreen(CockpitScreen[None]):
             return
         if field.options:
             self._enter_field()
-        elif self._group == KEYS:
+        elif field.kind == _KEY:
             self._type(field)
 
     def _restore_default(self) -> None:
@@ -401,12 +455,12 @@ class SettingsScreen(CockpitScreen[None]):
 
     def poll_themes(self) -> None:
         """Reload changed theme files while themes are shown."""
-        if self._group == LOOK and self.is_current and self._themes.reload_changed():
+        if self._page in (LOOK, ALL) and self.is_current and self._themes.reload_changed():
             self._draw()
 
     def theme_changed(self) -> None:
         super().theme_changed()
-        if self._group == LOOK and self.query("#editor"):
+        if self._groups and self.query("#editor"):
             self._draw_editor()
 
 

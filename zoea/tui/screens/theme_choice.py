@@ -14,7 +14,7 @@ from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.settings_form import save
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.theme import themes
-from zoea.tui.widgets.line_list import PickItem, PickList
+from zoea.tui.widgets.line_list import PickItem
 
 TITLE_WIDTH = 24
 _STATUSES = tuple(StatusWord)
@@ -33,8 +33,13 @@ class ThemeChooser:
         self._stamps = themes.read_file_stamps(self._screen.cockpit.config)
         self._kept = self._screen.cockpit.theme_spec.name
 
-    def draw(self, into: PickList) -> None:
-        """List all themes, with a mark at the kept one."""
+    @property
+    def kept(self) -> str:
+        """The name of the theme that is not only previewed."""
+        return self._kept
+
+    def lines(self) -> list[PickItem]:
+        """Return a line for each theme, with a mark at the kept one."""
         cockpit = self._screen.cockpit
         shipped, _ = themes.list_theme_folders(cockpit.config)
         choices = []
@@ -53,7 +58,7 @@ class ThemeChooser:
                     ((words, "quiet"),),
                 )
             )
-        into.put(choices, on="" if into.chosen in cockpit.theme_specs else self._kept)
+        return choices
 
     def sample(self) -> list[list[Piece]]:
         """Return a sample of texts in the current theme, and the errors of invalid theme files."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from zoea.settings.config_writer import set_keys
-from zoea.settings.fields import parse_words
+from zoea.settings.fields import Page, page_of, parse_words
 from zoea.settings.key_paths import DEFAULT, KeyPath, Layer, Origin, Problem, SettingsInvalid, format_key
 from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import Places
@@ -42,6 +42,7 @@ class SettingField(Struct, frozen=True):
     Attributes:
         text: The text of the input; empty where the setting is unset.
         options: All possible values, where they are few.
+        page: Where the form shows it.
         locked: Why it cannot be changed here; empty where it can.
     """
 
@@ -54,6 +55,7 @@ class SettingField(Struct, frozen=True):
     options: tuple[str, ...] = ()
     locked: str = ""
     default: str = ""
+    page: Page = Page.LOOK
 
     @property
     def key(self) -> str:
@@ -81,28 +83,27 @@ class SettingGroup(Struct, frozen=True):
 
 
 def groups(loaded: LoadedSettings) -> list[SettingGroup]:
-    """Return every section in the schema's order, with theme and keys first."""
+    """Return every section in the schema's order, the theme first and the keys last."""
     values = {row.key: row.value for row in list_settings(loaded)}
     found = [
         SettingGroup(LOOK, "Theme", "Colours and glyphs; what is under the cursor is shown at once."),
-        SettingGroup(KEYS, "Keys", "A key for each action.", tuple(_keys(loaded))),
     ]
     top: list[SettingField] = []
     for name, info in Settings.model_fields.items():
         section = model_at(Settings, (name,))
         if name in TABLES:
             for entry in getattr(loaded.settings, name):
-                fields = tuple(_fields(TABLES[name], (name, entry), loaded, values))
+                fields = tuple(_fields(TABLES[name], (name, entry), loaded, values, info))
                 found.append(
                     SettingGroup(format_key((name, entry)), f"{info.title} · {entry}", _doc(TABLES[name]), fields)
                 )
         elif section is None:
-            top.append(_field(info, (name,), loaded, values))
+            top.append(_field(info, (name,), loaded, values, info))
         else:
-            fields = tuple(_fields(section, (name,), loaded, values))
+            fields = tuple(_fields(section, (name,), loaded, values, info))
             found.append(SettingGroup(name, info.title or name, _doc(section), fields))
-    found.insert(2, SettingGroup("top", "Workspace", "What is opened where none is named.", tuple(top)))
-    return found
+    found.insert(1, SettingGroup("top", "Workspace", "What is opened where none is named.", tuple(top)))
+    return [*found, SettingGroup(KEYS, "Keys", "A key for each action.", tuple(_keys(loaded)))]
 
 
 def parsed(field: SettingField, text: str) -> Any:
@@ -168,14 +169,16 @@ def _keys(loaded: LoadedSettings) -> Iterator[SettingField]:
 
 
 def _fields(
-    model: type[BaseModel], above: KeyPath, loaded: LoadedSettings, values: dict[str, Any]
+    model: type[BaseModel], above: KeyPath, loaded: LoadedSettings, values: dict[str, Any], section: FieldInfo
 ) -> Iterator[SettingField]:
     for name, info in model.model_fields.items():
         if (*above, name) not in _ELSEWHERE:
-            yield _field(info, (*above, name), loaded, values)
+            yield _field(info, (*above, name), loaded, values, section)
 
 
-def _field(info: FieldInfo, path: KeyPath, loaded: LoadedSettings, values: dict[str, Any]) -> SettingField:
+def _field(
+    info: FieldInfo, path: KeyPath, loaded: LoadedSettings, values: dict[str, Any], section: FieldInfo
+) -> SettingField:
     words_of_kind = describe_kind(info)
     value = values.get(format_key(path), _table_at(values, path))
     locked = ""
@@ -197,6 +200,7 @@ def _field(info: FieldInfo, path: KeyPath, loaded: LoadedSettings, values: dict[
             if info.default is None and "none" in words_of_kind
             else (info.default.value if hasattr(info.default, "value") else info.default)
         ),
+        page_of(info) or page_of(section) or Page.SYSTEM,
     )
 
 

@@ -157,6 +157,12 @@ class FilterLine(Horizontal):
     def clear(self) -> None:
         self.action_clear()
 
+    def drop(self) -> None:
+        """Forget the text without leaving another widget."""
+        with self.prevent(Input.Changed):
+            self._input.value = ""
+        self.display = False
+
     def action_clear(self) -> None:
         self._input.value = ""
         self.action_leave()

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from zoea.text.control_characters import reveal
-from zoea.tui.commands.action import Action, ActionContext, ActionPlace, needs_target
+from zoea.tui.commands.action import NO_OWN_VALUE, Action, ActionContext, ActionPlace, needs_target
 from zoea.tui.text_layout import Piece, cut_text
 from zoea.tui.theme.role_styles import styles_of
 
@@ -77,8 +77,9 @@ def _path_to_screen(focused: Widget) -> Iterator[DOMNode]:
 
 def _own_bindings(node: DOMNode) -> Iterator[Binding]:
     """Yield the bindings of Zoea's own widgets; the registry has those of screens."""
-    if not isinstance(node, Screen) and type(node).__module__.partition(".")[0] != "textual":
-        yield from (one for one in vars(type(node)).get("BINDINGS", ()) if isinstance(one, Binding))
+    if not isinstance(node, Screen):
+        own = (each for each in type(node).__mro__ if each.__module__.partition(".")[0] not in ("textual", "builtins"))
+        yield from (one for each in own for one in vars(each).get("BINDINGS", ()) if isinstance(one, Binding))
 
 
 KEY_NAMES = {
@@ -223,7 +224,9 @@ class KeyFooter(PieceLine):
         shown: list[_Key] = []
         has_marks = len(situation.targets) > 1
         for action in sorted((a for a in actions if a.footer is not None), key=lambda a: a.footer or 0):
-            off = bool(action.why_not(situation))
+            if (why := action.why_not(situation)) == NO_OWN_VALUE:
+                continue
+            off = bool(why)
             title, is_kept = action.title, action.id in ("app.help", *kept)
             if action.id == "app.back" and not leads_back:
                 if not has_marks:
