@@ -71,6 +71,10 @@ async def test_an_invalid_value_is_reported_in_the_form(tmp_path: Path) -> None:
         await stage.press("enter")
         await stage.until(lambda: "'many' is not a number" in stage.one(TextBlock, "#error").plain)
         stage.one(Input, "#budget-mysis").value = ""
+        stage.one(Input, "#budget-token_budget_per_task").value = "100"
+        await stage.press("enter")
+        await stage.until(lambda: "token limits, per turn: Input should be" in stage.one(TextBlock, "#error").plain)
+        stage.one(Input, "#budget-token_budget_per_task").value = ""
         stage.one(TextArea, "#others").text = "nudge.idle_interval=never"
         await stage.press("enter")
         await stage.until(lambda: "idle_interval" in stage.one(TextBlock, "#error").plain)

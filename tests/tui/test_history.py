@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from textual.widgets import Input
 
 from tests.queries.test_request_inspection import send_prompts
-from tests.swarm.harness import plain
+from tests.swarm.harness import call, plain
 from tests.tui.cockpit import QUIET, Stage, answering, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
+from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
 from zoea.tui.dialogs.commit_forms import AskDialog, CommitNameDialog, ForkDialog, ResumeDialog
 from zoea.tui.screens.comparison import ComparisonScreen
@@ -228,6 +230,20 @@ async def test_the_cost_of_a_fork_is_that_of_the_chosen_template(tmp_path: Path)
         assert not chosen.cost.has_own_tools
 
 
+async def test_the_fork_form_warns_of_a_goal_and_of_other_tools(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        await open_history(stage)
+        await stage.press("f")
+        template = stage.one(InlineChoice, "#template")
+        await stage.until(lambda: len(template._options) > 1)
+        template.choose("watcher")
+        await stage.until(lambda: "watcher has a goal: they are nudged" in stage.text())
+        assert "watcher allows other tools than default" in stage.text()
+        template.choose("")
+        await stage.until(lambda: "watcher has a goal" not in stage.text())
+
+
 async def test_a_fork_that_is_refused_says_what_to_do_and_keeps_what_was_written(tmp_path: Path) -> None:
     few = Settings.model_validate(QUIET.model_dump() | {"swarm": {"max_myses": 2}})
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), settings=few) as stage:
@@ -274,6 +290,33 @@ async def test_c_marks_one_commit_and_compares_another_with_it(tmp_path: Path) -
         assert "one" in stage.text()
         await stage.press("v", "enter", "tab", "escape")
         assert stage.screen is screen
+
+
+async def test_the_comparison_marks_what_differs_and_shows_calls(tmp_path: Path) -> None:
+    def model(request: ModelRequest) -> Answer:
+        last = plain(request.messages[-1].content)
+        return (
+            Answer(calls=(call("look", "belt-2"),), text="I look.\nAt it.\nWell.")
+            if last == "look"
+            else Answer(text="ok")
+        )
+
+    async with cockpit(tmp_path, model, names=("alpha",), size=(160, 40)) as stage:
+        await send_prompts(stage.swarm, "one", "same", "look")
+        fork = await stage.swarm.commander.create("", commit="@alpha~3", start=True)
+        for text in ("same", "another way"):
+            await stage.swarm.commander.send(fork.name, text)
+            await stage.swarm.settled(fork.name)
+        tips = await stage.swarm.rows("SELECT max(seq) AS seq FROM ctx_commit GROUP BY principal ORDER BY seq")
+        stage.app.push_screen(ComparisonScreen(*(row["seq"] for row in tips)))
+        await stage.until(
+            lambda: stage.shows(ComparisonScreen) and "another way" in stage.one(FoldingList, "#other").plain
+        )
+        text = stage.text()
+        assert "6 messages since, * 3 that the other has not" in text
+        assert "4 messages since, * 1 that the other has not" in text
+        assert len(re.findall(r"\*\s+\d (?:direct|answer|result)", text)) == 4
+        assert '⚙ look({"text": "belt-2"})' in text
 
 
 async def test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history(tmp_path: Path) -> None:

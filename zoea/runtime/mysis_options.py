@@ -43,6 +43,7 @@ class MysisOptions(Struct, frozen=True):
         own_models: The model of each template that names one.
         usual_provider: The provider of the other templates.
         prompt_tokens: Of the prompt of each template.
+        by_name: The templates that can be read.
     """
 
     templates: tuple[NamedOption, ...]
@@ -54,12 +55,23 @@ class MysisOptions(Struct, frozen=True):
     own_models: dict[str, str]
     usual_provider: str
     prompt_tokens: dict[str, int]
+    by_name: dict[str, Template]
     prices: PriceList
 
     def describe_provider(self, template: str) -> str:
         """Say which provider a mysis of this template uses where none is chosen."""
         own = self.own_providers.get(template, "")
         return f"{own} (by the template)" if own else f"{self.usual_provider} (by your settings)"
+
+    def warn_of(self, template: str, before: str) -> tuple[str, ...]:
+        """Return what changes for a conversation of another template that one might not expect."""
+        new, old = self.by_name.get(template), self.by_name.get(before)
+        if new is None or template == before:
+            return ()
+        goal = f"{template} has a goal: they are nudged until they report that it is reached" if new.goal else ""
+        has_others = old is not None and old.tools != new.tools
+        tools = f"{template} allows other tools than {before}: earlier calls may name some that it lacks"
+        return tuple(text for text in (goal, tools if has_others else "") if text)
 
     def price_of(self, template: str, provider: str, model: str) -> ModelPrice | None:
         """Return the price of the model that these choices lead to; None where it is not known."""
@@ -85,6 +97,7 @@ def read_options(places: Places | None, database: Path, now: int) -> MysisOption
         own_providers={name: one.provider for name, one in readable.items() if one.provider},
         own_models={name: one.model for name, one in readable.items() if one.model},
         usual_provider=settings.provider_name(),
+        by_name=readable,
         prompt_tokens={name: estimate.tokens(one.prompt) for name, one in readable.items()},
         prices=PriceList(None if places is None else places.prices, partial(costs_nothing, settings)),
     )

@@ -182,6 +182,34 @@ def build_entry_items(entries: Sequence[ContextEntry], symbols: Symbols, first: 
     return [_item(number, entry, symbols) for number, entry in enumerate(entries, first)]
 
 
+DIFFERS = "*"
+"""The mark of a message that only one of two compared commits has."""
+_CALLS_SHOWN = 4
+
+
+def build_compared_items(
+    entries: Sequence[ContextEntry], other: Sequence[ContextEntry], symbols: Symbols, first: int
+) -> tuple[list[FoldingItem], int]:
+    """Build one item per message, its calls first, with a mark where the other commit has no such message.
+
+    Return the items, and how many are marked.
+    """
+    known, marked, items = {_said(entry) for entry in other}, 0, []
+    for number, entry in enumerate(entries, first):
+        differs = _said(entry) not in known
+        marked += differs
+        item = _item(number, entry, symbols)
+        calls = [piece for piece in item.body if piece[1] == "tool"]
+        body = [*calls, *(piece for piece in item.body if piece[1] != "tool")]
+        head = [(DIFFERS if differs else " ", "asking"), *item.head]
+        items.append(FoldingItem(head, item.right, body, item.brief + min(len(calls), _CALLS_SHOWN)))
+    return items, marked
+
+
+def _said(entry: ContextEntry) -> tuple[object, ...]:
+    return entry.role, entry.content, tuple((call.name, call.arguments) for call in entry.calls)
+
+
 def _item(number: int, entry: ContextEntry, symbols: Symbols) -> FoldingItem:
     who = {Role.USER: entry.sender or entry.source or "user", Role.ASSISTANT: "answer", Role.TOOL: "result"}
     head: list[Piece] = [

@@ -15,13 +15,14 @@ from textual.widgets import Input
 from zoea.chain.commit import ContextCommit
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import SAME_MYSIS, MysisOverrides, MysisView
+from zoea.queries.commit_details import read_details
 from zoea.runtime.first_request_estimate import (
     MOST_FORKS,
     FirstRequestEstimate,
     describe_first_request,
     estimate_from_commit,
 )
-from zoea.runtime.mysis_options import read_options
+from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.text.control_characters import one_line, prose_line
 from zoea.tui.dialogs.modal import FormDialog
 from zoea.tui.screens.focus import FocusScreen
@@ -97,6 +98,11 @@ class FirstRequestDialog(CommitForm):
         return ""
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What one might not expect of the choices."""
+        return ()
+
+    @property
     def _basis(self) -> tuple[int, str, MysisOverrides, str]:
         """All that the cost depends on. Raises UsageError."""
         return (*self.wanted, self.overrides, self.thread)
@@ -143,7 +149,8 @@ class FirstRequestDialog(CommitForm):
             return
         if self.is_attached:
             self.plan, self._counted = plan, basis
-            cost.put([[(describe_first_request(plan, count, plan.price(count)), "strong")]])
+            said = describe_first_request(plan, count, plan.price(count))
+            cost.put([[(said, "strong")], *([(one_line(text), "asking")] for text in self.warnings)])
             self.query_one("#error", TextBlock).put([])
 
     # Carrying it out.
@@ -230,10 +237,21 @@ class ForkDialog(FirstRequestDialog):
             ("template", InlineChoice([("", "the commit's own")], id="template")),
         )
 
+    _options: MysisOptions | None = None
+    _own_template = ""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        found, chosen = self._options, self.overrides.template
+        return found.warn_of(chosen, self._own_template) if found is not None and chosen else ()
+
     async def fill(self) -> None:
         await super().fill()
         places, now = self.cockpit.places, self.cockpit.now()
+        if (details := await self.read(read_details, self.commit.seq)) is not None:
+            self._own_template = details.template.partition("@")[0]  # without its hash
         if (options := await self.read(lambda database: read_options(places, database, now))) is not None:
+            self._options = options
             named = [(one.name, f"{one.name}  {one.title}") for one in options.templates]
             self.query_one("#template", InlineChoice).offer([("", "the commit's own"), *named])
 

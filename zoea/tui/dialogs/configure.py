@@ -5,9 +5,9 @@ Every field starts with the current value, where all of them have the same; only
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
@@ -40,6 +40,7 @@ class ConfigureDialog(FormDialog[None]):
 
     VERB = "save"
     FIRST = "#template"
+    LABELS: ClassVar[Mapping[str, str]] = {path: f"token limits, {label}" for path, label in _BUDGETS}
 
     def __init__(self, views: Sequence[MysisView]) -> None:
         super().__init__()
@@ -148,7 +149,7 @@ class ConfigureDialog(FormDialog[None]):
             text = self.typed(_id(path)).replace(",", "").replace("_", "")
             if text and not text.isdecimal():
                 hint = "Leave it empty for the value of the settings."
-                raise UsageError(f"tokens {label}: {text!r} is not a number", hint=hint)
+                raise UsageError(f"token limits, {label}: {text!r} is not a number", hint=hint)
             if text:
                 after[path] = int(text)
         return diff_settings(self._before.own, after)

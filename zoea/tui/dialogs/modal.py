@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
@@ -14,7 +14,7 @@ from textual.types import CSSPathType
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from zoea.model.errors import ZoeaError
+from zoea.model.errors import UsageError, ZoeaError
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.action import Handlers
 from zoea.tui.commands.actions import BY_ID, bindings
@@ -128,6 +128,8 @@ class FormDialog(CockpitDialog[T]):
     """More keys, as the lower border names them."""
     FIRST: ClassVar[str] = "#name"
     """The input that has the focus first."""
+    LABELS: ClassVar[Mapping[str, str]] = {}
+    """The labels of fields by the keys that errors name."""
     GOES_ON: ClassVar[bool] = True
     """Whether closing the form lets what it carries out go on."""
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -202,8 +204,11 @@ class FormDialog(CockpitDialog[T]):
         if not self.is_attached:
             self.cockpit.show_error(error)
             return
+        what = error.what
+        for key, label in self.LABELS.items():
+            what = what.replace(key, label)
         block = self.query_one("#error", TextBlock)
-        block.put_error(error)
+        block.put_error(error if what == error.what else UsageError(what, hint=error.hint, title=error.title))
         self.call_after_refresh(block.scroll_visible, animate=False)
 
 

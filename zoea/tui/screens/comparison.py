@@ -15,7 +15,7 @@ from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands.action import ActionPlace, Handlers
-from zoea.tui.conversation.history_lines import build_entry_items
+from zoea.tui.conversation.history_lines import DIFFERS, build_compared_items
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -87,10 +87,10 @@ class ComparisonScreen(TabbedScreen):
         for at, part in enumerate(self.PARTS):
             listed, learned = self.query_one(f"#{part}", FoldingList), found.learned[at]
             left_out = max(0, len(learned) - ENTRIES)
-            items = build_entry_items(learned[left_out:], self.symbols, left_out + 1)
+            items, marked = build_compared_items(learned[left_out:], found.learned[1 - at], self.symbols, left_out + 1)
             listed.put(items, empty="Nothing new: it is the commit that both have in common")
             name = one_line(found.commits[at].provenance.principal)
-            foot = f"{count_of(len(learned), 'message')} since"
+            foot = f"{count_of(len(learned), 'message')} since, {DIFFERS} {marked:,} that the other has not"
             more = f"; the newest {ENTRIES:,} are listed" if left_out else ""
             listed.caption(f"{found.short_ids[at]} {name}", foot + more)
         self.draw_strip()
