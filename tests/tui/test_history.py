@@ -13,13 +13,13 @@ from tests.tui.cockpit import QUIET, Stage, answering, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
-from zoea.tui.dialogs.commit_forms import AskDialog, CommitNameDialog, ForkDialog, ResumeDialog
+from zoea.tui.dialogs.commit_forms import AnswerDialog, AskDialog, CommitNameDialog, ForkDialog, ResumeDialog
 from zoea.tui.screens.comparison import ComparisonScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.history import HistoryScreen
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.inline_choice import InlineChoice
-from zoea.tui.widgets.line_list import LineList
+from zoea.tui.widgets.line_list import LineList, TextLines
 
 
 async def open_history(stage: Stage) -> HistoryScreen:
@@ -376,9 +376,11 @@ async def test_a_asks_what_the_mysis_knew_at_the_commit(tmp_path: Path) -> None:
         await stage.until(lambda: any("answers in thread" in notice for notice in stage.notices))
         await stage.until(lambda: len(stage.app.feed.myses) == 2)
         (other,) = [view for view in stage.app.feed.myses.values() if view.name != "alpha"]
-        await stage.until(lambda: isinstance(stage.screen, FocusScreen) and stage.screen.mysis_id == other.id)
-        await stage.until(lambda: all(words in stage.text() for words in ("Why this belt?", "yes")))
+        await stage.until(lambda: stage.shows(AnswerDialog) and stage.one(TextLines, "#answer").plain == "yes")
+        assert all(words in stage.text() for words in ("Why this belt?", "yes", "ANSWER OF ctx-"))
         await stage.swarm.settled(other.name)
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.screen, FocusScreen) and stage.screen.mysis_id == other.id)
         await stage.press("escape")
         assert stage.screen is screen
         (request,) = [

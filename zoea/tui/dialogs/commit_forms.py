@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import ClassVar
 
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
@@ -16,6 +22,7 @@ from zoea.chain.commit import ContextCommit
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import SAME_MYSIS, MysisOverrides, MysisView
 from zoea.queries.commit_details import read_details
+from zoea.queries.stored_swarm import read_newest_answer
 from zoea.runtime.first_request_estimate import (
     MOST_FORKS,
     FirstRequestEstimate,
@@ -24,12 +31,13 @@ from zoea.runtime.first_request_estimate import (
 )
 from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.text.control_characters import one_line, prose_line
-from zoea.tui.dialogs.modal import FormDialog
+from zoea.tui.dialogs.modal import CockpitDialog, FormDialog
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.undo_history import UndoStep
-from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
+from zoea.tui.widgets.line_list import TextLines
 
 WAIT_S = 0.08
 
@@ -193,10 +201,66 @@ class AskDialog(FirstRequestDialog):
             raise UsageError("there is no question", hint="Write what you want to know.")
         asked = await self.cockpit.api.ask(self.commit.id, message, thread=self.thread)
         self.let_undo([asked.mysis])
-        said = f"{one_line(asked.mysis.name)} answers in thread {one_line(asked.thread)}. esc leads back; z removes it"
+        said = f"{one_line(asked.mysis.name)} answers in thread {one_line(asked.thread)}; z removes it"
         self.cockpit.notify(said, markup=False)
         if self.is_current:
-            self.cockpit.call_later(self.cockpit.push_screen, FocusScreen(asked.mysis.id))
+            answer = AnswerDialog(asked.mysis.id, f"{self.short_id} {one_line(asked.mysis.name)}", message)
+            self.cockpit.call_later(self.cockpit.push_screen, answer)
+
+
+class AnswerDialog(CockpitDialog[None]):
+    """The answer to a question, over the screen that it was asked on.
+
+    Args:
+        mysis_id: The mysis that answers.
+        whose: The commit and the name of the mysis.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "its conversation", priority=True)]
+
+    def __init__(self, mysis_id: int, whose: str, question: str) -> None:
+        super().__init__()
+        self._mysis_id = mysis_id
+        self._whose = whose
+        self._question = question
+        self._is_answered = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = Content(f"ANSWER OF {self._whose}")
+            box.border_subtitle = key_hints("enter its conversation · esc back")
+            yield TextBlock(id="question")
+            yield TextLines(id="answer", by_words=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#question", TextBlock).put([[(prose_line(self._question), "commander")]])
+        answer = self.query_one("#answer", TextLines)
+        answer.put([[("It is answering…", "waiting")]])
+        answer.focus()
+        self._show()
+
+    def feed_changed(self, ids: frozenset[int]) -> None:
+        super().feed_changed(ids)
+        if self._mysis_id in ids and not self._is_answered:
+            self._show()
+
+    def tick(self) -> None:
+        if not self._is_answered:
+            self._show()
+
+    @work(exit_on_error=False, group="answer", exclusive=True)
+    async def _show(self) -> None:
+        view = self.cockpit.feed.myses.get(self._mysis_id)
+        if view is None or view.in_turn or (found := await self.read(read_newest_answer, self._mysis_id)) is None:
+            return
+        if found.outcome and not self._is_answered:
+            self._is_answered = True
+            failed = [[(found.failure or f"it ended without an answer: {found.outcome}", "errored")]]
+            self.query_one("#answer", TextLines).put(found.text or failed)
+
+    def action_open(self) -> None:
+        self.dismiss()
+        self.cockpit.call_later(self.cockpit.push_screen, FocusScreen(self._mysis_id))
 
 
 class ResumeDialog(FirstRequestDialog):

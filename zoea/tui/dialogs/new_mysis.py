@@ -42,7 +42,7 @@ _REMEMBERED = ("template", "provider", "model", "tags")
 _FILES_SHOWN = 5
 
 
-class FoldLine(Static, can_focus=True):
+class FoldLine(TextBlock, can_focus=True):
     """The line that stands for the folded fields. It opens where the focus or a click reaches it."""
 
     class Opened(Message):
@@ -100,7 +100,7 @@ class NewMysisDialog(FormDialog[None]):
         rows.insert(1, Horizontal(Static("template", classes="label", markup=False), templates, classes="field -list"))
         more = Vertical(*rows, id="more")
         more.display = False
-        return ("task", task), TextBlock(id="files"), TextBlock(id="effect"), FoldLine(id="fold", markup=False), more
+        return ("task", task), TextBlock(id="files"), TextBlock(id="effect"), FoldLine(id="fold"), more
 
     @property
     def _writing(self) -> TaskText:
@@ -132,7 +132,8 @@ class NewMysisDialog(FormDialog[None]):
             lines.append([(f"first request ~{tokens:,} tokens and the tools{total}, {cost}", "quiet")])
             by = provider or found.describe_provider(template)
             parts = (template, by, self.typed("model"), self.typed("tags"), "with a broadcast" if broadcast else "")
-            self.query_one("#fold", FoldLine).update(Content(f"▸ {' · '.join(one_line(one) for one in parts if one)}"))
+            held = " · ".join(one_line(one) for one in parts if one)
+            self.query_one("#fold", FoldLine).put([[(f"▸ {held}", "quiet")]])
         self.query_one("#effect", TextBlock).put(lines)
 
     @property
