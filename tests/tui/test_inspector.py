@@ -109,7 +109,7 @@ async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) ->
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
         await send_prompts(stage.swarm, long)
         screen = await open_inspector(stage)
-        await stage.until(lambda: "PARTS · MESSAGES 2 · TOOLS 14   tab" in stage.text())
+        await stage.until(lambda: "PARTS · MESSAGES 2 · TOOLS 14 · TURNS 1   tab" in stage.text())
         assert stage.app.action_context().hidden
         await stage.press("v")
         assert "verbose: Press tab to go to the messages first" in stage.notices

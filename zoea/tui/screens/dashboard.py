@@ -426,6 +426,7 @@ class DashboardScreen(CockpitScreen[None]):
 
     def _draw_broadcasts(self) -> None:
         if self.broadcasts is None:
+            self._broadcasts_panel.put([[("Reading the broadcasts", "quiet")]] if self.cockpit.opened else [])
             return
         size, now, myses = self._broadcasts_panel.content_size, self.cockpit.now(), self.cockpit.feed.myses
         full = build_broadcast_lines(self.broadcasts, now, size.width, COUNTED_MOST, myses)

@@ -21,6 +21,7 @@ from zoea.queries.request_inspection import (
     read_requests_since,
 )
 from zoea.queries.request_troubles import Trouble, find_troubles
+from zoea.queries.turn_times import TurnTime, read_turn_times
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
@@ -31,6 +32,7 @@ from zoea.tui.conversation.request_lines import (
     build_request_line,
 )
 from zoea.tui.conversation.tool_items import build_offered_items
+from zoea.tui.conversation.turn_lines import LEGEND, build_turn_line, find_longest
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece
@@ -40,6 +42,8 @@ from zoea.tui.widgets.line_list import LineList
 
 PAGE = 200
 
+READING = "Reading the requests"
+"""Shown until the database is read."""
 NO_REQUEST = "No request yet: its first turn sends one to the model"
 """Shown for a mysis that has sent nothing to its model."""
 
@@ -58,6 +62,7 @@ class InspectorScreen(TabbedScreen):
         "packs": "PARTS",
         "messages": "MESSAGES",
         "tools": "TOOLS",
+        "turns": "TURNS",
         "requests": "REQUESTS",
     }
 
@@ -71,6 +76,8 @@ class InspectorScreen(TabbedScreen):
         self._is_read = False
         self.inspection: Inspection | None = None
         self._packs: list[list[Piece]] = []
+        self._turns: tuple[TurnTime, ...] = ()
+        self._longest = 0
         self._troubles: tuple[Trouble, ...] = ()
         self.is_outdated = False
 
@@ -96,11 +103,15 @@ class InspectorScreen(TabbedScreen):
         with Container(id="body"):
             yield LineList(
                 lambda at, width: build_request_line(self._requests[at], width, self.symbols),
-                id="requests", classes="panel", empty="No request yet",
+                id="requests", classes="panel", empty=READING,
             )  # fmt: skip
-            yield LineList(lambda at, _: self._packs[at], has_cursor=False, id="packs", classes="panel")
-            yield FoldingList(self.symbols, id="messages", classes="panel")
-            yield FoldingList(self.symbols, id="tools", classes="panel")
+            yield LineList(lambda at, _: self._packs[at], has_cursor=False, id="packs", classes="panel", empty=READING)
+            yield FoldingList(self.symbols, id="messages", classes="panel", empty=READING)
+            yield FoldingList(self.symbols, id="tools", classes="panel", empty=READING)
+            yield LineList(
+                lambda at, width: build_turn_line(self._turns[at], self._longest, self.cockpit.now(), width),
+                id="turns", classes="panel", empty=READING,
+            )  # fmt: skip
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -108,7 +119,10 @@ class InspectorScreen(TabbedScreen):
         self.query_one("#packs", LineList).caption("PARTS OF THE REQUEST")
         self.messages.caption("MESSAGES")
         self.query_one("#tools", LineList).caption("TOOLS OFFERED")
+        self.query_one("#turns", LineList).caption("TURNS, by how long they took", LEGEND)
+        self._show_head()
         self._open()
+        self._read_turns()
 
     def parts(self) -> tuple[str, ...]:
         """Return the parts; the list of requests needs a wide screen."""
@@ -134,7 +148,7 @@ class InspectorScreen(TabbedScreen):
         return replace(found, hidden="press tab to go to the messages first" if is_hidden else "")
 
     def count_of(self, part: str) -> int | None:
-        counts = {"messages": len(self.sent), "requests": len(self._requests)}
+        counts = {"messages": len(self.sent), "requests": len(self._requests), "turns": len(self._turns)}
         return len(self.inspection.tools) if part == "tools" and self.inspection is not None else counts.get(part)
 
     # Reading.
@@ -194,9 +208,34 @@ class InspectorScreen(TabbedScreen):
     def tick(self) -> None:
         """Read the news of the mysis, at most once a second."""
         super().tick()
+        if self.is_outdated or (self.part == "turns" and self._turns and not self._turns[0].outcome):
+            self._read_turns()
         if self.is_outdated:
             self.is_outdated = False
             self._refresh()
+
+    @work(exclusive=True, exit_on_error=False, group="turns")
+    async def _read_turns(self) -> None:
+        """Read how long the turns took; an open one grows."""
+        turns = await self.read(read_turn_times, self.mysis_id, self.cockpit.now())
+        if turns is None or not self.is_mounted:
+            return
+        listed = self.query_one("#turns", LineList)
+        grown = len(turns) - len(self._turns) if self._turns else 0
+        self._turns, self._longest = turns, find_longest(turns)
+        listed.show(len(turns), empty="No turn yet", place=min(len(turns) - 1, listed.place + grown) if turns else 0)
+        self.draw_strip()
+
+    def on_line_list_chosen(self, event: LineList.Chosen) -> None:
+        """Show the last request of the turn under the cursor."""
+        if event.lines.id == "turns":
+            number = self._turns[event.place].number
+            found = next((at for at, each in enumerate(self._requests) if each.turn_number == number), None)
+            if found is None:
+                self.notify("Its requests are further back: left goes to older ones", markup=False, timeout=3)
+            else:
+                self._go(found)
+                self.go_to_part("packs")
 
     @work(exclusive=True, exit_on_error=False, group="newer")
     async def _refresh(self) -> None:
@@ -218,7 +257,7 @@ class InspectorScreen(TabbedScreen):
         sent = inspection.sent if inspection is not None else ()
         tools = inspection.tools if inspection is not None else ()
         gone = inspection.gone if inspection is not None else ""
-        nothing = "" if self.request is not None else NO_REQUEST
+        nothing = self._describe_none()
         self.messages.put(build_message_items(sent, self.symbols), empty=gone or nothing or "No messages")
         tokens = sum(each.tokens for each in sent)
         self.messages.caption("MESSAGES", f"{count_of(len(sent), 'message')}, ~{tokens:,} tokens" if sent else "")
@@ -231,17 +270,21 @@ class InspectorScreen(TabbedScreen):
         self._show_head()
         self.draw_strip()
 
+    def _describe_none(self) -> str:
+        """Return why no request is shown; empty where one is."""
+        return "" if self.request is not None else NO_REQUEST if self._is_read else READING
+
     def _show_packs(self) -> None:
         packs = self.query_one("#packs", LineList)
         if packs.width > 0:
             self._packs = (
                 build_plan_lines(self.inspection, packs.width, self._troubles) if self.inspection is not None else []
             )
-            packs.show(len(self._packs), place=0, empty="" if self.request is not None else NO_REQUEST)
+            packs.show(len(self._packs), place=0, empty=self._describe_none())
 
     def _show_requests(self) -> None:
         listed = self.query_one("#requests", LineList)
-        listed.show(len(self._requests), place=self._at)
+        listed.show(len(self._requests), place=self._at, empty=self._describe_none())
         listed.caption(
             "REQUESTS",
             f"{len(self._requests)}{'+' if self._has_older else ''} request{'s' * (len(self._requests) != 1)}",
@@ -253,7 +296,7 @@ class InspectorScreen(TabbedScreen):
         view = self.cockpit.feed.myses.get(self.mysis_id)
         name = one_line(view.name if view is not None else request.mysis if request is not None else "")
         if request is None:
-            head.put([[(name, "mysis"), (f"  {NO_REQUEST}", "quiet")]])
+            head.put([[(name, "mysis"), (f"  {self._describe_none()}", "quiet")]])
             return
         newer = f"   {self._at} newer" if self._at else ""
         kind = f"request {request.iteration}" if request.purpose == "turn" else request.purpose

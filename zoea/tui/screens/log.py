@@ -85,9 +85,7 @@ class LogScreen(TabbedScreen):
         whole = TextLines(by_words=True, id="whole", classes="panel")
         whole.border_title = "THE CHOSEN EVENT"
         yield whole
-        file = LineList(
-            lambda at, _: [self._file[at]], has_cursor=False, id="file", classes="panel", empty="The log is empty"
-        )
+        file = LineList(lambda at, _: [self._file[at]], has_cursor=False, id="file", classes="panel", empty="Reading…")
         file.caption("ZOEA.LOG", "tab goes back to the events")
         yield file
         find = Input(id="find", placeholder="Show only lines with these words; esc shows all")
@@ -295,7 +293,7 @@ class LogScreen(TabbedScreen):
         for line in self._tail:
             role = next((role for word, role in _LEVELS.items() if word in line[:60]), "")
             self._file += [(part, role) for part in wrap_words(line, file.width)]
-        file.show(len(self._file))
+        file.show(len(self._file), empty="The log is empty")
         if was_at_end:
             file.to_end()
 

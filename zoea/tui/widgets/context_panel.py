@@ -34,7 +34,7 @@ class ContextPanel(Vertical):
         self._failed = failed
         self._sees_block = TextBlock(id="sees", classes="panel")
         self._state_block = TextBlock(id="state", classes="panel")
-        self._sight = MysisContext()
+        self._sight: MysisContext | None = None
         self._read_at = 0
         self._is_stale = True
         self._is_reading = False
@@ -56,7 +56,7 @@ class ContextPanel(Vertical):
 
     def reset(self) -> None:
         """Clear the panel for another mysis."""
-        self._sight, self._read_at = MysisContext(), 0
+        self._sight, self._read_at = None, 0
         self.changed()
 
     def tick(self) -> None:
@@ -93,6 +93,10 @@ class ContextPanel(Vertical):
         source = self._source()
         if not self._sees_block.is_attached or not self._state_block.is_attached:
             return  # the panel was removed before a read returned
+        if self._sight is None:
+            for block in (self._sees_block, self._state_block):
+                block.put([[("Reading…", "quiet")]])
+            return
         limit = source.turn_limit if source is not None else 0
         self._sees_block.put(focus_lines.build_request_lines(self._sight, limit))
         if source is not None:

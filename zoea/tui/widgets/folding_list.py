@@ -63,6 +63,7 @@ class FoldingList(LineList):
         self._open = set()
         self._empty = empty
         self.place = 0
+        self._rows, self.count = [], 0  # lines of the items before, until the new ones are arranged
         self._arrange(place=0)
 
     @property

@@ -190,6 +190,9 @@ class MysisDetail(Horizontal):
                 ConversationBlock("said", BlockKind.ANSWER, 0, body=status_text(view)),
             ]
             self._recent.put(build_recent_lines(fresh, view, size.width, size.height, self._now()))
+        if self._read[0] != view.id:
+            self._request.put([[("Reading its newest request", "quiet")]])
+            return
         self._request.put(build_usage_lines(self._seen, view, self._request.content_size.height))
 
     def _put_titles(self, title: Content, subtitle: Content) -> None:
