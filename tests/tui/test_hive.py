@@ -32,6 +32,38 @@ def test_cells_stand_in_groups_with_headings() -> None:
     assert HiveLayout.of([], 6).place_beyond(0, 1) == 0
 
 
+def test_cells_are_as_large_as_the_room_allows() -> None:
+    few, many = ["idle"] * 6, ["idle"] * 2000
+    assert [(HiveLayout.fit(few, width, height).cell) for width, height in ((80, 20), (80, 6), (80, 3), (30, 4))] == [
+        40, 24, 16, 2,
+    ]  # fmt: skip
+    assert HiveLayout.fit(many, 196, 40).cell == 2
+    large = HiveLayout.fit(few, 80, 20)
+    assert [(line.first, line.part) for line in large.lines[1:5]] == [(0, 0), (0, 1), (0, 2), (2, 0)]
+    assert (large.line_of(2), large.place_at(5, 41), large.place_at(6, 0)) == (4, 3, 2)
+    assert (large.place_beyond(1, 1), large.place_beyond(5, -1)) == (3, 3)
+
+
+async def test_a_large_cell_shows_the_name_what_it_does_and_its_newest_text(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha", "beta", "gamma"), size=(120, 40)) as stage:
+        await stage.api.send("beta", "Look around")
+        await stage.until(lambda: stage.view("beta").turns == 1)
+        await stage.swarm.settled("beta")
+        await stage.press("v")
+        await stage.until(lambda: "⬡ alpha" in stage.text() and "⬡ gamma" in stage.text())
+        table = stage.one(SwarmTable)
+        lines = stage.text().splitlines()
+        row = next(at for at, line in enumerate(lines) if "⬡ beta" in line)
+        column = lines[row].index("⬡ beta")
+        assert lines[row + 1][column:].startswith("  idle")
+        assert lines[row + 2][column:].startswith("  done")
+        await stage.pilot.click(offset=(column + 3, row + 2))
+        assert table.cursor is not None
+        assert table.cursor.name == "beta"
+        await stage.press("space")
+        await stage.until(lambda: "▌⬡ beta" in stage.text())
+
+
 def test_the_cursor_moves_up_and_down_within_its_column() -> None:
     hive = HiveLayout.of(["idle"] * 5 + ["working"] * 2, width=6)
     assert (hive.place_beyond(1, 1), hive.place_beyond(2, 1)) == (4, 4)

@@ -138,7 +138,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
                require_any_mysis),
         Action("mysis.pin", "P", "pin", "Keep this mysis, or the marked ones, at the top of the list, or no longer",
                require_target),
-        Action("swarm.hive", "v", "hive", "Show the myses as a hive, one small cell each, or as rows again",
+        Action("swarm.hive", "v", "hive", "Show the myses as a hive, one cell each, or as rows again",
                require_any_mysis, footer=68, flags=SPARE),
         Action("swarm.grouping", "V", "group", "Group the hive by status, template or tag", require_any_mysis),
         Action("swarm.next-in-need", "w", "who needs you", "Go to the next mysis that needs you", require_open_swarm),

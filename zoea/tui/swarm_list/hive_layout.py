@@ -1,6 +1,7 @@
 """The swarm as a hive: one cell a mysis, in groups. Pure.
 
-A cell has two columns: a mark and the glyph of the status. Its brightness tells the tokens of the last minute.
+A cell has a mark and the glyph of the status, and with more room the name, what it does, and its newest text. Its
+brightness tells the tokens of the last minute.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from zoea.text.control_characters import one_line
 from zoea.tui.swarm_list import attention
 
 CELL = 2
-"""Columns of a cell."""
+"""Columns of the smallest cell."""
+CELL_SIZES = ((40, 3), (24, 2), (16, 1), (CELL, 1))
+"""Columns and lines of a cell, the largest first: glyph; name; status, activity and time; newest text."""
 NO_TAG = "no tag"
 LEVELS = 4
 """Degrees of brightness, 0 for a mysis without tokens in the last minute."""
@@ -78,11 +81,15 @@ HIVE_CELLS = {(level, mark): HiveCell(level, mark) for level in range(LEVELS) fo
 
 
 class HiveLine(Struct, frozen=True):
-    """One line: the heading of a group, or the cells from place `first` to before `end`."""
+    """One line: the heading of a group, or a line of the cells from place `first` to before `end`.
+
+    `part` is its place among the lines of these cells.
+    """
 
     title: str = ""
     first: int = 0
     end: int = 0
+    part: int = 0
 
 
 class HiveLayout(Struct, frozen=True):
@@ -90,17 +97,29 @@ class HiveLayout(Struct, frozen=True):
 
     Attributes:
         starts: The first place of each line of cells, in order.
-        at: The line of each of those.
+        at: The first line of each of those.
+        cell, height: Columns and lines of a cell.
     """
 
     lines: tuple[HiveLine, ...]
     starts: tuple[int, ...]
     at: tuple[int, ...]
+    cell: int = CELL
+    height: int = 1
 
     @classmethod
-    def of(cls, groups: Sequence[str], width: int) -> HiveLayout:
+    def fit(cls, groups: Sequence[str], width: int, height: int) -> HiveLayout:
+        """Lay out the largest cells of which all fit into `height` lines, else the smallest."""
+        for cell, lines in CELL_SIZES:
+            found = cls.of(groups, width, cell, lines)
+            if len(found.lines) <= height and cell <= width:
+                break
+        return found
+
+    @classmethod
+    def of(cls, groups: Sequence[str], width: int, cell: int = CELL, height: int = 1) -> HiveLayout:
         """Lay out cells by group in lines of `width` columns; groups come in order."""
-        room = max(1, width // CELL)
+        room = max(1, width // cell)
         lines: list[HiveLine] = []
         starts: list[int] = []
         at: list[int] = []
@@ -113,12 +132,12 @@ class HiveLayout(Struct, frozen=True):
             for start in range(first, end, room):
                 starts.append(start)
                 at.append(len(lines))
-                lines.append(HiveLine("", start, min(end, start + room)))
+                lines += [HiveLine("", start, min(end, start + room), part) for part in range(height)]
             first = end
-        return cls(tuple(lines), tuple(starts), tuple(at))
+        return cls(tuple(lines), tuple(starts), tuple(at), cell, height)
 
     def line_of(self, place: int) -> int:
-        """Return the line of a place; 0 without cells."""
+        """Return the first line of a place; 0 without cells."""
         return self.at[bisect_right(self.starts, place) - 1] if self.starts else 0
 
     def place_at(self, line: int, column: int) -> int | None:
@@ -126,7 +145,7 @@ class HiveLayout(Struct, frozen=True):
         if not 0 <= line < len(self.lines):
             return None
         found = self.lines[line]
-        place = found.first + column // CELL
+        place = found.first + column // self.cell
         return place if found.first <= place < found.end else None
 
     def place_beyond(self, place: int, by: int) -> int:

@@ -19,11 +19,29 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from zoea.model.values import MysisView
-from zoea.tui.swarm_list.hive_layout import HiveCell, HiveGrouping, HiveLayout, group_of, hive_key
-from zoea.tui.swarm_list.mysis_row import NAME_MAX, NAME_MIN, RowColumns, TableRow, build_row
+from zoea.text.control_characters import one_line
+from zoea.tui.swarm_list.hive_layout import (
+    CELL,
+    HiveCell,
+    HiveGrouping,
+    HiveLayout,
+    HiveLine,
+    group_of,
+    hive_key,
+)
+from zoea.tui.swarm_list.mysis_row import (
+    NAME_MAX,
+    NAME_MIN,
+    RowColumns,
+    TableRow,
+    build_row,
+    describe_activity,
+    format_time,
+    status_text,
+)
 from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.swarm_list.row_order import RowOrder
-from zoea.tui.text_layout import Piece
+from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
 
@@ -103,7 +121,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         for mysis_id in changed:
             line = self._line_of(self._places[mysis_id]) if mysis_id in self._places else -1
             if 0 <= line - first < height:
-                self.refresh_line(line)
+                self._refresh_place(self._places[mysis_id])
 
     def _has_regrouped(self, changed: frozenset[int]) -> bool:
         """Return whether a cell of the hive belongs to another group now."""
@@ -128,6 +146,12 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _line_of(self, place: int) -> int:
         return place if self._grouping is None else self._hive.line_of(place)
+
+    def _refresh_place(self, place: int) -> None:
+        """Redraw the lines of a row or cell."""
+        line = self._line_of(place)
+        for part in range(1 if self._grouping is None else self._hive.height):
+            self.refresh_line(line + part)
 
     def move_sideways(self, by: int) -> None:
         """Move the cursor by cells of the hive. Rows of the table have no neighbours at their sides."""
@@ -164,7 +188,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
                 self.refresh()
         if self._grouping is not None:
             cells = tuple(map(self._cell_of, self._shown))
-            if cells != self._cells_drawn:
+            if cells != self._cells_drawn or self._hive.height > 1:  # larger cells have times
                 self._cells_drawn = cells
                 self.refresh()
             return
@@ -223,9 +247,10 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         place = min(len(self._shown) - 1, max(0, place))
         old, self._cursor = self._cursor, place
         line = self._line_of(place)
-        self.refresh_line(self._line_of(old))
-        self.refresh_line(line)
-        self.scroll_to_region(Region(0, line, max(1, self.size.width), 1), animate=False, force=True)
+        self._refresh_place(old)
+        self._refresh_place(place)
+        lines = 1 if self._grouping is None else self._hive.height
+        self.scroll_to_region(Region(0, line, max(1, self.size.width), lines), animate=False, force=True)
         if old != place:
             self.post_message(self.CursorMoved(self.cursor))
 
@@ -244,7 +269,8 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             keyed.sort(key=itemgetter(0))
             views, groups = [view for _, view in keyed], [key[1] for key, _ in keyed]
             self._groups = {view.id: key[1] for key, view in keyed}
-            self._hive = HiveLayout.of(groups, self.scrollable_content_region.width)
+            room = self.scrollable_content_region
+            self._hive = HiveLayout.fit(groups, room.width, room.height)
         else:
             self.order.sort(views)
         self._shown = [view.id for view in views]
@@ -296,6 +322,8 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         line = self._hive.lines[at]
         if line.title:
             return Strip([Segment(line.title, plain + styles.of("quiet"))]).adjust_cell_length(width, plain)
+        if self._hive.cell > CELL:
+            return self._render_large_cells(line, width, plain)
         # Equal neighbours share a segment, because each one costs the terminal its style.
         runs: list[tuple[str, Style]] = []
         for place in range(line.first, line.end):
@@ -315,8 +343,39 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
                 runs.append((f" {glyph}", style))
         return Strip([Segment(text, style) for text, style in runs]).adjust_cell_length(width, plain)
 
+    def _render_large_cells(self, line: HiveLine, width: int, plain: Style) -> Strip:
+        """Draw one line of cells with names."""
+        styles = styles_of(self)
+        segments: list[Segment] = []
+        for place in range(line.first, line.end):
+            view = self._all[self._shown[place]]
+            cell, role = self._cell_of(view.id), str(view.status)
+            under = Style()
+            if place == self._cursor:
+                under = styles.of("cursor", background=True) + Style(bold=self.has_focus)
+            mark, text = "▌" if cell.is_marked else " ", self._write_cell(view, line.part)
+            style = styles.shade(role, cell.level) if line.part == 0 else styles.of("" if line.part > 1 else "quiet")
+            segments += [Segment(mark, plain + styles.of("asking")), Segment(text, plain + style + under)]
+            segments.append(Segment(" ", plain))
+        return Strip(segments).adjust_cell_length(width, plain)
+
+    def _write_cell(self, view: MysisView, part: int) -> str:
+        """Return a line of a large cell, padded to its width without the mark and the gap."""
+        room = self._hive.cell - 2
+        if part == 0:
+            return fit_text(f"{self._glyphs.get(str(view.status), '?')[:1]} {one_line(view.name)}", room)
+        if part == 2:
+            return fit_text(f"  {status_text(view)}", room)
+        row = self._row_of(view)
+        words = (describe_activity(view) or str(view.status), format_time(view, row.now, row.since))
+        return fit_text(f"  {' '.join(words)}", room)
+
     def _cells_text(self, at: int) -> str:
         line = self._hive.lines[at]
+        if self._hive.cell > CELL and not line.title:
+            return "".join(
+                f" {self._write_cell(self._all[each], line.part)} " for each in self._shown[line.first : line.end]
+            )
         glyphs = (self._glyphs.get(str(self._all[each].status), "?") for each in self._shown[line.first : line.end])
         return line.title or "".join(f" {glyph}" for glyph in glyphs)
 
