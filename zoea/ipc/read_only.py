@@ -1,6 +1,6 @@
-"""A read-only `SwarmApi` over the database, used when the swarm's owner does not answer.
+"""Two `SwarmApi` that command nothing: over a running swarm, and over the database where no owner answers.
 
-Reads the stored swarm every two seconds and refuses every command.
+The latter reads the stored swarm every two seconds.
 """
 
 from __future__ import annotations
@@ -14,11 +14,40 @@ from msgspec.structs import replace
 
 from zoea.ipc.swarm_proxy import SwarmProxy
 from zoea.model.errors import OwnerError
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ApprovalView, Event, GrantView, Lagged, MysisView, ProviderView, SwarmView, UpstreamView
 from zoea.queries.stored_swarm import read_grants, read_mysis_view, read_open_approvals, read_swarm_view
 
 POLL_S = 2.0
+WATCHES = "this cockpit is read-only: it was opened with --read-only"
 REASON = "this cockpit is read-only, because the swarm's process does not answer"
+
+
+_READING = frozenset({"view", "mysis", "wait", "receipt", "approvals", "grants", "upstreams", "providers", "mcp"})
+"""The methods of `SwarmApi` that change nothing, besides its streams."""
+
+
+class WatchedSwarm(SwarmProxy):
+    """Passes on the reading methods of a running swarm; all others raise OwnerError."""
+
+    def __init__(self, api: SwarmApi) -> None:
+        self._api = api
+
+    @classmethod
+    def over(cls, api: SwarmApi) -> Self:
+        """Make one over this swarm."""
+        return cls(api)
+
+    async def call_method(self, method: str, arguments: dict[str, Any]) -> Any:
+        """Carry out a reading method. Raises OwnerError for a command."""
+        if method not in _READING:
+            raise OwnerError(WATCHES, title="Read-only", hint="`zoea run` opens a cockpit that commands.")
+        return await getattr(self._api, method)(**arguments)
+
+    def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
+        """Open a stream; each of them only reads."""
+        stream: AsyncIterator[Any] = getattr(self._api, method)(**arguments)
+        return stream
 
 
 class ReadOnlySwarm(SwarmProxy):

@@ -140,6 +140,11 @@ class RunOptions(StartOptions):
             whole_number(1),
         )
     )
+    read_only: bool = declare(
+        flag(
+            "--read-only", "Show the swarm in a cockpit that commands and starts nothing; also one that runs elsewhere."
+        )
+    )
     calm: bool = declare(flag("--no-animation", "Show no animation in the cockpit during this run."))
 
     @property

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from select import select
@@ -51,6 +51,8 @@ END_S = 3.0
 
 def start(options: RunOptions, where: Places) -> int:
     """Show the cockpit until the person leaves it. Returns the exit code, which is not 0 after a failure."""
+    if options.read_only:
+        return watch(options, where)
     in_world = dataclasses.replace(options, world=WORLD)
     session = CockpitSession(where, options)
     cockpit = build_cockpit(
@@ -71,6 +73,17 @@ def start(options: RunOptions, where: Places) -> int:
     if select([], [sys.stdout], [], 0)[1]:  # a terminal that nobody reads would hold up the end
         sys.stdout.write(describe_session(how, cockpit.feed, where))
     return cockpit.return_code or 0  # 1 after a defect in the cockpit
+
+
+def watch(options: RunOptions, where: Places) -> int:
+    """Show a cockpit that commands nothing until the person leaves it. Returns the exit code."""
+    cockpit = build_cockpit(
+        where, lambda: open_watched(where), stored=lambda: read_stored_rows(where), reduced_motion=options.calm
+    )
+    cockpit.driver_class = TerminalDriver
+    cockpit.find_successor = lambda: find_successor(where, open_watched)
+    show_cockpit(cockpit, where.log)
+    return cockpit.return_code or 0
 
 
 def build_cockpit(
@@ -211,13 +224,19 @@ async def attach_to_swarm(where: Places) -> AsyncIterator[OpenSwarm]:
         yield OpenSwarm(remote, where.database, is_owner=False, workspace=where.workspace, places=where)
 
 
-async def find_successor(where: Places) -> Opener | None:
-    """Return what attaches to the process that runs the swarm now; None where none answers."""
+async def find_successor(
+    where: Places, opener: Callable[[Places], AbstractAsyncContextManager[OpenSwarm]] | None = None
+) -> Opener | None:
+    """Return what attaches to the process that runs the swarm now; None where none answers.
+
+    Args:
+        opener: Attaches to it; `attach_to_swarm` if None.
+    """
     from zoea.ipc.remote_swarm import connect_to
 
     try:
         async with await connect_to(await asyncio.to_thread(read_holder, where.data)):
-            return partial(attach_to_swarm, where)
+            return partial(opener or attach_to_swarm, where)
     except OwnerError:
         return None
 
@@ -258,6 +277,19 @@ async def open_read_only(where: Places) -> AsyncIterator[OpenSwarm]:
         places=where,
         read_only_reason=REASON,
     )
+
+
+@asynccontextmanager
+async def open_watched(where: Places) -> AsyncIterator[OpenSwarm]:
+    """Open a swarm to look at it: the running one, else the stored one. Raises ZoeaError where there is none."""
+    from zoea.ipc.read_only import WATCHES, ReadOnlySwarm, WatchedSwarm
+
+    if read_holder(where.data) is None:
+        async with open_read_only(where) as stored:
+            yield structs.replace(stored, api=ReadOnlySwarm.over(where.database), read_only_reason=WATCHES)
+        return
+    async with attach_to_swarm(where) as running:
+        yield structs.replace(running, api=WatchedSwarm.over(running.api), read_only_reason=WATCHES, runs=True)
 
 
 @asynccontextmanager

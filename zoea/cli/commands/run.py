@@ -27,6 +27,10 @@ def run(options: RunOptions) -> int:
     """
     if options.plain and options.as_json:
         raise UsageError("--plain and --json exclude each other", hint="Give one of them.")
+    if options.read_only and not options.wants_screen:
+        raise UsageError("--read-only opens the cockpit", hint="Give it alone, in a terminal.")
+    if options.read_only and (options.start_swarm or options.go_on or options.myses):
+        raise UsageError("--read-only starts nothing", hint="Leave out the options that start or create myses.")
     if options.headless and not options.go_on:
         options = replace(options, start_swarm=True)
     return run_or_attach(options, places(options.workspace))

@@ -356,7 +356,8 @@ class ChartsScreen(TabbedScreen):
     def _count_present(self) -> dict[str, int]:
         """Count the myses by status; empty where the swarm does not run."""
         cockpit, feed = self.cockpit, self.cockpit.feed
-        runs = not feed.lost and cockpit.opened is not None and not cockpit.opened.read_only_reason
+        opened = cockpit.opened
+        runs = not feed.lost and opened is not None and (opened.runs or not opened.read_only_reason)
         return {str(word): count for word, count in feed.roster.statuses.items() if count and runs}
 
     def _draw(self) -> None:

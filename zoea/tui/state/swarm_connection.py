@@ -33,6 +33,7 @@ class OpenSwarm(Struct, frozen=True):
     Attributes:
         ending: Set when a client asks over the socket that an own swarm ends.
         read_only_reason: Why the swarm cannot be commanded; empty where it can.
+        runs: It runs, though it cannot be commanded from here.
         warning: What the person should know when it opens.
         asks_restart: The screen offers to run the myses again that ran when Zoea ended.
     """
@@ -46,6 +47,7 @@ class OpenSwarm(Struct, frozen=True):
     read_only_reason: str = ""
     warning: str = ""
     asks_restart: bool = True
+    runs: bool = False
 
 
 Opener = Callable[[], AbstractAsyncContextManager[OpenSwarm]]

@@ -1,0 +1,74 @@
+"""`zoea run --read-only`: a cockpit that shows a running or a stored swarm and commands nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.swarm.harness import swarm
+from tests.tui.cockpit import QUIET, Stage, answering, cockpit_over
+from zoea.ipc.read_only import _READING, WATCHES, WatchedSwarm
+from zoea.ipc.swarm_proxy import api_functions
+from zoea.model.errors import OwnerError
+from zoea.runtime.run_options import RunOptions
+from zoea.settings import places
+from zoea.tui import start
+from zoea.tui.app import CockpitApp
+from zoea.tui.commands.actions import ACTIONS
+from zoea.tui.screens.focus import FocusScreen
+
+
+@asynccontextmanager
+async def watching(folder: Path) -> AsyncIterator[Stage]:
+    async with swarm(folder, answering("It is done"), settings=QUIET) as inner:
+        await inner.commander.create("alpha", start=False)
+        api = WatchedSwarm.over(inner.api)
+        async with cockpit_over(
+            api, inner.path, clock=inner.clock, inner=inner, is_owner=False, read_only_reason=WATCHES
+        ) as stage:
+            yield stage
+
+
+async def test_it_follows_the_running_swarm_and_refuses_every_command(tmp_path: Path) -> None:
+    async with watching(tmp_path) as stage:
+        await stage.swarm.commander.send("alpha", "Mine the belt")
+        await stage.until(lambda: stage.view().turns == 1 and "It is done" in stage.text())
+        assert "read-only" in stage.text()
+        context = stage.app.action_context()
+        assert [action.id for action in ACTIONS if action.commands_swarm and not action.why_not(context)] == []
+        await stage.press("s")
+        await stage.until(lambda: any("opened with --read-only" in notice for notice in stage.notices))
+        with pytest.raises(OwnerError, match="read-only"):
+            await stage.app.api.stop("alpha")
+        with pytest.raises(OwnerError):
+            await stage.app.api.shutdown()
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(FocusScreen) and "It is done" in stage.text())
+
+
+def test_what_passes_are_methods_of_the_api() -> None:
+    assert set(api_functions()) > _READING
+
+
+async def test_a_stored_swarm_is_shown_and_none_is_made() -> None:
+    where = places(configured=False)
+    async with start.open_watched(where) as opened:
+        assert (opened.read_only_reason, opened.is_owner, opened.runs) == (WATCHES, False, False)
+    assert not where.database.exists()
+
+
+def test_it_neither_hands_the_swarm_on_nor_offers_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[CockpitApp, tuple[object, ...]]] = []
+
+    def shown(cockpit: CockpitApp, log: Path, *session: object) -> str:
+        seen.append((cockpit, session))
+        return "leave"
+
+    monkeypatch.setattr(start, "show_cockpit", shown)
+    assert start.start(RunOptions(read_only=True), places(configured=False)) == 0
+    ((cockpit, session),) = seen
+    assert session == ()
+    assert cockpit.sandbox_opener is None
