@@ -106,6 +106,7 @@ def test_typed_commands_reach_the_swarm_and_quit_leaves_it_running(
     attached.type("send nobody hello")
     attached.wait_for("there is no mysis 'nobody'")
     attached.type("quit")
+    attached.wait_for("The swarm runs on: `zoea run` shows it again")
     assert attached.process.wait(PATIENCE_S) == 0
     assert owner.poll() is None
     assert '"stopped"' in zoea("show", "beta", "--json").stdout

@@ -610,3 +610,14 @@ async def test_a_call_that_first_needs_a_scroll_bar_is_wrapped_beside_it(tmp_pat
         assert call.show_vertical_scrollbar
         assert not [line for line in stage.text().split("\n") if "漢" in line and "…" in line and "text" not in line]
         assert max(map(cell_len, call.plain.split("\n"))) <= call.width
+
+
+async def test_no_key_of_the_dialog_is_named_twice(tmp_path: Path) -> None:
+    for size in ((80, 24), (120, 40)):
+        (tmp_path / str(size[0])).mkdir()
+        async with cockpit(tmp_path / str(size[0]), asks_when_told, size=size) as stage:
+            await ask(stage, "alpha", "gamma")
+            panel = await open_panel(stage)
+            await stage.until(lambda: panel.is_listening and "allow once" in stage.text())  # noqa: B023  waited for here
+            assert stage.text().count("space mark") == 1, size
+            assert stage.text().count("esc later") == 1, size

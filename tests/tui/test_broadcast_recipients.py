@@ -46,7 +46,8 @@ async def test_recipients_and_cost_can_be_read_in_a_small_terminal(tmp_path: Pat
         await stage.until(
             lambda: "the cost of a turn is not known yet" in " ".join(stage.text().replace("│", "").split())
         )
-        assert "alpha cannot receive it (stopped)" in stage.text()
+        await stage.press("f2")
+        await stage.until(lambda: "alpha cannot receive it (stopped)" in stage.text())
 
 
 async def test_capital_b_speaks_to_all_while_a_filter_is_on(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 from textual import events
 from textual.binding import Binding
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, Static, TextArea
 
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit, cockpit_over
@@ -576,3 +576,20 @@ async def test_unsent_texts_that_cannot_be_read_are_reported_and_stay(tmp_path: 
         await stage.press("m")
         await stage.write("half a thought")
     assert file.is_symlink()
+
+
+async def test_the_note_of_a_narrow_prompt_has_one_line_and_f2_shows_all_of_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        for name in ("beta", "gamma"):
+            await stage.api.stop(name)
+        await stage.until(lambda: all(stage.view(name).state is MysisState.STOPPED for name in ("beta", "gamma")))
+        await stage.press("b")
+        note = stage.one(Static, "#prompt-note")
+        await stage.until(lambda: "f2 all of it" in stage.text() and note.size.height == 1)
+        assert "the cost of a turn is not known yet" in stage.text()
+        await stage.press("f2")
+        await stage.until(lambda: "space marks" in " ".join(stage.text().split()) and note.size.height > 1)
+        await stage.press("f2")
+        await stage.until(lambda: note.size.height == 1)
+        await stage.pilot.resize_terminal(120, 40)
+        await stage.until(lambda: "space marks" in stage.text() and "f2" not in stage.text())

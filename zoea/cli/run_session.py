@@ -109,6 +109,8 @@ async def run_attached(options: RunOptions, where: Places) -> int:
         output.say(await prepare_swarm(swarm, options, where))
         try:
             await _show(swarm, front, options, after, lines, ending=ending, is_owner=False)
+            if is_interactive:
+                await front.say("The swarm runs on: `zoea run` shows it again, `zoea stop --swarm` ends it.")
             if options.as_json:  # the last line is the summary here too, as in an own run
                 myses = (await swarm.view()).myses
                 rows = summary(myses, await asyncio.to_thread(read_credits, where, myses))

@@ -307,11 +307,6 @@ class ApprovalDialog(CockpitDialog[None]):
         hints += [("approval.change", "edit")] * (shown.kind == "tool" and not (end or self._is_question))
         hints += [("approval.diff", "as text" if self._shows_json else "as JSON")] * self._has_texts
         hints += [("approval.later", "later" if self._waiting() else "close")]
-        later = key_hints(" · ".join(f"{self.cockpit.key(action)} {words}" for action, words in hints))
-        below = self._look_below()
-        more = f"{count_of(below, 'line')} below · " if below else ""
-        count = Content(f"{more}{place} of {len(self._rows)}")
-        box.border_subtitle = count if self._sentence.display else Content.assemble(later, " · ", count)
         about = [[(end, "strong")]] if end else [*self._hold_lines(shown), *self._scope_lines(shown)]
         if self._marked:
             others = "" if shown.id in self._marked else ", not this one"
@@ -333,6 +328,14 @@ class ApprovalDialog(CockpitDialog[None]):
             actions = of(ActionPlace.APPROVAL)
             possible = [one for one in actions if one.id == "approval.next" or not one.why_not(context)]
             answers.describe(possible, context, self.cockpit.keys, kept=("approval.once", "approval.deny"))
+        named = [f"{self.cockpit.key(action)} {words}" for action, words in hints]
+        # What the line of keys names already is not named again in the frame.
+        later = key_hints(" · ".join(each for each in named if f" {each} " not in answers.text))
+        below = self._look_below()
+        more = f"{count_of(below, 'line')} below · " if below else ""
+        count = Content(f"{more}{place} of {len(self._rows)}")
+        is_plain = self._sentence.display or not later.plain
+        box.border_subtitle = count if is_plain else Content.assemble(later, " · ", count)
 
     def _row(self, approval: ApprovalView, now: int) -> PickItem:
         upstream = f"{one_line(approval.upstream)}/" if approval.upstream else ""

@@ -144,7 +144,9 @@ class MessageTarget(Struct, frozen=True):
 
     def describe(self, text: str) -> str:
         """Return the note with the cost of a round with this text."""
-        return " · ".join(part for part in (self.note, self.cost.describe(text)) if part)
+        parts = (self.note, self.cost.describe(text))
+        # The title of a broadcast says how many get it; a line that is cut shows what it costs.
+        return " · ".join(part for part in (reversed(parts) if self.is_broadcast else parts) if part)
 
 
 def target_one(view: MysisView, *, is_task: bool = False) -> MessageTarget:
@@ -172,9 +174,9 @@ def target_many(audience: Audience) -> MessageTarget:
     hearing = [view for view in audience.views if view.state.accepts_messages]
     deaf = [view for view in audience.views if not view.state.accepts_messages]
     started = sum(1 for view in hearing if view.state is MysisState.IDLE)
-    notes = [f"{started} will be started"] if started else []
     states = ", ".join(dict.fromkeys(str(view.state) for view in deaf))
-    notes += [f"{list_names(deaf)} cannot receive it ({states})"] if deaf else []
+    notes = [f"{list_names(deaf)} cannot receive it ({states})"] if deaf else []
+    notes += [f"{started} will be started"] if started else []
     notes += (
         ["to choose who: esc (keeps the text), space marks, b again"]
         if not audience.why and len(audience.views) > 1

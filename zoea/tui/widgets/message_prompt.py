@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -23,6 +24,7 @@ from zoea.tui.commands.swarm_commands import confirm_broadcast, show_receipt
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.swarm_list.message_targets import Audience, MessageTarget, refresh_target, target_many, target_one
+from zoea.tui.text_layout import cut_text
 from zoea.tui.widgets.clickable_text import key_hints
 from zoea.tui.widgets.long_text import LongText
 from zoea.tui.widgets.widget_part import WidgetPart
@@ -106,11 +108,19 @@ def read_limits(text: str) -> PromptContext | None:
     return parse_prompt_context(parse_pairs(pairs))
 
 
+NARROW = 100
+"""Columns below which the note has one line."""
+_FRAME = 4
+_MORE = " · f2 all of it"
+
+
 class MessagePrompt(Vertical):
     """Write a message and send it; hidden until it is opened for somebody.
 
     The text stays until the swarm has it. Drafts are kept per target in the app, so that they survive the screen.
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("f2", "whole_note", show=False)]
 
     class Closed(Message):
         """Sent when the prompt was closed; its draft is kept."""
@@ -122,6 +132,8 @@ class MessagePrompt(Vertical):
         self._place = 0
         self._unsent = ""
         self._has_read_history = False
+        self._shows_all = False
+        self._noted = ("", True)
 
     def compose(self) -> ComposeResult:
         writing = _PromptText("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)
@@ -266,7 +278,7 @@ class MessagePrompt(Vertical):
         event.stop()
         self._keep_draft()
         if not self.is_sending and self.target is not None:
-            self._note(self.target.describe(self.text))  # the cost includes the text
+            self._note(self.target.describe(self.text), is_whole=False)  # the cost includes the text
 
     def _set_limits(self, text: str) -> None:
         self._limits.value = reveal(text)
@@ -281,12 +293,27 @@ class MessagePrompt(Vertical):
         effect = MODES[self.mode][self.target.is_broadcast]
         what, blank, whom = self.target.title.partition(" ")
         self.border_title = Content(reveal(f"{what.upper()}{blank}{whom} · {effect}"))
-        self._note(self.target.describe(self.text))
+        self._note(self.target.describe(self.text), is_whole=False)
 
-    def _note(self, text: str) -> None:
+    def _note(self, text: str, is_whole: bool = True) -> None:
+        """Show a note below the text; in a narrow prompt one line of it, unless the whole one is wanted."""
+        self._noted = (text, is_whole)
         note = self.query_one("#prompt-note", Static)
-        note.update(Content(reveal(text)))
+        shown, room = reveal(text).replace("\n", " "), self.app.size.width - _FRAME
+        if self.app.size.width < NARROW and not is_whole and not self._shows_all and cell_len(shown) > room:
+            shown = f"{cut_text(shown, room - len(_MORE))}{_MORE}"
+        else:
+            shown = reveal(text)
+        note.update(Content(shown))
         note.display = bool(text)
+
+    def action_whole_note(self) -> None:
+        """Show all of the note, or one line of it again."""
+        self._shows_all = not self._shows_all
+        self._describe()
+
+    def on_resize(self) -> None:
+        self._note(*self._noted)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
