@@ -55,7 +55,7 @@ async def read_commands(
         if is_confirming:
             is_confirming = False
             match words.lower():
-                case "y" | "yes" | "stop":
+                case "y" | "yes" | "stop" | "quit" | "q":
                     return ExitChoice.QUIT
                 case "leave" | "l":
                     return ExitChoice.LEAVE
