@@ -16,6 +16,7 @@ from zoea.settings import Settings
 from zoea.settings.paths import places
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.state.drafts import LAST_CHOICES
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.task_text import TaskText
@@ -268,10 +269,16 @@ async def test_the_last_choices_are_chosen_again_and_a_typed_task_is_kept(tmp_pa
         await stage.press("escape")
         await dialog(stage)
         assert stage.one(TaskText).text == "Find iron"
+        await stage.write(" ore")
         await stage.press("enter")
         await stage.until(lambda: len(stage.app.feed.myses) == 5)
         made = max(stage.app.feed.myses.values(), key=lambda view: view.id)
-        assert (made.template, made.provider, made.tags, made.goal) == ("miner", "autopilot", ("north",), "Find iron")
+        assert (made.template, made.provider, made.tags, made.goal) == (
+            "miner",
+            "autopilot",
+            ("north",),
+            "Find iron ore",
+        )
 
 
 async def test_the_form_says_what_the_first_request_costs(tmp_path: Path) -> None:
@@ -303,3 +310,10 @@ async def test_tab_completes_the_path_of_a_file(tmp_path: Path, monkeypatch: pyt
         await stage.until(lambda: "tab completes" not in stage.text())
         await stage.press("tab")
         assert stage.one(Input, "#name").has_focus
+
+
+async def test_a_provider_that_is_gone_is_not_chosen_again_nor_its_model(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        stage.app.drafts.keep(LAST_CHOICES, '{"provider": "gone", "model": "large", "template": 3}')
+        await dialog(stage)
+        assert (stage.one(InlineChoice, "#provider").value, stage.one(Input, "#model").value) == ("", "")

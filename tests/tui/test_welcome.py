@@ -36,6 +36,7 @@ from zoea.tui.screens import welcome as ways
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.help import HelpScreen
 from zoea.tui.screens.welcome import WelcomeScreen
+from zoea.tui.state.drafts import LAST_CHOICES
 from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
@@ -218,6 +219,7 @@ def refuse_connections(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_model_is_connected_its_key_stored_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_connections(monkeypatch)
     async with welcome(tmp_path) as stage:
+        stage.app.drafts.keep(LAST_CHOICES, '{"provider": "autopilot"}')
         await stage.press("c")
         stage.one(InlineChoice).choose("anthropic")
         for field, text in (("name", "mine"), ("model", "m1"), ("key", "sk-secret")):
@@ -233,6 +235,7 @@ async def test_a_model_is_connected_its_key_stored_apart(tmp_path: Path, monkeyp
         assert written["swarm"] == {"default_provider": "mine"}
         await stage.until(lambda: "anthropic, m1: set up in your settings" in stage.text())
         assert stage.one(PickList).chosen == "welcome.new"
+        assert stage.app.drafts.of(LAST_CHOICES) == "", "the next mysis uses what was connected"
         # The swarm was opened anew, so that the next mysis uses it.
         await stage.until(lambda: stage.app.opened is not None and stage.app.feed.view is not None)
 

@@ -27,6 +27,7 @@ from zoea.settings.layers import load
 from zoea.text.control_characters import one_line
 from zoea.tui.dialogs.modal import FormDialog
 from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.drafts import LAST_CHOICES
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
@@ -194,6 +195,7 @@ class ConnectDialog(FormDialog[str | None]):
         emptied = [_KEYS[field] for field in shown if not self.typed(field)]
         with self.cockpit.settings_watch.own_change():
             await asyncio.to_thread(save_connection, self.cockpit.places, connection, cleared=emptied)
+        self.cockpit.drafts.keep(LAST_CHOICES, "")  # else the next mysis would not use what was connected
         self.close(connection.name)
 
     async def _find_doubt(self, connection: ModelConnection) -> str:

@@ -26,6 +26,7 @@ from zoea.text.task_parts import TaskParts
 from zoea.tui.dialogs.modal import FormDialog
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.drafts import LAST_CHOICES, NEW_MYSIS
 from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.swarm_list.mysis_row import AUTOPILOT
 from zoea.tui.text_layout import Piece
@@ -36,8 +37,6 @@ from zoea.tui.widgets.task_text import TaskText, find_files
 
 _YES, _NO = "yes", "no"
 _START = [(_YES, "now; with neither task nor message it waits"), (_NO, "later: it stays idle until you start it")]
-_DRAFT, _CHOICES = "new mysis", "choices for a new mysis"
-"""Keys of the drafts that keep what was typed, and the last choices as JSON."""
 _REMEMBERED = ("template", "provider", "model", "tags")
 _FILES_SHOWN = 5
 
@@ -78,7 +77,6 @@ class NewMysisDialog(FormDialog[None]):
 
     def fields(self) -> Iterable[tuple[str, Widget] | Widget]:
         task = TaskText(
-            self.cockpit.drafts.of(_DRAFT),
             id="task",
             placeholder="What it has to do; empty: it waits. @ completes a file, x3 at the end makes three",
             compact=True,
@@ -101,6 +99,9 @@ class NewMysisDialog(FormDialog[None]):
         more = Vertical(*rows, id="more")
         more.display = False
         return ("task", task), TextBlock(id="files"), TextBlock(id="effect"), FoldLine(id="fold"), more
+
+    def on_mount(self) -> None:
+        self._writing.put(self.cockpit.drafts.of(NEW_MYSIS))
 
     @property
     def _writing(self) -> TaskText:
@@ -154,8 +155,8 @@ class NewMysisDialog(FormDialog[None]):
     def _remembered(self) -> dict[str, str]:
         """Return the choices of the last time, with those of the command line over them."""
         try:
-            kept = json.loads(self.cockpit.drafts.of(_CHOICES) or "{}")
-        except ValueError:
+            kept = json.loads(self.cockpit.drafts.of(LAST_CHOICES) or "{}")
+        except (ValueError, RecursionError):
             kept = {}
         last = {name: str(kept.get(name, "")) for name in _REMEMBERED} if isinstance(kept, dict) else {}
         if self._given.provider:
@@ -176,8 +177,10 @@ class NewMysisDialog(FormDialog[None]):
         wanted = last.get("template", "")
         templates.highlighted = names.index(wanted) if wanted in names else 0 if names else None
         self._offer_providers()
-        self.query_one("#provider", InlineChoice).choose(last.get("provider", ""))
-        self.query_one(ModelField).value = last.get("model", "")
+        provider = self.query_one("#provider", InlineChoice)
+        provider.choose(last.get("provider", ""))
+        is_there = provider.value == last.get("provider", "")
+        self.query_one(ModelField).value = last.get("model", "") if is_there else ""
         self.query_one("#tags", Input).value = one_line(last.get("tags", ""))
         if (latest := found.broadcast) is not None:
             tokens = estimate.tokens(latest.text)
@@ -212,7 +215,7 @@ class NewMysisDialog(FormDialog[None]):
         self._draw()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        self.cockpit.drafts.keep(_DRAFT, self._writing.full_text)
+        self.cockpit.drafts.keep(NEW_MYSIS, self._writing.full_text)
         self._draw()
 
     def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
@@ -267,7 +270,7 @@ class NewMysisDialog(FormDialog[None]):
             # Those made before one was refused stay, and the text is for the others.
             if made:
                 self._note_made(made, task)
-        self.cockpit.drafts.keep(_CHOICES, json.dumps({**chosen, "tags": " ".join(tags)}))
+        self.cockpit.drafts.keep(LAST_CHOICES, json.dumps({**chosen, "tags": " ".join(tags)}))
         self.close()
 
     def _note_made(self, made: list[MysisView], task: TaskParts) -> None:
@@ -280,7 +283,7 @@ class NewMysisDialog(FormDialog[None]):
         )
         rest = task.after(len(made)) if len(made) < task.count else ""
         cockpit.drafts.note(task.text)
-        cockpit.drafts.keep(_DRAFT, rest)
+        cockpit.drafts.keep(NEW_MYSIS, rest)
         if self.is_attached and rest:
             self._writing.put(rest)
 

@@ -14,6 +14,8 @@ from zoea.runtime.unsent_texts import change_unsent, name_identity, name_limits,
 from zoea.text.control_characters import clean, reveal
 
 HISTORY = 200
+NEW_MYSIS, LAST_CHOICES = "new mysis", "choices for a new mysis"
+"""Keys of the task of a new mysis, and of what was chosen for the last one, as JSON."""
 
 
 def message_key(identity: str, *parts: str) -> str:
