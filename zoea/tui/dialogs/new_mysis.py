@@ -232,7 +232,9 @@ class NewMysisDialog(FormDialog[None]):
         ]
         if lines:
             lines[0].append(("   tab completes", "quiet"))
-        self.query_one("#files", TextBlock).put(lines)
+        files = self.query_one("#files", TextBlock)
+        files.display = bool(lines)
+        files.put(lines)
 
     def _model_hint(self, provider: str) -> str:
         """Return what an empty model means with a provider."""
