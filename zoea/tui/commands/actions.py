@@ -144,7 +144,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
         Action("swarm.next-in-need", "w", "who needs you", "Go to the next mysis that needs you", require_open_swarm),
         Action("mysis.inspect", "i", "inspect", "Show the requests of this mysis to the model", require_one_target,
                footer=46, command="inspect", flags=SPARE, opens="screens.inspector.InspectorScreen"),
-        Action("mysis.history", "h", "history", "Show what this mysis knew at earlier moments, to read, fork or compare", require_one_target,
+        Action("mysis.history", "h", "history", "Show what this mysis knew at earlier moments", require_one_target,
                footer=47, command="history", flags=SPARE, opens="screens.history.HistoryScreen"),
     ),
     ActionPlace.FOCUS: (
@@ -161,7 +161,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
                require_one_target, footer=42),
         Action("focus.inspect", "i", "inspect", "Show the requests of this mysis to the model", require_one_target,
                footer=50, opens="screens.inspector.InspectorScreen"),
-        Action("focus.history", "h", "history", "Show what this mysis knew at earlier moments, to read, fork or compare", require_one_target,
+        Action("focus.history", "h", "history", "Show what this mysis knew at earlier moments", require_one_target,
                footer=52, flags=SPARE, opens="screens.history.HistoryScreen"),
         Action("focus.export", "e", "export", "Write the conversation to a file", require_one_target, footer=60,
                command="export", flags=TEXT, opens="dialogs.export.ExportDialog"),
