@@ -43,6 +43,7 @@ async def test_enter_alone_creates_a_running_mysis_with_a_generated_name(tmp_pat
 
 
 async def test_every_field_of_the_form_reaches_the_new_mysis(tmp_path: Path) -> None:
+    (tmp_path / "reef.db").touch()  # its templates are offered
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
         names = [option.id for option in stage.one(OptionList).options]
@@ -254,6 +255,7 @@ async def test_where_some_are_refused_the_text_is_for_the_others(tmp_path: Path)
 
 
 async def test_the_last_choices_are_chosen_again_and_a_typed_task_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "reef.db").touch()  # its templates are offered
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
         await stage.press("tab")
@@ -317,3 +319,20 @@ async def test_a_provider_that_is_gone_is_not_chosen_again_nor_its_model(tmp_pat
         stage.app.drafts.keep(LAST_CHOICES, '{"provider": "gone", "model": "large", "template": 3}')
         await dialog(stage)
         assert (stage.one(InlineChoice, "#provider").value, stage.one(Input, "#model").value) == ("", "")
+
+
+def test_templates_for_the_sandbox_world_are_offered_where_it_runs(tmp_path: Path) -> None:
+    where = places()
+    where.templates.mkdir(parents=True)
+    (where.templates / "mine.toml").write_text('extends = "miner"\n')
+
+    def offered(chosen: str = "") -> set[str]:
+        return {one.name for one in read_options(where, tmp_path / "no.db", 0, chosen).templates}
+
+    of_world = {"reef", "miner", "scout", "trader"}
+    assert not offered() & of_world
+    assert "mine" in offered(), "a person's own stays"
+    assert offered("miner") & of_world == {"miner"}
+    where.data.mkdir(parents=True, exist_ok=True)
+    where.world.touch()
+    assert offered() >= of_world

@@ -89,7 +89,21 @@ def loaded(folder: Path) -> LoadedSettings:
     return load(Places(folder, config, folder), env={})
 
 
+def test_settings_of_the_sandbox_world_are_shown_where_it_runs_or_a_file_sets_one(tmp_path: Path) -> None:
+    def shows_world() -> bool:
+        return "world" in {group.id for group in groups(loaded(tmp_path))}
+
+    assert not shows_world()
+    file = tmp_path / "config" / "config.toml"
+    file.write_text("[world]\nsystems = 50\n")
+    assert shows_world()
+    file.unlink()
+    (tmp_path / "reef.db").touch()
+    assert shows_world()
+
+
 def test_every_setting_of_the_schema_is_in_the_form(tmp_path: Path) -> None:
+    (tmp_path / "reef.db").touch()  # with those of the sandbox world
     keys = {field.key for group in groups(loaded(tmp_path)) for field in group.fields}
     for name, section in Settings():
         if isinstance(section, dict):

@@ -13,6 +13,7 @@ from tests.tui.test_approvals import ask
 from zoea.queries.turn_times import TurnTime, TurnWork, read_turn_times, split_turn
 from zoea.tui.conversation.turn_lines import build_turn_line
 from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.inspector import READING, InspectorScreen
 from zoea.tui.text_layout import count_cells
 
@@ -83,3 +84,10 @@ async def test_while_the_inspector_reads_it_says_so(tmp_path: Path, monkeypatch:
         await stage.until(lambda: "No request yet" in stage.text() and READING not in stage.text())
         await stage.press("escape")
         assert stage.shows(DashboardScreen)
+
+
+async def test_a_mysis_whose_tools_tell_of_no_state_has_no_panel_for_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering(), size=(160, 40)) as stage:
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(FocusScreen) and "No request yet" in stage.text())
+        assert "STATE" not in stage.text()

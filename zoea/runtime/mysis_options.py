@@ -80,16 +80,25 @@ class MysisOptions(Struct, frozen=True):
         return self.prices.find(used, name)
 
 
-def read_options(places: Places | None, database: Path, now: int) -> MysisOptions:
-    """Read the choices from the settings files and the database. Raises SettingsError, StoreError."""
+def read_options(places: Places | None, database: Path, now: int, chosen: str = "") -> MysisOptions:
+    """Read the choices from the settings files and the database. Raises SettingsError, StoreError.
+
+    Templates for the sandbox world are offered where it runs.
+
+    Args:
+        chosen: A template that is offered in any case.
+    """
     settings, templates, local = Settings(), Templates(), ""
     if places is not None:
         loaded = load(places)
         settings, templates = loaded.settings, loaded.templates
         local = ", ".join(model.name for model in LocalModels(places.data / "models").list())
     readable = _readable(templates)
+    has_world = places is not None and places.world.exists()
+    wanted = (chosen, settings.swarm.default_template)
+    names = [name for name in templates.names() if has_world or name in wanted or not templates.is_for_world(name)]
     return MysisOptions(
-        templates=_templates(templates, settings.swarm.default_template),
+        templates=_templates(templates, names, settings.swarm.default_template),
         default_template=settings.swarm.default_template,
         providers=_providers(settings, local),
         models={name: given.model for name, given in settings.provider.items() if given.model},
@@ -103,9 +112,9 @@ def read_options(places: Places | None, database: Path, now: int) -> MysisOption
     )
 
 
-def _templates(templates: Templates, default: str) -> tuple[NamedOption, ...]:
+def _templates(templates: Templates, names: Sequence[str], default: str) -> tuple[NamedOption, ...]:
     found = []
-    for name in templates.names():
+    for name in names:
         try:
             title = templates.get(name).title
         except SettingsError as error:

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from zoea.model.errors import TemplateError, TrustError
+from zoea.model.errors import SettingsError, TemplateError, TrustError
 from zoea.settings.document import Document, read_document
 from zoea.settings.inert_keys import split_keys
 from zoea.settings.key_paths import (
@@ -112,6 +112,14 @@ class Templates:
             TemplateError: There is none.
         """
         return self._reader().find(name, 0)[1]
+
+    def is_for_world(self, name: str) -> bool:
+        """Return whether a template is a shipped one for the sandbox world, so that others have no use for it."""
+        try:
+            files = [link.file for link in self._reader().read_chain(name)]
+        except SettingsError:
+            return False  # its error is shown where it is listed
+        return files[0].parent == SHIPPED and SHIPPED / "reef.toml" in files
 
     def get(self, name: str) -> Template:
         """Return the template merged with those it extends.

@@ -166,10 +166,11 @@ class NewMysisDialog(FormDialog[None]):
 
     async def fill(self) -> None:
         places, now = self.cockpit.places, self.cockpit.now()
-        found = await self.read(lambda database: read_options(places, database, now))
+        last = self._remembered()
+        found = await self.read(lambda database: read_options(places, database, now, last.get("template", "")))
         if found is None:
             return
-        self._choices, last = found, self._remembered()
+        self._choices = found
         templates = self.query_one("#template", OptionList)
         templates.clear_options()
         templates.add_options([Option(_template(one.name, one.title, found), id=one.name) for one in found.templates])

@@ -91,6 +91,8 @@ def groups(loaded: LoadedSettings) -> list[SettingGroup]:
     top: list[SettingField] = []
     for name, info in Settings.model_fields.items():
         section = model_at(Settings, (name,))
+        if name == "world" and not _concerns_world(loaded):
+            continue
         if name in TABLES:
             for entry in getattr(loaded.settings, name):
                 fields = tuple(_fields(TABLES[name], (name, entry), loaded, values, info))
@@ -104,6 +106,12 @@ def groups(loaded: LoadedSettings) -> list[SettingGroup]:
             found.append(SettingGroup(name, info.title or name, _doc(section), fields))
     found.insert(1, SettingGroup("top", "Workspace", "What is opened where none is named.", tuple(top)))
     return [*found, SettingGroup(KEYS, "Keys", "A key for each action.", tuple(_keys(loaded)))]
+
+
+def _concerns_world(loaded: LoadedSettings) -> bool:
+    """Return whether the sandbox world was ever started here, or a file says something of it."""
+    said = (origin.layer for key, origin in loaded.origins.items() if key.startswith("world."))
+    return loaded.places.world.exists() or any(layer is not Layer.DEFAULT for layer in said)
 
 
 def parsed(field: SettingField, text: str) -> Any:

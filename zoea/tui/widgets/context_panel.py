@@ -100,4 +100,5 @@ class ContextPanel(Vertical):
         limit = source.turn_limit if source is not None else 0
         self._sees_block.put(focus_lines.build_request_lines(self._sight, limit))
         if source is not None:
+            self._state_block.display = bool(self._sight.snapshots)  # only some tools tell of a state
             self._state_block.put(focus_lines.build_snapshot_lines(self._sight, source.now))
