@@ -38,11 +38,10 @@ from zoea.tui.swarm_list.panel_room import (
     share_in_one_frame,
 )
 from zoea.tui.swarm_list.row_filter import RowFilter
-from zoea.tui.swarm_list.row_order import RowOrder, SortColumn
-from zoea.tui.text_layout import Piece
+from zoea.tui.swarm_list.row_order import RowOrder, SortColumn, describe_order
 from zoea.tui.widgets.clickable_text import TextBlock, TitledRule, key_hints
 from zoea.tui.widgets.message_prompt import MessagePrompt
-from zoea.tui.widgets.mysis_detail import MysisDetail
+from zoea.tui.widgets.mysis_detail import MysisDetail, build_empty_lines
 from zoea.tui.widgets.search_inputs import FilterLine
 from zoea.tui.widgets.status_bars import PieceLine
 from zoea.tui.widgets.swarm_table import SwarmTable
@@ -409,20 +408,15 @@ class DashboardScreen(CockpitScreen[None]):
         if marks := self.cockpit.marks:
             hidden = len(marks - table.in_sight)
             title += f" · {len(marks)} marked" + (f" ({hidden} hidden)" if hidden else "")
-        column = table.order.column
-        orders = ["those that need you first", column.words]
-        order, other = orders if table.is_attention_first else reversed(orders)
-        how = f"{order} · < > sort · a {other}"
-        if (grouping := table.grouping) is not None:
-            how = f"grouped by {grouping} · V another grouping · v rows"
-        if self.cockpit.marks:
-            how = f"space marks · esc removes the marks · {how}"
+        how = describe_order(table.order, table.grouping, has_marks=bool(marks))
         titles = (title, how if all_of_them else "")
         if titles != self._titles:
             # Textual redraws a frame whenever its title is set, even to the same text.
             self._titles = titles
             self._box.border_title, self._box.border_subtitle = Content(title), key_hints(titles[1])
-        self._heads.put(build_heading(table.columns, column) if table.grouping is None else [(_HIVE_HEAD, "quiet")])
+        self._heads.put(
+            build_heading(table.columns, table.order.column) if table.grouping is None else [(_HIVE_HEAD, "quiet")]
+        )
 
     def _draw_broadcasts(self) -> None:
         if self.broadcasts is None:
@@ -440,17 +434,8 @@ class DashboardScreen(CockpitScreen[None]):
 
     def _draw_detail(self) -> None:
         view = self.table.cursor
-        self._detail.show(view, self._empty_lines() if view is None else [])
+        self._detail.show(view, build_empty_lines(self.cockpit) if view is None else [])
         self._detail_rule.put([(one_line(view.name), "title", "app.do('mysis.focus')")] if view is not None else [])
-
-    def _empty_lines(self) -> list[list[Piece]]:
-        cockpit = self.cockpit
-        if cockpit.open_error is not None:
-            error = cockpit.open_error
-            return [[(error.title, "errored")], [(error.what, "")], [(error.hint, "quiet")]]
-        if cockpit.opened is None:
-            return [[("Opening the swarm…", "quiet")]]
-        return [[("No mysis yet: press n to create one", "quiet")]]
 
     def select(self, mysis_id: int) -> None:
         """Put the cursor on one mysis; remove filter and marks."""

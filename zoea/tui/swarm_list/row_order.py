@@ -10,6 +10,7 @@ from msgspec import Struct
 from zoea.model.status import StatusWord, next_change_at
 from zoea.model.values import MysisView
 from zoea.tui.swarm_list import attention
+from zoea.tui.swarm_list.hive_layout import HiveGrouping
 
 _STATUS_ORDER = {word: place for place, word in enumerate(StatusWord)}
 
@@ -87,3 +88,13 @@ class RowOrder(Struct, frozen=True):
             case SortColumn.COST:
                 return -(view.cost_micros or 0)
         return 0.0
+
+
+def describe_order(order: RowOrder, grouping: HiveGrouping | None, *, has_marks: bool) -> str:
+    """Say how the rows stand, and which keys change that."""
+    orders = ["those that need you first", order.column.words]
+    now, other = orders if order.attention_first else reversed(orders)
+    how = f"{now} · < > sort · a {other}"
+    if grouping is not None:
+        how = f"grouped by {grouping} · V another grouping · v rows"
+    return f"space marks · esc removes the marks · {how}" if has_marks else how

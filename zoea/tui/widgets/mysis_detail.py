@@ -41,6 +41,7 @@ from zoea.tui.widgets.status_bars import PieceLine
 if TYPE_CHECKING:
     from zoea.queries.request_summary import RequestSummary
     from zoea.tui.conversation.blocks import ConversationBlock
+    from zoea.tui.state.cockpit import Cockpit
 
 REST_S = 0.08
 AGAIN_S = 0.5
@@ -264,3 +265,12 @@ def _newest(database: Path, mysis_id: int, now: int) -> tuple[tuple[Conversation
 
     page = conversation.read_newest(database, mysis_id, memories=MEMORIES)
     return build_page_blocks(page, now, Symbols()), read_newest_request(database, mysis_id)
+
+
+def build_empty_lines(cockpit: Cockpit) -> list[list[Piece]]:
+    """Return what stands in place of the detail where no mysis is listed."""
+    if (error := cockpit.open_error) is not None:
+        return [[(error.title, "errored")], [(error.what, "")], [(error.hint, "quiet")]]
+    if cockpit.opened is None:
+        return [[("Opening the swarm…", "quiet")]]
+    return [[("No mysis yet: press n to create one", "quiet")]]
