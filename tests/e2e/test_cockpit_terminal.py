@@ -246,7 +246,9 @@ def test_a_cockpit_follows_the_process_that_runs_the_swarm_next(cockpit: OpenSwa
         glass.until(lambda text: "has ended" not in text and "attached" in text)
         glass.press("n")
         glass.until("NEW MYSIS")
-        glass.press("escape", "q")
+        glass.press("escape")
+        glass.until(lambda text: "NEW MYSIS" not in text)
+        glass.press("q")
         glass.until("leave it running")
         glass.press("l")
         assert glass.end() == 0
