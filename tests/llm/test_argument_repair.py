@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -95,3 +96,17 @@ def test_arguments_cut_by_the_output_limit_are_not_repaired() -> None:
 def test_arguments_too_long_to_repair_are_explained() -> None:
     text = '{"a": "' + "x" * 200_001 + '",}'
     assert repair(text)[0] == text
+
+
+@pytest.mark.parametrize("begin", ["{", '{"a":', '{"a":"'])
+@pytest.mark.parametrize("unit", ["{", "{'", '\\"', 'e\\"'])
+def test_arguments_of_a_model_that_runs_away_take_no_time(begin: str, unit: str) -> None:
+    text, started = begin + unit * (60_000 // len(unit)) + "]}", time.process_time()
+    assert repair(text)[1]
+    assert time.process_time() - started < 2  # seconds of CPU; `json_repair` takes many more
+
+
+def test_a_slip_at_the_end_of_long_arguments_is_repaired() -> None:
+    content = "x = 1\n" * 20_000 + "y"
+    text, broken = repair(json.dumps({"path": "a.py", "content": content})[:-1] + ",}")
+    assert (json.loads(text), broken) == ({"path": "a.py", "content": content}, "")

@@ -246,12 +246,16 @@ def test_values_of_gemma_keep_their_types() -> None:
 @pytest.mark.parametrize(
     "begin",
     ["<|tool_call_start|>[a", "<|tools_prefix|>[", "<start_function_call>call:a{", "<function_calls>a", "```tool_code\na",
-     "<arg_key>a</arg_key><arg_value>", "<|channel|>analysis<|message|>", "Action: a\nAction Input: {", "[a("],
+     "<arg_key>a</arg_key><arg_value>", "<|channel|>analysis<|message|>", "Action: a\nAction Input: {", "[a(",
+     "<|python_start|>[a(", "<a>", "{'"],
 )  # fmt: skip
 def test_beginnings_without_an_end_take_no_time(begin: str) -> None:
     answer, started = Answer(begin * (MAX_TEXT // len(begin) - 1)), time.process_time()
     assert read_text_calls(answer, {"note"}, SCHEMAS) is answer
     assert time.process_time() - started < 2  # seconds of CPU; looking through the text for each takes many more
+    answer, started = Answer("<function=note>" + answer.text[:60_000]), time.process_time()
+    read_text_calls(answer, {"note"}, SCHEMAS)
+    assert time.process_time() - started < 2
 
 
 def test_two_calls_in_markup_are_two() -> None:

@@ -15,6 +15,12 @@ from zoea.text.large_json import is_deep
 
 _FENCE = re.compile(r"^```[a-zA-Z]*\s*\n?(.*?)\n?```$", re.DOTALL)
 MAX_REPAIR = 200_000
+MAX_GUESSED = 10_000
+"""Characters from the first fault on that `json_repair` reads: it may take the square of their number."""
+MAX_STEPS = 100_000_000
+"""Characters times escaped quotes: from each of them the end of a text may be looked for."""
+MAX_UNCLOSED = 100
+"""Brackets that a text may leave open. A model that runs away repeats them, and `json_repair` reads each to the end."""
 _TEXT = re.compile(r'("(?:[^"\\]|\\.)*")', re.DOTALL)
 _ESCAPE = re.compile(r"\\([\"\\/bfnrt]|u[0-9a-fA-F]{4})?")
 _PATH_ESCAPE = re.compile(r"\\([\"\\])?")
@@ -35,8 +41,7 @@ def repair(text: str, *, is_cut: bool = False) -> tuple[str, str]:
     try:
         value = parse(stripped, constant=_no_constant)
     except ValueError as error:
-        reason = _reason(error)
-        return (text, f"{reason} (the output limit was reached)") if is_cut else _mend(text, stripped, reason)
+        return (text, f"{_reason(error)} (the output limit was reached)") if is_cut else _mend(text, stripped, error)
     return _object(text, value)
 
 
@@ -58,17 +63,21 @@ def _object(text: str, value: Any) -> tuple[str, str]:
         return text, "the arguments are not valid JSON: a number is beyond all bounds"
 
 
-def _mend(text: str, stripped: str, reason: str) -> tuple[str, str]:
+def _mend(text: str, stripped: str, error: ValueError) -> tuple[str, str]:
+    reason, place = _reason(error), getattr(error, "pos", 0)
     fenced = _FENCE.match(stripped)
     if fenced:
         stripped = fenced.group(1).strip()
-    if len(stripped) > MAX_REPAIR or not stripped.startswith("{"):
+    steps = len(stripped) * stripped.count('\\"')
+    if len(stripped) > MAX_REPAIR or steps > MAX_STEPS or not stripped.startswith("{"):
         return text, reason
     try:
         return _object(text, parse(_mend_signs(stripped), constant=_no_constant))
     except ValueError:
         pass
-    if _is_cut(stripped):
+    if len(stripped) - place > MAX_GUESSED or _is_cut(stripped):
+        return text, reason
+    if any(stripped.count(one) - stripped.count(end) > MAX_UNCLOSED for one, end in ("{}", "[]")):
         return text, reason
     from json_repair import loads  # slow to import, and rarely needed
 

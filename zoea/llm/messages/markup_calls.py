@@ -26,6 +26,8 @@ MARKS = re.compile(
 """Where a call in markup may begin, after `plain`."""
 LONGEST_TAGGED = 10_000
 """Characters of a call in tags of its own names; each of them is looked for to the end."""
+_MOST_STEPS = 50_000_000
+"""Characters of a body times its tags, of which each may be looked for to the end."""
 _TAGS = re.compile(
     r"(?:\s|[,;]|</?(?:tool_calls?|function_calls?|calls|tools|tool_use)>|\[/?TOOL_CALLS\]|</?tool▁call▁end>"
     r"|<\|/?tool_calls?(?:_section)?(?:_(?:begin|end|start))?\|>(?!functions)|</?tool▁calls▁(?:begin|end)>"
@@ -116,7 +118,7 @@ _GEMMA_TOKENS = re.compile(
     re.DOTALL,
 )
 # A body ends before the next beginning, so that no text is looked through for each beginning without an end.
-_BODY = r"(?:(?!<\|(?:tool|channel)|<start_function_call>|<function_calls>|<arg_key>|```tool_code|^[ \t]*Action:).)*?"
+_BODY = r"(?:(?!<\|(?:tool|channel|python_start)|<start_function_call>|<function_calls>|<arg_key>|```tool_code|^[ \t]*Action:).)*?"
 _FAMILIES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
     (re.compile(pattern.replace("BODY", _BODY), re.DOTALL | re.MULTILINE), form)
     for pattern, form in (
@@ -214,6 +216,8 @@ def _read_block(text: str, place: int, schemas: Schemas) -> _Found | None:
     if body.startswith("{"):
         return name, body, match.end()
     schema = schemas.get(name, {})
+    if len(body) * body.count("<") > _MOST_STEPS:
+        return None
     if body and not _CHILD.sub("", body).strip() and _ARGUMENT.search(body) is None:
         values = {key: _value(value, schema, key) for key, value in _CHILD.findall(body)}
     elif _ARGUMENT.sub("", body).strip():

@@ -190,7 +190,7 @@ BAD_KEY = re.compile(
 
 _MINIMAX = "(2013)"
 """The number of MiniMax's refusal; no size."""
-_SIZE = r"(\d[\d,_]*)(k\b)?"
+_SIZE = r"(\d[\d,_]{0,20})(k\b)?"
 _WINDOWS = tuple(
     re.compile(pattern.replace("SIZE", _SIZE), re.IGNORECASE)
     for pattern in (

@@ -12,6 +12,8 @@ LONGEST_WAIT_S = 86_400.0
 """A refusal that names a later time than one day is not waited for."""
 _MEANT_S = 400 * 86_400.0
 """Longer waits are nothing that a server means."""
+_LONGEST_TIME = 200
+"""Characters of a date or a span; longer digits would be read from each of their places."""
 _EPOCH_S, _EPOCH_MS, _FAR = 1e9, 1e12, 1e15
 """Numbers from here on are times since 1970 in seconds, in milliseconds, and nothing that a server means."""
 _UNIT = r"ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?"
@@ -32,7 +34,7 @@ _SENTENCES = tuple(
         rf"\b{_VERB}\b{_GAP}{_WHEN}\s*{_GAP}({_SPAN}|{_DATE}|{_HTTP_DATE}|{_CLOCK})",
         rf"\bwait\b{_GAP}({_SPAN})",
         rf"\b(?:retry(?:ing)?|again|wait)[^\d\n.]{{0,20}}\b(?:in|after|for|at|until)\s*:?\s*(\d+(?:\.\d+)?){_COUNTED}",
-        r"(\d+(?:\.\d+)?\s*(?:毫秒|秒|分钟|小时))钟?(?:后|之后|以后)",
+        r"(?<!\d)(\d+(?:\.\d+)?\s*(?:毫秒|秒|分钟|小时))钟?(?:后|之后|以后)",
         rf"({_DATE})\s*(?:重置|恢复|之后|后)",
     )
 )
@@ -121,6 +123,8 @@ def read_time(value: Any, now_us: int | None, *, in_ms: bool = False, zone: tzin
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     text = str(value).strip()
+    if len(text) > _LONGEST_TIME:
+        return None
     try:
         number = float(text)
     except (ValueError, OverflowError):
