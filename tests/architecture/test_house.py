@@ -276,7 +276,7 @@ class TestContracts:
         ("contract", "free"),
         [
             ("textual-in-tui", {"tui"}),
-            ("mcp-at-the-edges", {"tools", "mcp_server", "world"}),
+            ("mcp-at-the-edges", {"tools", "files", "mcp_server", "world"}),
             ("httpx-at-the-edges", {"llm"}),
             ("aiohttp-at-the-edges", {"llm", "web"}),
             ("browsers-in-web", {"web"}),
@@ -298,7 +298,7 @@ class TestContracts:
             "(fleet)",
             "(team)",
             "swarm",
-            "context | chain | llm | tools | world",
+            "context | chain | llm | tools | files | world",
             "store",
             "process",
             "settings",

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoea.text.command_lines import find_grant_scope, parse_simple_command, takes_command
+from zoea.text.command_lines import (
+    covers_call,
+    find_grant_scope,
+    matches_command,
+    parse_simple_command,
+    takes_command,
+)
 
 TEXT = {"type": "string"}
 
@@ -207,3 +213,71 @@ def test_the_scope_of_a_grant_is_the_command_with_all_other_arguments() -> None:
 )  # fmt: skip
 def test_a_call_without_one_simple_command_has_no_scope(arguments: str) -> None:
     assert find_grant_scope(arguments) == ""
+
+
+MATCHES = [
+    ("pytest *", "pytest", True),
+    ("pytest *", "pytest -q tests/test_x.py", True),
+    ("pytest", "pytest -q", False),
+    ("pytest -q", "pytest -q", True),
+    ("pytest -q", "pytest", False),
+    ("pytest tests/*", "pytest tests/test_x.py", True),
+    ("pytest tests/*", "pytest /etc/x", False),
+    ("pytest tests/* *", "pytest tests/a tests/b -x", True),
+    ("pytest * -x", "pytest a -x", True),
+    ("pytest * -x", "pytest a b", False),
+    ("pytest *", "./pytest", False),
+    ("pytest *", "/tmp/pytest", False),
+    ("pytest *", "pytest-watch x", False),
+    ("pytest *", "PYTEST x", False),
+    ("pytest *", ["pytest", "-q"], True),
+    ("git commit -m *", "git commit -m 'a message'", True),
+    ("git status", "git push", False),
+    ("*", "rm x", False),
+    ("* *", "rm x", False),
+    ("", "rm x", False),
+    ("'", "rm x", False),
+    ("pytest *", None, False),
+    ("sh *", "sh -c ls", False),
+    ("env *", "env rm x", False),
+]
+
+
+@pytest.mark.parametrize(("pattern", "line", "fits"), MATCHES)
+def test_a_pattern_matches_the_words_of_a_simple_command(pattern: str, line: Any, fits: bool) -> None:
+    assert matches_command(pattern, line) is fits
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_no_pattern_matches_a_line_that_may_be_more_than_one_command(line: str) -> None:
+    for pattern in ("ls *", "echo *", "rm *", f"{line.split()[0]} *" if line.split() else "*"):
+        assert not matches_command(pattern, line)
+        assert not covers_call(json.dumps({"command": line}), (pattern,), ("*",), takes_command=True)
+
+
+COVERS = [
+    ('{"command": "pytest -q"}', True, True),
+    ('{"command": "pytest -q", "timeout": 60, "background": true}', True, True),
+    ('{"command": "pytest -q", "cwd": "/"}', True, False),
+    ('{"command": "pytest -q", "env": {"A": "b"}}', True, False),
+    ('{"command": "pytest; rm x"}', True, False),
+    ('{"cmd": "pytest"}', True, False),
+    ('{"path": "src/a.py"}', True, False),
+    ("[]", True, False),
+    ("{", True, False),
+    ('{"path": "src/a.py", "content": "x"}', False, True),
+    ('{"path": "./src/deep/a.py"}', False, True),
+    ('{"path": "src/../etc/a.py"}', False, False),
+    ('{"path": "/src/a.py"}', False, False),
+    ('{"path": "src/a.py\\n"}', False, False),
+    ('{"path": "src/a.sh"}', False, False),
+    ('{"path": ["src/a.py"]}', False, False),
+    ('{"command": "pytest"}', False, False),
+]
+
+
+@pytest.mark.parametrize(("arguments", "is_command", "covers"), COVERS)
+def test_a_call_is_covered_by_its_command_or_the_file_that_it_writes(
+    arguments: str, is_command: bool, covers: bool
+) -> None:
+    assert covers_call(arguments, ("pytest *",), ("src/*.py",), takes_command=is_command) is covers

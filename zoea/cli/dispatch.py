@@ -40,6 +40,7 @@ _SETUP = "Setting up"
 _SILENT = frozenset({"completion", "config", "trust"})
 """Commands that do not say which workspace they use: they use none, or say more."""
 _WORLD = "The sandbox world"
+_FILES = "Work on files"
 
 COMMANDS: dict[str, Command] = {
     "run": Command("Run the swarm, or attach to the one that runs", "run:command"),
@@ -90,6 +91,10 @@ COMMANDS: dict[str, Command] = {
     "approve": Command("Allow a tool call, or a request over a budget", "control:approve"),
     "deny": Command("Refuse a tool call, or a request over a budget", "control:deny"),
     "grants": Command("List the tools that you allowed for all myses of a template, or revoke one", "control:grants"),
+    "workbench": Command("Serve files and commands of one folder to an MCP client", "files:workbench", _FILES),
+    "diff": Command("Show what a mysis changed in its worktree", "files:diff", _FILES),
+    "merge": Command("Merge the worktrees of myses into the branches they came from", "files:merge", _FILES),
+    "drop": Command("Remove the worktree of a mysis and its branch", "files:drop", _FILES),
     "config": Command(
         "Write, read and check the settings",
         group=_SETUP,

@@ -33,7 +33,11 @@ other libraries are converted at the edge where they enter. Exit codes are an AP
     ├── ToolError                 exit 8
     │   └── UpstreamLost
     ├── PlanError                          the parts that must be there cannot fit
-    └── WorldError                exit 9
+    ├── WorldError                exit 9
+    └── FilesError                exit 13  work on files: worktrees, the workbench, merges
+        ├── GitError
+        ├── WorkHeld                       a folder holds work, or a mysis works in it
+        └── MergeRefused
 """
 
 from __future__ import annotations
@@ -259,3 +263,20 @@ class PlanError(ZoeaError):
 class WorldError(ZoeaError):
     title = "The world failed"
     exit_code = 9
+
+
+class FilesError(ZoeaError):
+    title = "The work on files failed"
+    exit_code = 13
+
+
+class GitError(FilesError):
+    title = "Git failed"
+
+
+class WorkHeld(FilesError):
+    title = "There is work in it"
+
+
+class MergeRefused(FilesError):
+    title = "Not merged"

@@ -390,6 +390,21 @@ class BudgetSettings(Section):
         return self.background if "background" in self.model_fields_set else 10 * self.token_budget_per_agent
 
 
+class FilesSettings(Section):
+    """Work on files, by `zoea workbench` and `zoea merge`."""
+
+    check: str = setting(
+        "",
+        "Check of a merge",
+        "A command line that must succeed in the merged tree, such as `make test`; empty is none.",
+    )
+    check_timeout: Seconds = setting(900, "Check within", "Seconds that the check may take.", ge=1, le=DAY_S)
+    hooks: bool = setting(False, "Hooks of git", "Run the hooks of the repository when Zoea commits and merges.")
+    network: bool = setting(
+        False, "Network of commands", "Let commands of the workbench reach the network where bubblewrap confines them."
+    )
+
+
 class WorldSettings(Section):
     """Reef, the embedded world."""
 
@@ -484,6 +499,7 @@ class Settings(Section):
     provider: dict[Name, ProviderSettings] = section({}, "Providers", Page.MODEL, "Sources of models, by name.")
     upstream: dict[Name, UpstreamSettings] = section({}, "Upstreams", Page.SYSTEM, "MCP servers, by name.")
     mcp: McpSettings = section(McpSettings(), "MCP server", Page.SYSTEM)
+    files: FilesSettings = section(FilesSettings(), "Work on files", Page.AGENTS)
     world: WorldSettings = section(WorldSettings(), "Sandbox world", Page.SYSTEM)
     memory: MemorySettings = section(MemorySettings(), "Memory", Page.SYSTEM)
     chain: ChainSettings = section(ChainSettings(), "Commits", Page.AGENTS)

@@ -84,7 +84,7 @@ _FOLDER = "zoea_folder"
 """Key of the text that tells from which project's folder the template came, as a hash."""
 _VERSION = 1
 _LATER = ("subscribes", "publishes", "role", "context_strategy", "output_schema")
-_LATER_TOOLS = ("contexts", "ask_commands", "ask_unless_read_only")
+_LATER_TOOLS = ("contexts", "ask_commands", "ask_unless_read_only", "commands", "paths")
 """Keys that are stored only where they are set, so that a template without them keeps the hash it always had."""
 
 
@@ -104,6 +104,17 @@ class ToolPolicySettings(Section):
         False,
         "Ask for changes",
         "Ask for every tool of an upstream that its server does not mark as one that only reads.",
+    )
+    commands: Words = setting(
+        (),
+        "Commands that do not ask",
+        "Patterns such as `pytest *`: its program and arguments, in which the last * stands for all further ones. They "
+        "cover simple commands alone, never a compound line or a program that runs another one.",
+    )
+    paths: Words = setting(
+        (),
+        "Files that are written unasked",
+        "Globs such as `src/*.py` for write_file and edit_file; * covers folders too.",
     )
     contexts: Literal["none", "use", "command"] = setting(
         "none", "Contexts", "Use: tools that read, make and annotate commits. Command: also those that ask and fork."

@@ -11,6 +11,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 
@@ -124,6 +125,50 @@ def find_grant_scope(arguments: str) -> str:
     more = json.dumps(values, ensure_ascii=True, sort_keys=True) if values else ""
     scope = f"{line} with {more}" if more else line
     return scope if len(scope) <= MOST_CHARS else ""
+
+
+def covers_call(arguments: str, commands: Sequence[str], paths: Sequence[str], *, takes_command: bool) -> bool:
+    """Return whether patterns of a template cover a call: its command, else the file that it writes.
+
+    Args:
+        commands: Patterns such as `pytest *`.
+        paths: Globs of relative paths, in which a star stands for any characters.
+    """
+    try:
+        values = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(values, dict):
+        return False
+    if takes_command:
+        line = values.pop("command", None)
+        has_more = not all(isinstance(value, bool | int) for value in values.values())
+        return not has_more and any(matches_command(pattern, line) for pattern in commands)
+    path = values.get("path")
+    if not isinstance(path, str) or not path.isprintable() or path.startswith("/") or ".." in path.split("/"):
+        return False
+    return any(fnmatchcase(path.removeprefix("./"), glob) for glob in paths)
+
+
+def matches_command(pattern: str, line: Any) -> bool:
+    """Return whether a line is one simple command whose words match a pattern such as `pytest *`.
+
+    Each word of the pattern is a glob for one word, a star at its end stands for all further ones; the program is
+    named exactly.
+    """
+    try:
+        program, *globs = shlex.split(pattern)
+    except ValueError:
+        return False
+    words = parse_simple_command(line)
+    if not words or words[0] != program:
+        return False
+    has_rest = globs[-1:] == ["*"]
+    globs = globs[: len(globs) - has_rest]
+    rest = words[1:]
+    if len(rest) < len(globs) or (len(rest) > len(globs) and not has_rest):
+        return False
+    return all(fnmatchcase(word, glob) for word, glob in zip(rest, globs, strict=False))
 
 
 def parse_simple_command(line: Any) -> tuple[str, ...]:

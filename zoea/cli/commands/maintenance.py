@@ -50,9 +50,11 @@ def doctor(
         output.tell(f"{_LABELS.get(finding.name, finding.name):<18}{finding.problem or 'good'}")
         if finding.problem:
             output.tell(f"{'':<18}{finding.hint}")
-    for note in [*_upstream_notes(where), *_lag_notes(where)]:
+    for note in [*_upstream_notes(where), *_lag_notes(where), *_worktree_notes(where)]:
         found.append(note)
         output.tell(f"{_LABELS.get(note.name, note.name):<18}{note.problem}")
+        if note.hint:
+            output.tell(f"{'':<18}{note.hint}")
     value = {"is_good": not wrong, "findings": found} | ({} if shrunk is None else {"vacuum": shrunk})
     return Output(value, exit_code=StoreError.exit_code if wrong else 0)
 
@@ -61,6 +63,15 @@ def _upstream_notes(where: Places) -> list[IntegrityFinding]:
     """Return what the running swarm's upstreams left out, cut or renamed. Nothing without a running swarm."""
     views = ask(where, lambda swarm: swarm.upstreams(), lambda _: ())
     return [IntegrityFinding(f"upstream {view.name}", note) for view in views for note in view.notes]
+
+
+def _worktree_notes(where: Places) -> list[IntegrityFinding]:
+    """Return what killed commands left among the worktrees. Loads nothing where none was ever made."""
+    if not (where.data / "worktrees").is_dir():
+        return []
+    from zoea.files.leftovers import find_leftovers
+
+    return [IntegrityFinding(f"worktree {one.name}", one.problem, one.hint) for one in find_leftovers(where.data)]
 
 
 def _lag_notes(where: Places) -> list[IntegrityFinding]:

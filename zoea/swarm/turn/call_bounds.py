@@ -15,10 +15,11 @@ from zoea.context import MESSAGE_FRAME, Plan, Priority
 from zoea.model.enums import Role
 from zoea.model.request import Answer, AnswerCall, ToolSpec
 from zoea.model.values import Memory
+from zoea.settings.template import ToolPolicySettings
 from zoea.swarm.turn import fingerprint
 from zoea.swarm.turn.turn_types import PreparedCall
 from zoea.text import estimate, shorten
-from zoea.text.command_lines import find_grant_scope
+from zoea.text.command_lines import covers_call, find_grant_scope
 from zoea.tools.toolbox import read_call
 
 MOST_RUN = 64
@@ -27,6 +28,8 @@ MOST_KEPT = 512
 """The most calls of an answer that are stored: each costs two rows."""
 MAX_NAME = 128
 """Characters of a tool's name that are kept; no tool has a longer one."""
+_WRITES = frozenset({"write_file", "edit_file"})
+"""The tools that a template's `paths` cover: they change the one file of their argument."""
 _SHARE = 0.75
 """The part of the room in a request that an answer may take; the rest is for the results of its calls."""
 
@@ -116,6 +119,13 @@ def _without_arguments(call: AnswerCall, room: int) -> tuple[AnswerCall, str]:
 
 def _size(call: AnswerCall) -> int:
     return estimate.tokens(call.name) * 2 + estimate.tokens(call.arguments) + MESSAGE_FRAME
+
+
+def is_covered(spec: ToolSpec, arguments: str, tools: ToolPolicySettings) -> bool:
+    """Return whether a template lets a command or a write to a file run unasked."""
+    if not spec.takes_command and spec.origin not in _WRITES:
+        return False
+    return covers_call(arguments, tools.commands, tools.paths, takes_command=spec.takes_command)
 
 
 def prepare_call(

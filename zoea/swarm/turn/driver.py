@@ -34,7 +34,7 @@ from zoea.swarm.services import Services
 from zoea.swarm.turn import loop_guard, message_budget
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.budget_stage import BudgetStage, leave_budget_queue, spent_by
-from zoea.swarm.turn.call_bounds import bound_calls, prepare_call, room_for_answer
+from zoea.swarm.turn.call_bounds import bound_calls, is_covered, prepare_call, room_for_answer
 from zoea.swarm.turn.call_slice import find_call, slice_calls
 from zoea.swarm.turn.machine import step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
@@ -382,15 +382,9 @@ class TurnDriver:
             self.post(t.CallWithheld(self._uptime()))
             return
         except ProviderError as error:
-            self._failed_by = cause_of(error)
-            _log.warning(
-                "the request of mysis #%d failed (attempt %d): %s",
-                self._profile.mysis_id,
-                self._turn.attempt,
-                error.what,
-            )
+            self._failed_by, about, attempt = cause_of(error), self._profile, self._turn.attempt
+            _log.warning("the request of mysis #%d failed (attempt %d): %s", about.mysis_id, attempt, error.what)
             if (window := error.window) is not None:
-                about = self._profile
                 await self._services.write(
                     lambda conn: model_facts.learn_window(conn, about.provider.name, about.model, window)
                 )
@@ -421,10 +415,11 @@ class TurnDriver:
 
     def _prepared(self, call: AnswerCall, skipped: str) -> t.PreparedCall:
         spec = self._specs.get(call.name)
-        profile, approvals = self._profile, self._services.approvals
+        template, approvals = self._profile.template, self._services.approvals
         arguments = call.arguments if spec is None or call.broken else self._session.stored_arguments(call)
-        is_granted = spec is not None and approvals.is_granted(
-            profile.mysis_id, profile.template.grantee, spec, arguments
+        is_granted = spec is not None and (
+            is_covered(spec, arguments, template.tools)
+            or approvals.is_granted(self._profile.mysis_id, template.grantee, spec, arguments)
         )
         return prepare_call(call, spec, arguments=arguments, granted=is_granted, skipped=skipped)
 

@@ -143,7 +143,7 @@ def require_another_question(context: ActionContext) -> str:
 
 def require_tool_call(context: ActionContext) -> str:
     question = context.question
-    is_call = question is not None and question.kind == "tool" and not approval_question(question)
+    is_call = question is None or (question.kind == "tool" and not approval_question(question))
     return "" if is_call else "only the arguments of a tool call can be changed"
 
 

@@ -1,0 +1,65 @@
+"""Git repositories for tests, made with the installed git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+DATE = "2026-01-01T00:00:00Z"
+
+
+def git(folder: Path, *arguments: str, check: bool = True) -> str:
+    """Run git as a person would and return what it wrote."""
+    environment = {
+        **{name: os.environ[name] for name in ("PATH", "HOME")},
+        **{f"GIT_{who}_{key}": value for who in ("AUTHOR", "COMMITTER") for key, value in
+           (("NAME", "Person"), ("EMAIL", "person@example.org"), ("DATE", DATE))},
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }  # fmt: skip
+    ran = subprocess.run(["git", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert not check or ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def commit(folder: Path, message: str = "work", **files: str) -> str:
+    """Write files (`a__py` stands for `a.py`), commit them, and return the id of the commit."""
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--allow-empty", "-m", message)
+    return git(folder, "rev-parse", "HEAD")
+
+
+def make_repository(folder: Path, **files: str) -> Path:
+    """Make a repository with one commit on `main`."""
+    folder.mkdir(parents=True)
+    git(folder, "init", "--quiet", "-b", "main")
+    commit(folder, "first", **(files or {"a__txt": "one\ntwo\nthree\n"}))
+    return folder
+
+
+def snapshot(folder: Path) -> dict[str, tuple[str, bytes]]:
+    """Return every file of a working tree with its kind and content, without git's own."""
+    found: dict[str, tuple[str, bytes]] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if name.split("/")[0] == ".git":
+            continue
+        if path.is_symlink():
+            found[name] = ("link", os.fsencode(path.readlink()))
+        elif path.is_file():
+            found[name] = (oct(path.stat().st_mode), path.read_bytes())
+    return found
+
+
+def state(folder: Path) -> tuple[object, ...]:
+    """Return all that a person has in a checkout: files, index, branch, commit and stash."""
+    return (
+        snapshot(folder),
+        git(folder, "ls-files", "-s"),
+        git(folder, "symbolic-ref", "-q", "HEAD", check=False),
+        git(folder, "rev-parse", "HEAD"),
+        git(folder, "stash", "list"),
+        git(folder, "status", "--porcelain", "--ignored"),
+    )

@@ -1,0 +1,159 @@
+"""The wrapper of git: what it runs, what it never runs, and how it fails."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.processes import is_alive
+from tests.files.repositories import commit, git, make_repository
+from tests.waiting import until_true
+from zoea.files import git as git_module
+from zoea.files.git import Git, find_top
+from zoea.model.errors import GitError
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "repository")
+
+
+def test_a_failure_names_command_place_and_reason(repository: Path) -> None:
+    with pytest.raises(GitError, match=rf"git rev-parse --verify in {repository}: Needed a single revision"):
+        Git(repository).text("rev-parse", "--verify", "missing")
+    with pytest.raises(GitError, match="exit code 1"):
+        Git(repository).text("config", "--get", "not.there")
+
+
+def test_variables_that_redirect_git_are_not_passed_on(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_CONFIG_COUNT", "GIT_SSH_COMMAND", "GIT_EXEC_PATH"):
+        monkeypatch.setenv(name, "/nowhere")
+    assert Git(repository).text("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("core.fsmonitor", "touch {mark}"), ("core.pager", "touch {mark}; cat"), ("core.editor", "touch {mark}"),
+        ("diff.external", "touch {mark}"), ("core.alternateRefsCommand", "touch {mark}"),
+        ("core.hooksPath", "{hooks}"), ("core.askPass", "{hooks}/ask"), ("pager.log", "touch {mark}"),
+    ],
+)  # fmt: skip
+def test_programs_that_the_configuration_names_do_not_run(
+    repository: Path, tmp_path: Path, key: str, value: str
+) -> None:
+    hooks, mark = tmp_path / "hooks", tmp_path / "mark"
+    hooks.mkdir()
+    for name in ("post-checkout", "pre-commit", "post-commit", "ask", "post-index-change"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {mark}\n")
+        (hooks / name).chmod(0o755)
+    git(repository, "config", key, value.format(hooks=hooks, mark=mark))
+    wrapper = Git(repository)
+    (repository / "a.txt").write_text("changed")
+    wrapper.text("status", "--porcelain")
+    wrapper.text("log", "-p", "--no-ext-diff")
+    wrapper.write("commit", "--all", "--quiet", "-m", "x", author="alpha")
+    assert not mark.exists()
+
+
+def test_without_git_it_is_said(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(GitError, match="not installed"):
+        Git(repository).text("status")
+    assert find_top(repository) is None
+
+
+def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+    with pytest.raises(GitError, match="did not start"):
+        Git(tmp_path / "missing").text("status")
+
+
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Git:
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    return Git(tmp_path)
+
+
+@pytest.mark.parametrize("trap", ["", "trap '' TERM;"])
+@pytest.mark.parametrize("is_lasting", [True, False])
+def test_a_command_is_ended_at_its_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str, is_lasting: bool
+) -> None:
+    monkeypatch.setattr(git_module, "_TERM_GRACE_S", 0.1)
+    wrapper = fake(tmp_path, monkeypatch, f"{trap} while :; do sleep 600; done")
+    with pytest.raises(GitError, match=r"longer than 0\.2 s"):
+        wrapper.run("status", deadline=0.2, is_lasting=is_lasting)
+
+
+def test_output_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_module, "MAX_OUTPUT", 1_000_000)
+    with pytest.raises(GitError, match="more than 1 MB"):
+        fake(tmp_path, monkeypatch, "head -c 5000000 /dev/zero").run("log")
+
+
+def test_a_lock_file_has_a_hint(repository: Path) -> None:
+    (repository / ".git" / "index.lock").touch()
+    (repository / "a.txt").write_text("changed")
+    with pytest.raises(GitError) as caught:
+        Git(repository).write("add", "--all")
+    assert "remove the named lock file" in caught.value.hint
+
+
+LASTING = """
+import sys
+from pathlib import Path
+from zoea.files.git import Git
+from zoea.process.group_guard import guard
+add = guard.add
+guard.add = lambda group: (add(group), sys.stdout.write("guarded"), sys.stdout.flush())
+Git(Path(sys.argv[1])).run("x", is_lasting=sys.argv[2] == "lasting")
+"""
+
+
+@pytest.mark.parametrize("kind", ["lasting", "reading"])
+def test_a_command_that_writes_goes_on_when_this_process_is_killed_and_another_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    fifo = tmp_path / "fifo"
+    wrapper = fake(
+        tmp_path, monkeypatch, f"echo $$ > {tmp_path}/pid; mkfifo {fifo}; read x < {fifo}; echo $x > {tmp_path}/end"
+    )
+    process = subprocess.Popen([sys.executable, "-c", LASTING, str(wrapper.folder), kind], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    pid = until_true(lambda: (tmp_path / "pid").exists() and fifo.exists() and (tmp_path / "pid").read_text().strip())
+    if kind == "reading":
+        assert process.stdout.read(7) == b"guarded"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    if kind == "lasting":
+        with fifo.open("w") as stream:
+            stream.write("done\n")
+        until_true(lambda: (tmp_path / "end").exists() and (tmp_path / "end").read_text() == "done\n")
+    else:
+        until_true(lambda: not is_alive(int(pid)))
+        assert not (tmp_path / "end").exists()
+
+
+def test_a_repository_with_submodules_and_lfs_pointers_is_read_as_it_is(tmp_path: Path, repository: Path) -> None:
+    from zoea.files.worktrees import Worktrees
+
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 9\n"
+    commit(repository, big__bin=pointer, __gitattributes="*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    other = make_repository(tmp_path / "other")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "add", "--quiet", str(other), "module")
+    commit(repository, "submodule")
+    trees = Worktrees(tmp_path / "data")
+    trees.make("alpha", repository)
+    folder = trees.owned.path("alpha")
+    assert (folder / "big.bin").read_text() == pointer
+    (folder / "a.txt").write_text("changed")
+    assert trees.commit("alpha", "work")
+    assert git(folder, "show", "--format=", "--name-only") == "a.txt"

@@ -1,0 +1,137 @@
+"""`zoea workbench`, `diff`, `merge` and `drop`: work on files."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoea.cli import output
+from zoea.cli.options import MYSES, MYSIS
+from zoea.cli.output import Output
+from zoea.model.errors import FilesError
+from zoea.process.command_line import argument, flag, option
+from zoea.settings import load
+from zoea.settings.paths import Places
+
+if TYPE_CHECKING:
+    from zoea.files.merge import Merged
+    from zoea.files.worktrees import Worktrees
+
+
+def workbench(
+    where: Places,
+    folder: str = argument("DIR", "The folder."),
+    worktree: str = option("--worktree NAME", "Serve the worktree of this name of the repository instead; make it."),
+) -> None:
+    """Serve files and commands of one folder to an MCP client, over stdin and stdout.
+
+    Nothing outside the folder is shown or changed. Commands are confined by bubblewrap where it is installed; their
+    answers say so.
+
+    Example: zoea workbench . --worktree alpha
+    """
+    import asyncio
+
+    from zoea.files.safe_folder import SafeFolder
+    from zoea.files.sandbox import find_sandbox
+    from zoea.files.workbench import Workbench
+    from zoea.files.workbench_server import run_stdio
+
+    settings = load(where).settings.files
+    trees = _open(where)
+    path = Path(folder).absolute()
+    record = None
+    if worktree:
+        record = trees.make(worktree, path)
+        path = trees.owned.path(record.name)
+    elif path.resolve().parent == trees.owned.root.resolve():
+        record = trees.owned.find(path.name)
+    with trees.owned.lease(record.name) if record else nullcontext():
+        hidden = (where.data, where.config, where.runtime)
+        readable = (Path(record.repository),) if record else ()
+        opened = SafeFolder(path)
+        sandbox = find_sandbox(opened.path, hidden, readable, network=settings.network)
+        asyncio.run(run_stdio(Workbench(opened, sandbox, record)))
+
+
+def diff(
+    where: Places,
+    name: str = MYSIS,
+    stat: bool = flag("--stat", "Only the files, with the numbers of their lines."),
+) -> Output:
+    """Show what a mysis changed in its worktree since it left the branch that it came from."""
+    from zoea.files.changes import find_base, open_diff
+
+    trees = _open(where)
+    record = trees.owned.read(name)
+    git = trees.git(record)
+    with open_diff(git, find_base(git, record)) as changed:
+        counts = changed.count()
+        patch = "" if stat else changed.patch()
+    lines = [f"{_amount('+', file.added)} {_amount('-', file.removed)}  {file.path}" for file in counts.files]
+    value = {"name": name, "branch": record.branch, "base": counts.base, "files": counts.files}
+    shown = [*lines, counts.text] if stat else [patch or "nothing changed"]
+    return Output(value | ({} if stat else {"patch": patch}), shown)
+
+
+def merge(
+    where: Places,
+    names: tuple[str, ...] = MYSES,
+    commit: str = option("--commit MESSAGE", "Commit what is uncommitted in the worktrees first."),
+) -> Output:
+    """Merge the worktrees of myses into the branches they came from, each on top of the former.
+
+    A merge is prepared apart, and `files.check` must succeed in it. Where the branch is checked out, the clean tree
+    follows; one with uncommitted changes is left alone. It stops at the first that fails.
+
+    Exit code 13: one failed; those before it are merged.
+    """
+    from zoea.files.merge import MergeConflict, MergeRules, merge_all
+
+    settings = load(where).settings.files
+    trees = _open(where)
+    if commit:
+        for name in names:
+            trees.commit(name, commit)
+    rules = MergeRules(settings.check, settings.check_timeout)
+    done = merge_all(trees, names, rules, output.say_progress)
+    value: dict[str, Any] = {"merged": done.merged, "failed": done.failed, "waiting": done.waiting}
+    lines = [_describe(merged) for merged in done.merged]
+    if done.error is not None:
+        conflicts = done.error.conflicts if isinstance(done.error, MergeConflict) else ()
+        value |= {"error": done.error.as_dict(), "conflicts": conflicts}
+        lines.append(f"{done.failed} was not merged: {done.error.text}")
+        lines += [f"{one.path}\n{hunk}" for one in conflicts for hunk in one.hunks]
+        lines += [f"not tried: {', '.join(done.waiting)}"] if done.waiting else []
+    return Output(value, lines, exit_code=FilesError.exit_code if done.error is not None else 0)
+
+
+def drop(
+    where: Places,
+    name: str = argument("NAME", "Name of a mysis, or of a worktree that `zoea doctor` names.", is_name=True),
+    force: bool = flag("--force", "Also if it holds uncommitted or unmerged work, which is lost."),
+) -> Output:
+    """Remove the worktree of a mysis and its branch, unless they hold work that is nowhere else.
+
+    Squashed and rebased commits count as merged. Only what Zoea made is removed.
+    """
+    tip = _open(where).drop(name, force=force)
+    return Output({"name": name, "tip": tip}, f"{name} dropped" + (f"; its last commit was {tip}" if tip else ""))
+
+
+def _open(where: Places) -> Worktrees:
+    from zoea.files.worktrees import Worktrees
+
+    return Worktrees(where.data, hooks=load(where).settings.files.hooks)
+
+
+def _amount(sign: str, number: int | None) -> str:
+    return f"{sign}{number}" if number is not None else f"{sign}?"
+
+
+def _describe(merged: Merged) -> str:
+    target = merged.target.removeprefix("refs/heads/")
+    if merged.old == merged.new:
+        return f"{merged.name} has nothing that {target} does not have"
+    return f"{merged.name} is merged into {target}: {merged.old[:12]} -> {merged.new[:12]}"

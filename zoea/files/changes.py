@@ -1,0 +1,102 @@
+"""What a working tree changed since a commit, with the files that git does not know yet: as counts and as a patch."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec import Struct
+
+from zoea.files.git import Git
+from zoea.files.ownership import Record
+from zoea.files.work_left import DRAFTS, find_commit
+
+MOST_PATCH = 2_000_000
+"""Bytes of a patch that are shown."""
+_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
+
+
+class ChangedFile(Struct, frozen=True):
+    """One changed file; the counts are None for a binary one."""
+
+    path: str
+    added: int | None
+    removed: int | None
+
+
+class Changes(Struct, frozen=True):
+    """All changes since a commit."""
+
+    base: str
+    files: tuple[ChangedFile, ...]
+
+    @property
+    def text(self) -> str:
+        """For example `+12 -3, 2 files`."""
+        added = sum(file.added or 0 for file in self.files)
+        removed = sum(file.removed or 0 for file in self.files)
+        return f"+{added:,} -{removed:,}, {len(self.files):,} {'file' if len(self.files) == 1 else 'files'}"
+
+
+class TreeDiff:
+    """A working tree as git would commit it. Index and objects are written to a temporary folder, not to its own."""
+
+    def __init__(self, git: Git, base: str, environment: dict[str, str]) -> None:
+        self._git, self._base, self._environment = git, base, environment
+
+    def _diff(self, *options: str) -> bytes:
+        line = ("diff", "--cached", *_PLAIN, *options, self._base)
+        return self._git.run(*line, environment=self._environment).out
+
+    def count(self) -> Changes:
+        """Return the changed files with their lines. Raises GitError."""
+        files = []
+        for record in self._diff("--numstat", "-z", "--no-renames").split(b"\0"):
+            if record:
+                added, removed, path = record.decode("utf-8", "surrogateescape").split("\t", 2)
+                files.append(
+                    ChangedFile(path, None if added == "-" else int(added), None if removed == "-" else int(removed))
+                )
+        return Changes(self._base, tuple(files))
+
+    def patch(self) -> str:
+        """Return the patch; a long one is cut, and says so. Raises GitError."""
+        out = self._diff("--find-renames")
+        cut = f"\n[{len(out) - MOST_PATCH:,} bytes left out]\n" if len(out) > MOST_PATCH else ""
+        return out[:MOST_PATCH].decode("utf-8", "replace") + cut
+
+
+@contextmanager
+def open_diff(git: Git, base: str) -> Iterator[TreeDiff]:
+    """Read a working tree to compare it with a commit. Raises GitError."""
+    own = Path(git.text("rev-parse", "--path-format=absolute", "--git-dir"))
+    objects = git.text("rev-parse", "--path-format=absolute", "--git-path", "objects")
+    with TemporaryDirectory(prefix="zoea-diff-") as folder:
+        index = Path(folder, "index")
+        if (own / "index").exists():
+            shutil.copyfile(own / "index", index)  # with the times of the files, so that few are read
+        Path(folder, "objects").mkdir()
+        environment = {
+            "GIT_INDEX_FILE": str(index),
+            "GIT_OBJECT_DIRECTORY": str(Path(folder, "objects")),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects,
+        }
+        git.run("add", "--all", "--", ".", DRAFTS, environment=environment)
+        yield TreeDiff(git, base, environment)
+
+
+def find_base(git: Git, record: Record | None) -> str:
+    """Return the commit that a tree is compared with: where its branch left the other one, else HEAD.
+
+    Raises GitError.
+    """
+    head = find_commit(git, "HEAD")
+    if record is None:
+        return head or git.run("hash-object", "-t", "tree", "--stdin").text
+    if record.target and (target := find_commit(git, record.target)):
+        fork = git.run("merge-base", target, head, accept=(0, 1)).text
+        return fork or record.base
+    return record.base

@@ -1,0 +1,218 @@
+"""Runs commands for an agent: each with a deadline, bounded output, and a process group that ends with this process."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+
+from zoea.files.sandbox import Sandbox, build_environment
+from zoea.model.errors import FilesError
+from zoea.process.group_guard import guard
+
+HEAD, TAIL = 8_000, 24_000
+"""Bytes of the output's begin and end that are kept."""
+MOST_BACKGROUND = 8
+_MOST_ENDED = 32
+_TERM_GRACE_S = 2.0
+_PIPE_GRACE_S = 0.5
+"""Time for what was written before the end to be read; what still holds the pipe is ended then."""
+_CHUNK = 65_536
+_SUBREAPER = 36
+_MOST_ROUNDS = 200
+
+
+class BoundedOutput:
+    """The first and the last bytes of what a command writes."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+
+    def add(self, data: bytes) -> None:
+        self.size += len(data)
+        if (room := HEAD - len(self._head)) > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail.append(data[-TAIL:])
+            self._tail_size += len(self._tail[-1])
+            while self._tail_size - len(self._tail[0]) >= TAIL:
+                self._tail_size -= len(self._tail.popleft())
+
+    @property
+    def text(self) -> str:
+        """What was kept; a line in between says how much was left out."""
+        tail = b"".join(self._tail)[-TAIL:]
+        omitted = self.size - len(self._head) - len(tail)
+        between = f"\n[{omitted:,} bytes left out]\n" if omitted else ""
+        return self._head.decode("utf-8", "replace") + between + tail.decode("utf-8", "replace")
+
+
+class CommandRun:
+    """One command and its process group."""
+
+    def __init__(self, line: str, process: Process, deadline: float, mark: str) -> None:
+        self.line = line
+        self._mark = mark
+        self.output = BoundedOutput()
+        self.end = ""
+        self._process = process
+        self._deadline = deadline
+        guard.add(process.pid)
+        self._task = asyncio.create_task(self._run(), name=f"command {process.pid}")
+
+    @property
+    def is_done(self) -> bool:
+        return self._task.done()
+
+    async def wait(self) -> None:
+        """Wait for its end; the command ends with a caller that is cancelled."""
+        try:
+            await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End it with all processes that it started: SIGTERM, then SIGKILL."""
+        if not self._task.done():
+            self.end = self.end or "stopped"
+            await self._end_group()
+            await asyncio.shield(self._task)
+
+    @property
+    def text(self) -> str:
+        """How it ended, or that it runs, and its output."""
+        code = self._process.returncode
+        state = self.end or ("running" if not self.is_done or code is None else f"exit code {code}")
+        return f"[{state}; {self.output.size:,} bytes of output]\n{self.output.text}"
+
+    async def _run(self) -> None:
+        assert self._process.stdout is not None
+        reader = asyncio.create_task(self._read(self._process.stdout))
+        ended = asyncio.create_task(wait_for_end(self._process))
+        try:
+            await asyncio.wait((ended,), timeout=self._deadline)
+            if not ended.done():
+                self.end = f"ended after its deadline of {self._deadline:g} s"
+                await self._end_group()
+            await ended
+            await asyncio.wait((reader,), timeout=_PIPE_GRACE_S)
+        finally:
+            guard.end(self._process.pid)
+            await _end_marked(self._mark)
+            await asyncio.wait((reader,), timeout=_PIPE_GRACE_S)
+            for task in (reader, ended):
+                task.cancel()
+            if (transport := getattr(self._process, "_transport", None)) is not None:
+                transport.close()
+
+    async def _read(self, stdout: asyncio.StreamReader) -> None:
+        while data := await stdout.read(_CHUNK):
+            self.output.add(data)
+            await asyncio.sleep(0)  # a command that writes without end must not keep the loop to itself
+
+    async def _end_group(self) -> None:
+        guard.signal(self._process.pid, signal.SIGTERM)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TERM_GRACE_S):
+                await wait_for_end(self._process)
+        guard.end(self._process.pid)
+
+
+async def wait_for_end(process: Process) -> None:
+    """Wait for a process alone: `Process.wait` waits for its pipes too, which others may hold."""
+    while process.returncode is None:  # noqa: ASYNC110  # a process has no event that is free of its pipes
+        await asyncio.sleep(0.01)
+
+
+class CommandRuns:
+    """The commands of one folder, those in the background by number."""
+
+    def __init__(self, sandbox: Sandbox, folder: Path) -> None:
+        self.sandbox = sandbox
+        self._folder = folder
+        self._background: dict[int, CommandRun] = {}
+        self._last = 0
+
+    async def start(self, line: str, deadline: float) -> CommandRun:
+        """Start a line in a shell. Raises FilesError."""
+        mark = f"ZOEA_RUN={token_hex(8)}"
+        name, _, value = mark.partition("=")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self.sandbox.wrap(["/bin/sh", "-c", line]),
+                cwd=self._folder,
+                env={**build_environment(), name: value},
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=STDOUT,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise FilesError(f"the command did not start: {error}") from error
+        return CommandRun(line, process, deadline, mark)
+
+    async def start_background(self, line: str, deadline: float) -> int:
+        """Start a line and return its number. Raises FilesError above `MOST_BACKGROUND`."""
+        running = [number for number, run in self._background.items() if not run.is_done]
+        if len(running) >= MOST_BACKGROUND:
+            raise FilesError(f"{len(running)} commands run in the background", hint="run_stop ends one.")
+        self._last += 1
+        self._background[self._last] = await self.start(line, deadline)
+        ended = [number for number, run in self._background.items() if run.is_done]
+        for number in ended[: max(0, len(self._background) - _MOST_ENDED)]:
+            del self._background[number]
+        return self._last
+
+    def find(self, number: int) -> CommandRun:
+        """Return a command in the background. Raises FilesError."""
+        if (run := self._background.get(number)) is None:
+            raise FilesError(f"there is no command {number}", hint=f"There are: {[*self._background] or 'none'}.")
+        return run
+
+    async def close(self) -> None:
+        """End all commands."""
+        await asyncio.gather(*(run.stop() for run in self._background.values()))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of processes whose parent ends, on Linux, so that those that left their group can be ended."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
+async def _end_marked(mark: str) -> None:
+    """End the processes with a mark in their environment: those that left the group of their command."""
+    for _ in range(_MOST_ROUNDS):
+        groups = _find_marked(mark)
+        for pid, group in groups.items():
+            guard.add(group)
+            guard.end(group)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222  # it does not wait
+        if not groups:
+            return
+        await asyncio.sleep(0.01)
+
+
+def _find_marked(mark: str) -> dict[int, int]:
+    """Return the processes with a mark, and their groups. Nothing where the system does not tell."""
+    found: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                group = os.getpgid(int(folder.name))
+                if group not in (0, 1, os.getpgrp()):
+                    found[int(folder.name)] = group
+    return found

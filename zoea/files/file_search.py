@@ -1,0 +1,202 @@
+"""Lists and searches the files of a folder: ripgrep where it is installed, else git in a repository, else Python.
+
+Each is a process of its own, so that a pattern that takes for ever can be ended. None follows links.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from zoea.files.command_runs import wait_for_end
+from zoea.files.git import find_top
+from zoea.files.plain_search import compile_glob
+from zoea.files.safe_folder import is_git
+from zoea.files.sandbox import build_environment
+from zoea.files.work_left import DRAFT
+from zoea.model.errors import FilesError
+from zoea.process.group_guard import guard
+
+DEADLINE_S = 20.0
+MOST_CHARS = 300
+"""Characters of a line that are shown."""
+_CHUNK = 262_144
+_MOST_RECORD = 1_000_000
+_HIT = re.compile(rb"([^\0]*)\0(\d+)[:\0](.*)", re.DOTALL)
+
+
+class Hits(Struct):
+    """Lines or names that were found.
+
+    Attributes:
+        cut: Why there may be more; empty where these are all.
+    """
+
+    lines: list[str]
+    cut: str = ""
+
+
+class FileSearch:
+    """Lists and searches one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ripgrep = shutil.which("rg")
+        self._git = shutil.which("git") if self._ripgrep is None and find_top(folder) is not None else None
+
+    async def list_names(self, under: list[str], pattern: str, most: int) -> Hits:
+        """List files below a folder that match a glob, of which `**` covers any folders."""
+        matches = _compile(pattern)
+        hits = Hits([])
+
+        def take(record: bytes) -> bool:
+            name = _fit(record, under)
+            if name is not None and (matches is None or matches(name)):
+                hits.lines.append(name)
+            return len(hits.lines) < most
+
+        await self._run(self._list_line(), take, b"\0", hits, most)
+        hits.lines.sort()
+        return hits
+
+    async def search(self, expression: str, under: list[str], pattern: str, most: int, *, ignore_case: bool) -> Hits:
+        """Search lines that match a regular expression. Raises FilesError for one that cannot be read."""
+        if "\n" in expression or "\0" in expression:
+            raise FilesError("the pattern has more than one line", hint="Lines are searched one by one.")
+        matches = _compile(pattern)
+        hits = Hits([])
+
+        def take(record: bytes) -> bool:
+            if (hit := _HIT.fullmatch(record)) is None:
+                return True
+            name = _fit(hit[1], under)
+            if name is not None and (matches is None or matches(name)):
+                line = hit[3].decode("utf-8", "replace").rstrip("\r")
+                cut = f"… [{len(line):,} characters]" if len(line) > MOST_CHARS else ""
+                hits.lines.append(f"{name}:{int(hit[2])}:{line[:MOST_CHARS]}{cut}")
+            return len(hits.lines) < most
+
+        await self._run(self._search_line(expression, ignore_case), take, b"\n", hits, most)
+        hits.lines.sort(key=lambda line: line.partition(":")[0])
+        return hits
+
+    def _list_line(self) -> list[str]:
+        if self._ripgrep:
+            return [self._ripgrep, "--no-config", "--files", "--null", "--hidden", "--no-require-git", "--no-messages"]
+        if self._git:
+            return [
+                self._git,
+                "-c",
+                "core.fsmonitor=false",
+                "ls-files",
+                "-z",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+                "--deduplicate",
+            ]
+        return [sys.executable, "-I", str(Path(__file__).with_name("plain_search.py"))]
+
+    def _search_line(self, expression: str, ignore_case: bool) -> list[str]:
+        case = ["-i"] if ignore_case else []
+        if self._ripgrep:
+            return [
+                self._ripgrep,
+                "--no-config",
+                "-n",
+                "--null",
+                "--no-heading",
+                "--color=never",
+                "--hidden",
+                "--no-require-git",
+                "--no-messages",
+                "--max-columns=20000",
+                "--max-columns-preview",
+                *case,
+                "-e",
+                expression,
+                ".",
+            ]
+        if self._git:
+            return [
+                self._git,
+                "-c",
+                "core.fsmonitor=false",
+                "grep",
+                "-I",
+                "-n",
+                "-z",
+                "--no-color",
+                "--untracked",
+                "-E",
+                *case,
+                "-e",
+                expression,
+            ]
+        return [sys.executable, "-I", str(Path(__file__).with_name("plain_search.py")), *case, expression]
+
+    async def _run(self, line: list[str], take: Callable[[bytes], bool], end: bytes, hits: Hits, most: int) -> None:
+        """Run a program in the folder and pass its records on until `take` returns False."""
+        process = await asyncio.create_subprocess_exec(
+            *line, cwd=self._folder, env={**build_environment(), "GIT_OPTIONAL_LOCKS": "0"}, stdin=DEVNULL,
+            stdout=PIPE, stderr=PIPE, start_new_session=True,
+        )  # fmt: skip
+        guard.add(process.pid)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        errors = asyncio.create_task(process.stderr.read(4_000))
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                if not await _take_records(process.stdout, take, end):
+                    hits.cut = f"cut at {most:,}"
+                    return
+                await wait_for_end(process)
+                problem = (await errors).decode("utf-8", "replace").strip()
+        except TimeoutError:
+            hits.cut = f"ended after {DEADLINE_S:g} s"
+            return
+        finally:
+            guard.end(process.pid)
+            errors.cancel()
+            if (transport := getattr(process, "_transport", None)) is not None:
+                transport.close()
+        if process.returncode not in (0, 1) and problem:
+            raise FilesError(f"the search failed: {problem[:500]}", hint="Change the pattern.")
+
+
+async def _take_records(stdout: asyncio.StreamReader, take: Callable[[bytes], bool], end: bytes) -> bool:
+    rest = b""
+    while data := await stdout.read(_CHUNK):
+        *records, rest = (rest + data).split(end)
+        for record in records:
+            if not take(record):
+                return False
+        rest = rest[:_MOST_RECORD]
+    return not rest or take(rest)
+
+
+def _fit(name: bytes, under: list[str]) -> str | None:
+    """Return the name of a file below a folder that may be shown, else None."""
+    text = os.fsdecode(name).removeprefix("./")
+    parts = text.split("/")
+    if parts[: len(under)] != under or any(is_git(part) for part in parts) or DRAFT.fullmatch(parts[-1]):
+        return None
+    return text
+
+
+def _compile(pattern: str) -> Callable[[str], object] | None:
+    """Return a function that tells whether a name matches a glob; one without `/` is matched in every folder."""
+    if not pattern:
+        return None
+    plain = pattern.removeprefix("./").removeprefix("/")
+    if (compiled := compile_glob(plain if "/" in plain else f"**/{plain}")) is None:
+        raise FilesError(f"the glob {pattern[:100]!r} is too complicated", hint="Give one such as `src/**/*.py`.")
+    return compiled.match

@@ -1,0 +1,217 @@
+"""Runs the installed git: without hooks, questions and pagers, with a deadline and bounded output."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+from zoea.model.errors import GitError
+from zoea.process.group_guard import guard
+
+DEADLINE_S = 60.0
+WRITE_DEADLINE_S = 600.0
+"""For a command that writes a working tree: it is never ended halfway without need."""
+MAX_OUTPUT = 64_000_000
+_MOST_ERROR = 4_000
+_TERM_GRACE_S = 3.0
+"""Time for git to remove its lock files after SIGTERM."""
+_CHUNK = 65_536
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME")
+_FIXED = {
+    "LC_ALL": "C.UTF-8",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "true",
+    "SSH_ASKPASS": "true",
+    "GIT_EDITOR": "true",
+    "GIT_PAGER": "cat",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_MERGE_AUTOEDIT": "no",
+}
+_OPTIONS = {
+    "core.fsmonitor": "false",
+    "core.quotePath": "false",
+    "core.alternateRefsCommand": "true",
+    "commit.gpgSign": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "merge.autoStash": "false",
+    "rebase.autoStash": "false",
+    "submodule.recurse": "false",
+    "log.showSignature": "false",
+    "diff.noprefix": "false",
+    "diff.mnemonicPrefix": "false",
+    "protocol.ext.allow": "never",
+}
+
+
+class GitResult(Struct, frozen=True):
+    code: int
+    out: bytes
+    error: str
+
+    @property
+    def text(self) -> str:
+        """What it wrote, without the last line end."""
+        return self.out.decode("utf-8", "surrogateescape").rstrip("\n")
+
+    @property
+    def records(self) -> list[str]:
+        """What it wrote, in parts that end with NUL."""
+        return [part.decode("utf-8", "surrogateescape") for part in self.out.split(b"\0") if part]
+
+
+class Git:
+    """Git in one folder.
+
+    Args:
+        folder: A working tree or a git directory.
+        hooks: Run the hooks of the repository.
+        git_dir: The git directory of the folder, so that a `.git` which a mysis wrote there is not read.
+    """
+
+    def __init__(self, folder: Path, *, hooks: bool = False, git_dir: Path | None = None) -> None:
+        self.folder = folder
+        self.hooks = hooks
+        self.git_dir = git_dir
+
+    def text(self, *arguments: str) -> str:
+        """Run a command that only reads and return what it wrote. Raises GitError."""
+        return self.run(*arguments).text
+
+    def _where(self) -> tuple[str, ...]:
+        return () if self.git_dir is None else (f"--git-dir={self.git_dir}", f"--work-tree={self.folder}")
+
+    def write(self, *arguments: str, accept: tuple[int, ...] = (0,), author: str = "", stdin: bytes = b"") -> GitResult:
+        """Run a command that writes. It goes on if this process is killed, so that it leaves no lock. Raises GitError.
+
+        Args:
+            author: Name for author and committer, instead of the configured one.
+        """
+        environment = {} if not author else _identity(author)
+        return self.run(
+            *arguments, accept=accept, stdin=stdin, deadline=WRITE_DEADLINE_S, is_lasting=True, environment=environment
+        )
+
+    def run(
+        self,
+        *arguments: str,
+        accept: tuple[int, ...] = (0,),
+        stdin: bytes = b"",
+        deadline: float = DEADLINE_S,
+        is_lasting: bool = False,
+        environment: Mapping[str, str] = {},
+    ) -> GitResult:
+        """Run a command.
+
+        Args:
+            accept: Exit codes that are no error.
+            is_lasting: It does not end with this process.
+
+        Raises:
+            GitError: Git is missing, refused, ran too long, or wrote too much.
+        """
+        if (program := shutil.which("git")) is None:
+            raise GitError("git is not installed", hint="Install git; without it a plain folder works.")
+        options = _OPTIONS if self.hooks else {**_OPTIONS, "core.hooksPath": os.devnull}
+        pairs = [part for key, value in options.items() for part in ("-c", f"{key}={value}")]
+        line = [program, "--no-pager", *self._where(), *pairs, *arguments]
+        what = f"git {' '.join(arguments[:2])} in {self.folder}"
+        with tempfile.TemporaryFile() as source:
+            source.write(stdin)
+            source.seek(0)
+            try:
+                process = subprocess.Popen(
+                    line,
+                    cwd=self.folder,
+                    env={**{name: os.environ[name] for name in _KEPT if name in os.environ}, **_FIXED, **environment},
+                    stdin=source,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise GitError(f"{what} did not start: {error.strerror}") from error
+        result = _collect(process, what, deadline, is_lasting)
+        if result.code not in accept:
+            reason = result.error.strip().removeprefix("fatal: ").removeprefix("error: ")
+            raise GitError(f"{what}: {reason or f'exit code {result.code}'}", hint=_hint(reason))
+        return result
+
+
+def _identity(author: str) -> dict[str, str]:
+    mail = f"{author}@zoea.invalid"
+    return {
+        f"GIT_{who}_{key}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for key, value in (("NAME", author), ("EMAIL", mail))
+    }
+
+
+def _hint(reason: str) -> str:
+    if ".lock" in reason and "exists" in reason:
+        return "A git command still runs there, or was killed: if none runs, remove the named lock file."
+    return ""
+
+
+class _Reader(threading.Thread):
+    """Reads a pipe to its end and keeps its first bytes."""
+
+    def __init__(self, pipe: IO[bytes], most: int) -> None:
+        super().__init__(daemon=True, name="git output")
+        self._pipe, self._most = pipe, most
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.start()
+
+    def run(self) -> None:
+        with self._pipe:
+            while data := os.read(self._pipe.fileno(), _CHUNK):
+                if self.size < self._most:
+                    self.parts.append(data[: self._most - self.size])
+                self.size += len(data)
+
+
+def _collect(process: subprocess.Popen[bytes], what: str, deadline: float, is_lasting: bool) -> GitResult:
+    """Wait for a command with its output, and end it at its deadline."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    if not is_lasting:
+        guard.add(process.pid)
+    out, error = _Reader(process.stdout, MAX_OUTPUT), _Reader(process.stderr, _MOST_ERROR)
+    try:
+        code = process.wait(deadline)
+    except subprocess.TimeoutExpired:
+        guard.add(process.pid)
+        guard.signal(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_TERM_GRACE_S)
+        guard.end(process.pid)
+        process.wait()
+        raise GitError(f"{what} took longer than {deadline:g} s and was ended") from None
+    finally:
+        guard.end(process.pid)  # nothing happens to one that lasts
+    for reader in (out, error):
+        reader.join(_TERM_GRACE_S)
+    if out.size > MAX_OUTPUT:
+        raise GitError(f"{what} wrote more than {MAX_OUTPUT // 1_000_000} MB")
+    return GitResult(code, b"".join(out.parts), b"".join(error.parts).decode("utf-8", "replace"))
+
+
+def find_top(folder: Path) -> Path | None:
+    """Return the top of the working tree that holds a folder; None without git or a repository."""
+    try:
+        return Path(Git(folder).text("rev-parse", "--show-toplevel"))
+    except GitError:
+        return None

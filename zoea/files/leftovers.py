@@ -1,0 +1,74 @@
+"""Names what killed commands left behind, and what stands among the worktrees without a record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from zoea.files.git import Git
+from zoea.files.ownership import Ownership, Record
+from zoea.model.errors import FilesError, WorkHeld
+
+
+class Leftover(Struct, frozen=True):
+    """One thing that was found, and what to do about it."""
+
+    name: str
+    problem: str
+    hint: str
+
+
+def find_leftovers(data: Path) -> list[Leftover]:
+    """Return what stands in the data directory, and the branches in its repositories, that no command works with."""
+    owned = Ownership(data)
+    found: list[Leftover] = []
+    records: list[Record] = []
+    for name in owned.names():
+        try:
+            record = owned.read(name)
+            records.append(record)
+            with owned.lock(name):
+                problem = _find_problem(owned, record)
+        except WorkHeld:
+            continue  # a command works with it now
+        except FilesError as error:
+            found.append(Leftover(name, error.what, error.hint))
+            continue
+        if problem:
+            found.append(Leftover(name, problem, f"`zoea drop {name}` removes it, unless it holds work."))
+    known = {record.name for record in records} | {leftover.name for leftover in found}
+    folders = [entry for entry in sorted(owned.root.iterdir()) if entry.is_dir()] if owned.root.is_dir() else []
+    for folder in folders:
+        if folder.name not in known:
+            found.append(Leftover(folder.name, f"{folder} is there without a record", "Look at it and move it away."))
+    return [*found, *_find_branches(records)]
+
+
+def _find_problem(owned: Ownership, record: Record) -> str:
+    path = owned.path(record.name)
+    if record.is_merge:
+        return "a merge was killed and left its temporary worktree"
+    if not Path(record.repository).is_dir():
+        return f"its repository {record.repository} is gone"
+    if not record.git_dir:
+        return "its worktree was never finished"
+    if not path.is_dir():
+        return f"its folder {path} is gone"
+    if (Path(record.git_dir) / "index.lock").exists():
+        return f"{record.git_dir}/index.lock is there: a git command runs in it, or was killed"
+    return ""
+
+
+def _find_branches(records: list[Record]) -> Iterator[Leftover]:
+    for repository in sorted({record.repository for record in records}):
+        known = {record.branch for record in records if record.repository == repository}
+        try:
+            refs = Git(Path(repository)).text("for-each-ref", "--format=%(refname)", "refs/heads/zoea/").split()
+        except FilesError:
+            continue
+        for branch in refs:
+            if branch not in known:
+                name = branch.removeprefix("refs/heads/")
+                yield Leftover(name, f"the branch {name} in {repository} has no worktree", f"`git branch -d {name}`")

@@ -1,0 +1,265 @@
+"""Merges the branches of worktrees into the branches they came from, without a checkout in the person's tree.
+
+A merge is prepared and checked in a temporary worktree. Then the branch is moved if it is still where it was; where it
+is checked out and clean, the tree follows by a fast-forward.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+from zoea.files.command_runs import BoundedOutput
+from zoea.files.git import Git
+from zoea.files.ownership import Record
+from zoea.files.sandbox import build_environment
+from zoea.files.work_left import find_changes, find_commit, is_ancestor, is_merged
+from zoea.files.worktrees import Worktrees, list_worktrees
+from zoea.model.errors import FilesError, MergeRefused, WorkHeld
+from zoea.process.group_guard import guard
+
+_MOST_HUNK_LINES = 60
+_HEADS = ("rebase-merge/head-name", "rebase-apply/head-name")
+_READ_S = 1.0
+_MOST_CHECK = 4_000
+
+
+class Conflict(Struct, frozen=True):
+    """A file that two branches changed differently; `hunks` are the lines with marks, cut where they are long."""
+
+    path: str
+    hunks: tuple[str, ...]
+
+
+class MergeConflict(MergeRefused):
+    """Two branches changed the same.
+
+    Args:
+        conflicts: The files and their hunks.
+    """
+
+    def __init__(self, what: str, *, hint: str, conflicts: tuple[Conflict, ...]) -> None:
+        super().__init__(what, hint=hint)
+        self.conflicts = conflicts
+
+
+class Merged(Struct, frozen=True):
+    """A merge that was done; `old` and `new` are equal where there was nothing to merge."""
+
+    name: str
+    target: str
+    old: str
+    new: str
+
+
+class MergeRules(Struct, frozen=True):
+    """What a merge must pass.
+
+    Attributes:
+        check: A command line that must succeed in the merged tree; empty for none.
+        check_s: Its deadline.
+    """
+
+    check: str = ""
+    check_s: float = 600.0
+
+
+class MergeQueueResult(Struct, frozen=True):
+    """How far a queue came: what was merged, the error that stopped it, and the names not tried."""
+
+    merged: tuple[Merged, ...]
+    failed: str = ""
+    error: FilesError | None = None
+    waiting: tuple[str, ...] = ()
+
+
+def merge_all(
+    trees: Worktrees, names: Sequence[str], rules: MergeRules, tell: Callable[[str], object] = lambda _: None
+) -> MergeQueueResult:
+    """Merge worktrees one after the other, each on top of the former; stop at the first that fails."""
+    merged: list[Merged] = []
+    for number, name in enumerate(names):
+        tell(f"merging {name}")
+        try:
+            merged.append(merge(trees, name, rules))
+        except FilesError as error:
+            return MergeQueueResult(tuple(merged), name, error, tuple(names[number + 1 :]))
+    return MergeQueueResult(tuple(merged))
+
+
+def merge(trees: Worktrees, name: str, rules: MergeRules) -> Merged:
+    """Merge the branch of a worktree into the branch it came from.
+
+    Raises:
+        MergeConflict: Both changed the same.
+        MergeRefused: The check failed, the target was moved, or its working tree is not clean.
+        WorkHeld: The worktree has uncommitted changes.
+        FilesError: Zoea did not make it, or git refused.
+    """
+    record = trees.owned.read(name)
+    git = trees.git(record)
+    repository = Git(Path(record.repository), hooks=trees.hooks)
+    if changes := find_changes(git):
+        raise WorkHeld(
+            f"the worktree of {name} has uncommitted changes: {', '.join(changes[:5])}",
+            hint=f"`zoea merge {name} --commit MESSAGE` commits them first.",
+        )
+    if not record.target or not (old := find_commit(repository, record.target)):
+        raise MergeRefused(f"{name} came from no branch that is there", hint="Merge its branch by hand.")
+    tip = find_commit(git, "HEAD")
+    if is_merged(repository, tip, record):
+        return Merged(name, record.target, old, old)
+    tree = find_checkout(repository, record.target)
+    if tree is not None:
+        check_clean(tree, record.target)
+    new = prepare(trees, record, repository, old, tip, rules)
+    move(repository, record, old, new, trees.hooks)
+    return Merged(name, record.target, old, new)
+
+
+def prepare(trees: Worktrees, record: Record, repository: Git, old: str, tip: str, rules: MergeRules) -> str:
+    """Merge and check in a temporary worktree; return the commit that the target shall have."""
+    is_forward = is_ancestor(repository, old, tip)
+    if is_forward and not rules.check:
+        return tip
+    with trees.temporary(record, tip if is_forward else old) as (git, path):
+        if not is_forward:
+            message = f"Merge {record.branch.removeprefix('refs/heads/')}"
+            result = git.write("merge", "--no-ff", "--quiet", "-m", message, tip, accept=(0, 1), author="Zoea")
+            if result.code:
+                conflicts = read_conflicts(git, path)
+                files = ", ".join(conflict.path for conflict in conflicts)
+                raise MergeConflict(
+                    f"{record.name} and {short(record.target)} changed the same in {files or 'some files'}",
+                    hint=f"Merge {short(record.target)} in the worktree of {record.name}, or by hand, and try again.",
+                    conflicts=conflicts,
+                )
+        new = git.text("rev-parse", "--verify", "HEAD^{commit}")
+        if rules.check:
+            run_check(path, rules)
+        return new
+
+
+def read_conflicts(git: Git, path: Path) -> tuple[Conflict, ...]:
+    """Return the files with conflicts and their hunks. Raises GitError."""
+    found = []
+    for name in dict.fromkeys(git.run("diff", "--name-only", "--diff-filter=U", "-z").records):
+        file = path / name
+        text = file.read_bytes().decode("utf-8", "replace") if file.is_file() and not file.is_symlink() else ""
+        found.append(Conflict(name, tuple(_split_hunks(text))))
+    return tuple(found)
+
+
+def _split_hunks(text: str) -> list[str]:
+    hunks: list[list[str]] = []
+    is_inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("<<<<<<<"):
+            hunks.append([f"line {number}:"])
+            is_inside = True
+        if is_inside:
+            hunks[-1].append(line)
+        if line.startswith(">>>>>>>"):
+            is_inside = False
+    cut = [f"[{len(hunk) - _MOST_HUNK_LINES} lines left out]" for hunk in hunks if len(hunk) > _MOST_HUNK_LINES]
+    return ["\n".join(hunk[:_MOST_HUNK_LINES]) for hunk in hunks] + cut
+
+
+def run_check(path: Path, rules: MergeRules) -> None:
+    """Run the check in a merged tree. Raises MergeRefused with the end of its output."""
+    output = BoundedOutput()
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", rules.check], cwd=path, env=build_environment(), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    guard.add(process.pid)
+    assert process.stdout is not None
+    reader = threading.Thread(target=_read_all, args=(process.stdout, output), daemon=True, name="check output")
+    reader.start()
+    try:
+        code: int | None = process.wait(rules.check_s)
+    except subprocess.TimeoutExpired:
+        code = None
+    finally:
+        guard.end(process.pid)
+        process.wait()
+        reader.join(_READ_S)
+    if code != 0:
+        how = f"took longer than {rules.check_s:g} s" if code is None else f"failed with exit code {code}"
+        raise MergeRefused(
+            f"the check `{rules.check}` {how}:\n{output.text[-_MOST_CHECK:]}", hint="Nothing was merged."
+        )
+
+
+def find_checkout(repository: Git, branch: str) -> Path | None:
+    """Return the working tree that has a branch checked out. Raises MergeRefused for one in the middle of a rebase."""
+    found = None
+    for tree, checked_out in list_worktrees(repository).items():
+        if checked_out == branch:
+            found = Path(tree)
+        elif not checked_out and Path(tree).is_dir():
+            own = Path(Git(Path(tree)).text("rev-parse", "--path-format=absolute", "--git-dir"))
+            for name in _HEADS:
+                if (own / name).is_file() and (own / name).read_text(encoding="utf-8").strip() == branch:
+                    raise MergeRefused(f"{short(branch)} is being rebased in {tree}", hint="Finish the rebase first.")
+    return found
+
+
+def check_clean(tree: Path, branch: str) -> None:
+    """Raise MergeRefused where a working tree has changes of files that git knows, or something is under way in it."""
+    git = Git(tree)
+    own = Path(git.text("rev-parse", "--path-format=absolute", "--git-dir"))
+    names = find_changes(git, untracked=False)
+    under_way = [name for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD") if (own / name).exists()]
+    if names or under_way:
+        what = f"uncommitted changes: {', '.join(names[:5])}" if names else "a merge or pick under way"
+        raise MergeRefused(
+            f"{short(branch)} is checked out in {tree}, which has {what}",
+            hint="Commit them there and try again, or merge there by hand: `git merge` with the branch of the mysis.",
+        )
+
+
+def move(repository: Git, record: Record, old: str, new: str, hooks: bool) -> None:
+    """Move the target from one commit to another. A clean tree that has it checked out follows.
+
+    Raises:
+        MergeRefused: The target was moved in between, or its tree would lose something.
+    """
+    tree = find_checkout(repository, record.target)
+    if tree is None:
+        why = f"zoea: merge {record.name}"
+        result = repository.write("update-ref", "-m", why, record.target, new, old, accept=(0, 1, 128))
+    else:
+        check_clean(tree, record.target)
+        git = Git(tree, hooks=hooks)
+        if find_commit(git, "HEAD") != old:
+            raise _moved(record)
+        result = git.write("merge", "--ff-only", "--quiet", "--no-overwrite-ignore", new, accept=(0, 1, 2, 128))
+        if result.code and find_commit(git, "HEAD") == old:
+            raise MergeRefused(
+                f"git would not bring {tree} to the merged commit: {result.error.strip()}",
+                hint="Move what stands in the way and try again, or merge there by hand.",
+            )
+    if find_commit(repository, record.target) != new:
+        raise _moved(record)
+
+
+def _moved(record: Record) -> MergeRefused:
+    return MergeRefused(f"{short(record.target)} was moved in between", hint="Nothing was changed. Try again.")
+
+
+def short(branch: str) -> str:
+    """Return a branch as people write it."""
+    return branch.removeprefix("refs/heads/")
+
+
+def _read_all(stream: IO[bytes], output: BoundedOutput) -> None:
+    with stream:
+        while data := os.read(stream.fileno(), 65_536):
+            output.add(data)

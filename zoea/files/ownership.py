@@ -1,0 +1,148 @@
+"""The record that stands beside each worktree that Zoea made, and the locks of who works with it.
+
+Nothing is removed without a record. The locks are the kernel's, so they end with their process in any way.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from zoea.model.errors import FilesError, UsageError, WorkHeld
+from zoea.settings.paths import make_private_folder
+from zoea.settings.private_file import open_private, write_private
+from zoea.settings.small_file import read_small_file
+
+FOLDER = "worktrees"
+"""Folder of the data directory with the worktrees and their records."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
+_MERGE = re.compile(r"\.merge-[0-9a-f]{16}")
+
+
+class Record(Struct, frozen=True):
+    """One worktree that Zoea made.
+
+    Attributes:
+        name: The mysis; a name that begins with a dot for the temporary worktree of a merge.
+        repository: The repository's common git directory.
+        top: The working tree that it was made from.
+        base: The commit that it began with.
+        target: The full name of the branch that it came from; empty where that was none.
+        branch: The full name of its own branch; empty for a merge.
+        git_dir: Its own git directory; empty until it is made.
+    """
+
+    name: str
+    repository: str
+    top: str
+    base: str
+    target: str = ""
+    branch: str = ""
+    git_dir: str = ""
+
+    @property
+    def is_merge(self) -> bool:
+        return self.name.startswith(".")
+
+
+class Ownership:
+    """The records in a data directory."""
+
+    def __init__(self, data: Path) -> None:
+        self.root = data / FOLDER
+
+    def path(self, name: str) -> Path:
+        """Return the folder of a worktree. Raises UsageError for what is no name."""
+        if not _NAME.fullmatch(name) and not _MERGE.fullmatch(name):
+            raise UsageError(f"{name!r} is no name of a worktree", hint="Give the name of a mysis.")
+        return self.root / name
+
+    def _file(self, name: str, kind: str) -> Path:
+        return self.path(name).with_name(f"{name}.{kind}")
+
+    def find(self, name: str) -> Record | None:
+        """Return a record, or None. Raises FilesError where it cannot be read."""
+        file = self._file(name, "json")
+        try:
+            record = msgspec.json.decode(read_small_file(file), type=Record)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise FilesError(f"the record {file} cannot be read: {error}", hint="Nothing was removed.") from error
+        if record.name != name:
+            raise FilesError(f"the record {file} is one of {record.name!r}", hint="Nothing was removed.")
+        return record
+
+    def read(self, name: str) -> Record:
+        """Return a record. Raises FilesError where there is none, because nothing is done without one."""
+        if (record := self.find(name)) is None:
+            raise FilesError(f"Zoea made no worktree for {name}", hint=f"Those that it made are in {self.root}.")
+        return record
+
+    def names(self) -> list[str]:
+        """Return the names of all records."""
+        if not self.root.is_dir():
+            return []
+        stems = sorted(file.name.removesuffix(".json") for file in self.root.iterdir() if file.name.endswith(".json"))
+        return [stem for stem in stems if _NAME.fullmatch(stem) or _MERGE.fullmatch(stem)]
+
+    def write(self, record: Record) -> None:
+        """Store a record, so that it is on the disk when this returns."""
+        make_private_folder(self.root)
+        write_private(self._file(record.name, "json"), msgspec.json.encode(record).decode())
+        handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def remove(self, name: str) -> None:
+        """Remove a record and its locks, of which the caller holds one."""
+        for kind in ("json", "lease", "lock"):
+            self._file(name, kind).unlink(missing_ok=True)
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Hold a worktree while it is made, committed or removed. Raises WorkHeld."""
+        with self._hold(name, "lock", f"another command works with the worktree of {name}", "Try again soon."):
+            yield
+
+    @contextmanager
+    def lease(self, name: str) -> Iterator[None]:
+        """Hold a worktree while a workbench serves it. Raises WorkHeld."""
+        with self._hold(name, "lease", f"a workbench serves the worktree of {name}", f"Stop {name} first."):
+            yield
+
+    def check_lease(self, name: str) -> None:
+        """Raise WorkHeld while a workbench serves a worktree."""
+        if self._file(name, "lease").exists():
+            with self.lease(name):
+                pass
+
+    @contextmanager
+    def _hold(self, name: str, kind: str, what: str, hint: str) -> Iterator[None]:
+        file = self._file(name, kind)
+        make_private_folder(self.root)
+        while True:
+            handle = open_private(file, os.O_RDWR | os.O_CREAT)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_there = os.fstat(handle).st_nlink > 0
+            except BlockingIOError:
+                os.close(handle)
+                raise WorkHeld(what, hint=hint) from None
+            if is_there:
+                break
+            os.close(handle)  # it was removed in between
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                os.close(handle)

@@ -1,0 +1,93 @@
+"""The command line and environment of a program that an agent runs: without secrets, confined where it is possible.
+
+The folder is writable and the rest only readable, by bubblewrap where it is installed and works.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
+_TRY_S = 10.0
+_SOCKETS = "/run"
+"""Holds the sockets of services, which a read-only mount does not close."""
+_NAMES = "/run/systemd/resolve"
+
+
+class Sandbox(Struct, frozen=True):
+    """How commands are run in one folder.
+
+    Attributes:
+        program: Bubblewrap; empty where it is not used.
+        text: The same for people, in one sentence.
+        hidden: Folders that commands cannot see.
+        readable: Folders in hidden ones that they can read.
+        network: Whether they reach the network.
+    """
+
+    folder: Path
+    program: str = ""
+    text: str = ""
+    hidden: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    network: bool = False
+
+    def wrap(self, line: Sequence[str]) -> list[str]:
+        """Return the command line that runs a command line confined, as far as that is possible."""
+        if not self.program:
+            return list(line)
+        return [*self._options(), "--", *line]
+
+    def _options(self) -> list[str]:
+        hidden = [Path("/tmp"), Path("/var/tmp"), Path(_SOCKETS), *self.hidden]
+        covers = [part for folder in hidden if folder.is_dir() for part in ("--tmpfs", str(folder))]
+        return [
+            *(self.program, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *covers),
+            *(part for folder in self.readable for part in ("--ro-bind-try", str(folder), str(folder))),
+            *("--ro-bind-try", _NAMES, _NAMES, "--bind", str(self.folder), str(self.folder)),
+            *("--chdir", str(self.folder), "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session"),
+            *("--die-with-parent", *(() if self.network else ("--unshare-net",))),
+        ]
+
+
+def build_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables that a command gets: those of a list, so that no secret is among them."""
+    kept = {name: environment[name] for name in _KEPT if name in environment}
+    return {"LANG": "C.UTF-8", **kept, "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def find_sandbox(
+    folder: Path, hidden: Sequence[Path] = (), readable: Sequence[Path] = (), *, network: bool = False
+) -> Sandbox:
+    """Return how commands are run in a folder, after a trial of bubblewrap."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return Sandbox(folder, text="not confined, because bubblewrap is not installed")
+    reach = "with network" if network else "without network"
+    sandbox = Sandbox(
+        folder,
+        program,
+        f"confined by bubblewrap: only the folder is writable, {reach}",
+        tuple(hidden),
+        tuple(readable),
+        network,
+    )
+    try:
+        tried = subprocess.run(
+            sandbox.wrap(["true"]),
+            env=build_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TRY_S,
+            check=False,
+        )
+        problem = "" if tried.returncode == 0 else tried.stderr.decode("utf-8", "replace").strip()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        problem = str(error)
+    return sandbox if not problem else Sandbox(folder, text=f"not confined, because bubblewrap fails here: {problem}")

@@ -1,0 +1,162 @@
+"""Tells what a worktree holds that is nowhere else: uncommitted changes and unmerged commits.
+
+Whether commits are merged is decided by their trees and patches, not by ancestry alone, so that squashed and rebased
+work counts as merged. What cannot be told counts as work.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from msgspec import Struct
+
+from zoea.files.git import Git
+from zoea.files.ownership import Record
+from zoea.model.errors import GitError
+
+DRAFT = re.compile(r"\.zoea-[0-9a-f]{16}\.tmp")
+"""Name of a file that is not written to its end."""
+DRAFTS = ":(exclude,glob)**/.zoea-*.tmp"
+_MOST_COMMITS = 5_000
+_UNDER_WAY = {
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "BISECT_LOG": "a bisection",
+    "modules": "work in submodules",
+    "index.lock": "a git command, or one that was killed,",
+}
+_PATCH = ("-p", "--binary", "--full-index", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
+
+
+class WorkLeft(Struct, frozen=True):
+    """What would be lost with a worktree.
+
+    Attributes:
+        changes: Files with uncommitted changes.
+        commits: Ids of tips whose commits are merged nowhere.
+        unknown: Why it cannot be told; empty where it can.
+        tips: The id of its HEAD, and of its branch.
+    """
+
+    changes: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
+    unknown: str = ""
+    tips: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changes or self.commits or self.unknown)
+
+    @property
+    def text(self) -> str:
+        """One sentence without its end."""
+        parts = []
+        if self.changes:
+            shown = ", ".join(self.changes[:5]) + (", …" if len(self.changes) > 5 else "")
+            parts.append(f"{len(self.changes)} uncommitted: {shown}")
+        if self.commits:
+            parts.append(f"unmerged commits up to {', '.join(tip[:12] for tip in self.commits)}")
+        if self.unknown:
+            parts.append(self.unknown)
+        return "; ".join(parts)
+
+
+def find_work(record: Record, path: Path) -> WorkLeft:
+    """Return what would be lost with a worktree. It never raises: what cannot be told is work."""
+    changes: tuple[str, ...] = ()
+    repository = Git(Path(record.repository))
+    try:
+        tips = [tip] if record.branch and (tip := find_commit(repository, record.branch)) else []
+        if record.git_dir and path.exists():
+            git = Git(path, git_dir=Path(record.git_dir))
+            changes = find_changes(git)
+            tips = list(dict.fromkeys((git.text("rev-parse", "--verify", "HEAD^{commit}"), *tips)))
+            unknown = _find_unknown(git, path)
+        else:
+            has_files = path.exists() and any(entry.name != ".git" for entry in path.iterdir())
+            unknown = f"{path} is there, but git never finished to make it" if has_files else ""
+        commits = tuple(tip for tip in tips if not is_merged(repository, tip, record))
+        return WorkLeft(changes, commits, unknown, tuple(tips))
+    except (GitError, OSError) as error:
+        return WorkLeft(changes, unknown=f"git cannot tell what is in it: {error}")
+
+
+def find_changes(git: Git, *, untracked: bool = True) -> tuple[str, ...]:
+    """Return the files with uncommitted changes. Raises GitError."""
+    how = "all" if untracked else "no"
+    result = git.run(
+        "status", "--porcelain=v1", "-z", "--no-renames", f"--untracked-files={how}", "--ignore-submodules=none"
+    )
+    return tuple(line[3:] for line in result.records if not DRAFT.fullmatch(line.rpartition("/")[2].rpartition(" ")[2]))
+
+
+def find_commit(git: Git, name: str) -> str:
+    """Return the id of the commit of a ref, or "" without such a ref. Raises GitError."""
+    return git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", accept=(0, 1)).text
+
+
+def _find_unknown(git: Git, path: Path) -> str:
+    assert git.git_dir is not None
+    for name, what in _UNDER_WAY.items():
+        if (git.git_dir / name).exists():
+            return f"{what} is under way in it"
+    if refs := git.text("for-each-ref", "--format=%(refname)", "refs/worktree", "refs/bisect", "refs/rewritten"):
+        return f"it has refs of its own: {refs.splitlines()[0]}"
+    for entry in git.run("ls-files", "-s", "-v", "-z").records:
+        head, _, name = entry.partition("\t")
+        if head[:1].islower() or head[:1] == "S":
+            return f"git was told to ignore changes of {name}"
+        if head[2:8] == "160000" and (path / name / ".git").exists():
+            return f"{name} is a repository of its own"
+    return ""
+
+
+def is_merged(repository: Git, tip: str, record: Record) -> bool:
+    """Return whether the commits up to a tip are, or their changes are, in another branch. Raises GitError."""
+    if is_ancestor(repository, tip, record.base):
+        return True
+    refs = repository.text(
+        "for-each-ref", f"--contains={tip}", "--format=%(refname)", "refs/heads", "refs/remotes", "refs/tags"
+    )
+    if set(refs.split()) - {record.branch}:
+        return True
+    if not record.target or not (target := find_commit(repository, record.target)):
+        return False
+    fork = repository.run("merge-base", target, tip, accept=(0, 1)).text
+    if not fork:
+        return False
+    merged = repository.run("merge-tree", "--write-tree", "--no-messages", target, tip, accept=(0, 1))
+    if merged.code == 0 and merged.text == repository.text("rev-parse", f"{target}^{{tree}}"):
+        return True
+    theirs = _patch_ids(
+        repository,
+        repository.run(
+            "log", f"-n{_MOST_COMMITS}", "--no-merges", *_PATCH, "--format=commit %H", f"{fork}..{target}"
+        ).out,
+    )
+    if not theirs:
+        return False
+    whole = _patch_ids(repository, repository.run("diff-tree", *_PATCH, fork, tip).out)
+    if whole and whole <= theirs:
+        return True
+    if repository.text("rev-list", "--merges", f"{target}..{tip}"):
+        return False
+    ids = [
+        _patch_ids(repository, repository.run("diff-tree", *_PATCH, "--root", "--no-commit-id", commit).out)
+        for commit in repository.text("rev-list", f"-n{_MOST_COMMITS}", f"{target}..{tip}").split()
+    ]
+    return bool(ids) and all(one and one <= theirs for one in ids)
+
+
+def _patch_ids(repository: Git, patches: bytes) -> set[str]:
+    """Return the ids of patches, in which white space counts."""
+    lines = repository.run("patch-id", "--verbatim", stdin=patches).text.splitlines()
+    return {line.split()[0] for line in lines}
+
+
+def is_ancestor(repository: Git, commit: str, of: str) -> bool:
+    """Return whether a commit is another one or among its ancestors. Raises GitError."""
+    return repository.run("merge-base", "--is-ancestor", commit, of, accept=(0, 1)).code == 0

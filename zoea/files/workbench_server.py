@@ -1,0 +1,179 @@
+"""Serves the workbench over MCP: stdin and stdout, for one client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mcp.server import Server
+from mcp.server.context import ServerRequestContext
+from mcp.server.stdio import stdio_server
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ImageContent,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+
+from zoea import __version__
+from zoea.files.command_runs import adopt_orphans
+from zoea.files.workbench import COMMAND_S, Picture, Workbench
+from zoea.model.errors import FilesError
+
+_MOST_SECONDS = 3_600
+_TEXT = {"type": "string"}
+_PATH = {"type": "string", "description": "Path of a file, relative to the folder."}
+_UNDER = {"type": "string", "description": "Folder to look in; all if empty.", "default": ""}
+_GLOB = {"type": "string", "description": "Glob for names, such as `*.py` or `src/**/*.c`.", "default": ""}
+_NUMBER = {"type": "integer", "description": "Number of a command in the background.", "minimum": 1}
+
+
+def _whole(description: str, default: int, most: int) -> dict[str, Any]:
+    return {"type": "integer", "description": description, "default": default, "minimum": 1, "maximum": most}
+
+
+def _schema(required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required.split(), "additionalProperties": False}
+
+
+_EDIT = _schema("old new", old={**_TEXT, "description": "Stands exactly once in the file."}, new=_TEXT)
+TOOLS: Mapping[str, tuple[str, bool, dict[str, Any]]] = {
+    "read_file": (
+        "Read a text file as numbered lines, or an image.",
+        True,
+        _schema("path", path=_PATH, start=_whole("First line.", 1, 10_000_000), lines=_whole("Lines.", 2_000, 10_000)),
+    ),
+    "write_file": (
+        "Write a whole file. One that is there must have been read, and not been changed since.",
+        False,
+        _schema("path content", path=_PATH, content=_TEXT),
+    ),
+    "edit_file": (
+        "Replace exact texts in a file, each of which stands in it once; all or none.",
+        False,
+        _schema("path edits", path=_PATH, edits={"type": "array", "items": _EDIT, "minItems": 1, "maxItems": 100}),
+    ),
+    "list_files": (
+        "List files, without those that .gitignore names.",
+        True,
+        _schema("", path=_UNDER, pattern=_GLOB, most=_whole("Files at most.", 1_000, 10_000)),
+    ),
+    "search_files": (
+        "Search lines of files by a regular expression.",
+        True,
+        _schema(
+            "expression",
+            expression=_TEXT,
+            path=_UNDER,
+            pattern=_GLOB,
+            most=_whole("Lines at most.", 200, 2_000),
+            ignore_case={"type": "boolean", "default": False},
+        ),
+    ),
+    "run": (
+        "Run a command line in the folder; the answer holds its exit code, and begin and end of its output.",
+        False,
+        _schema(
+            "command",
+            command=_TEXT,
+            timeout=_whole("Seconds until it is ended.", COMMAND_S, _MOST_SECONDS),
+            background={"type": "boolean", "default": False, "description": "Return at once with a number."},
+        ),
+    ),
+    "run_output": (
+        "Show how a command in the background does, and its output.",
+        True,
+        _schema("number", number=_NUMBER),
+    ),
+    "run_stop": ("End a command in the background.", False, _schema("number", number=_NUMBER)),
+    "diff": ("Show all changes since the worktree was made.", True, _schema("")),
+}
+"""Tools by name: description, whether it only reads, schema."""
+_KINDS: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
+_HARMLESS = frozenset({"run_stop"})
+
+
+def list_tools() -> list[Tool]:
+    """Return the tools with schemas and annotations."""
+    return [
+        Tool(
+            name=name,
+            description=description,
+            input_schema=schema,
+            annotations=ToolAnnotations(
+                read_only_hint=reads,
+                destructive_hint=not reads and name not in _HARMLESS,
+                idempotent_hint=reads,
+                open_world_hint=name == "run",
+            ),
+        )
+        for name, (description, reads, schema) in TOOLS.items()
+    ]
+
+
+def find_problem(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return what is wrong with the arguments of a call; "" if nothing."""
+    if name not in TOOLS:
+        return f"there is no tool {name[:100]!r}; there are {', '.join(TOOLS)}"
+    return _find_problem(TOOLS[name][2], arguments, "arguments")
+
+
+def _find_problem(schema: Mapping[str, Any], value: Any, where: str) -> str:
+    kind = schema["type"]
+    fits = isinstance(value, _KINDS[kind]) and (kind != "integer" or not isinstance(value, bool))
+    if not fits:
+        return f"{where} must be of the type {kind}"
+    problems: Iterable[str] = ()
+    if kind == "integer" and not schema["minimum"] <= value <= schema.get("maximum", value):
+        return f"{where} must be from {schema['minimum']} to {schema.get('maximum', 'any number')}"
+    if kind == "array":
+        problems = [_find_problem(schema["items"], item, f"{where}[{place}]") for place, item in enumerate(value)]
+        problems = problems or [f"{where} is empty"]
+    if kind == "object":
+        known = schema["properties"]
+        problems = [f"{key} is missing" for key in schema["required"] if key not in value]
+        problems += [f"{key[:100]!r} is not known" for key in value if key not in known]
+        problems += [_find_problem(known[key], item, key) for key, item in value.items() if key in known]
+    return next(filter(None, problems), "")
+
+
+async def answer(workbench: Workbench, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    """Call a tool and return its result; what it refuses is a result too."""
+    try:
+        if problem := find_problem(name, arguments):
+            raise FilesError(problem)
+        result = await workbench.call(name, arguments)
+    except FilesError as error:
+        return CallToolResult(content=[TextContent(type="text", text=error.text)], is_error=True)
+    if isinstance(result, Picture):
+        return CallToolResult(content=[ImageContent(type="image", data=result.data, mime_type=result.media)])
+    return CallToolResult(content=[TextContent(type="text", text=result)])
+
+
+def build_server(workbench: Workbench) -> Server[Any]:
+    """Build the MCP server of a workbench."""
+    listed = list_tools()
+
+    async def on_list(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=listed)
+
+    async def on_call(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+        return await answer(workbench, params.name, params.arguments or {})
+
+    about = f"Files and commands in {workbench.folder.path}. Commands are {workbench.runs.sandbox.text}."
+    return Server("workbench", version=__version__, instructions=about, on_list_tools=on_list, on_call_tool=on_call)
+
+
+async def run_stdio(workbench: Workbench) -> None:
+    """Serve one client over stdin and stdout until it closes them."""
+    adopt_orphans()
+    try:
+        async with stdio_server() as (read, write):
+            server = build_server(workbench)
+            await server.run(read, write, server.create_initialization_options())
+    finally:
+        await workbench.close()

@@ -1,0 +1,211 @@
+"""Makes, commits and removes the worktrees of myses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+
+from msgspec.structs import replace
+
+from zoea.files.git import Git, find_top
+from zoea.files.ownership import Ownership, Record
+from zoea.files.work_left import DRAFTS, WorkLeft, find_changes, find_commit, find_work
+from zoea.model.errors import FilesError, GitError, WorkHeld
+
+_MOST_BRANCHES = 100
+_MAIN_HINT = "Commit something first; `git commit --allow-empty` is enough."
+
+
+class Worktrees:
+    """The worktrees in a data directory.
+
+    Args:
+        hooks: Run the hooks of the repositories.
+    """
+
+    def __init__(self, data: Path, *, hooks: bool = False) -> None:
+        self.owned = Ownership(data)
+        self.hooks = hooks
+
+    def git(self, record: Record) -> Git:
+        """Return git in a worktree. It does not read the `.git` there, which a mysis can write."""
+        if not record.git_dir:
+            raise FilesError(f"the worktree of {record.name} was never finished", hint=f"`zoea drop {record.name}`")
+        return Git(self.owned.path(record.name), hooks=self.hooks, git_dir=Path(record.git_dir))
+
+    def make(self, name: str, folder: Path) -> Record:
+        """Make a worktree and a branch of what is checked out in a folder, or return the one of that name.
+
+        Raises:
+            FilesError: No repository, no commit, or the name belongs to another repository.
+            WorkHeld: Another command works with it.
+        """
+        top = find_top(folder)
+        if top is None:
+            raise FilesError(
+                f"{folder} is in no git repository", hint="`git init` makes one; or work without --worktree."
+            )
+        git = Git(top, hooks=self.hooks)
+        common = git.text("rev-parse", "--path-format=absolute", "--git-common-dir")
+        if not (base := find_commit(git, "HEAD")):
+            raise FilesError(f"{top} has no commit yet", hint=_MAIN_HINT)
+        path = self.owned.path(name)
+        with self.owned.lock(name):
+            if (record := self.owned.find(name)) is not None:
+                if record.repository != common or not record.git_dir:
+                    held = "of another repository" if record.repository != common else "that was never finished"
+                    raise WorkHeld(f"there is a worktree of {name} {held}: {path}", hint=f"`zoea drop {name}` first.")
+                return record
+            if os.path.lexists(path):
+                raise WorkHeld(
+                    f"{path} is there without a record of Zoea", hint="Move it away; Zoea removes only what it made."
+                )
+            target = git.run("symbolic-ref", "--quiet", "HEAD", accept=(0, 1)).text
+            record = Record(name, common, str(top), base, target, self._free_branch(git, name))
+            return self._add(git, record, "--no-track", "-b", record.branch.removeprefix("refs/heads/"))
+
+    def _free_branch(self, git: Git, name: str) -> str:
+        for number in range(1, _MOST_BRANCHES):
+            branch = f"refs/heads/zoea/{name}" + (f"-{number}" if number > 1 else "")
+            if not find_commit(git, branch):
+                return branch
+        raise FilesError(f"there are {_MOST_BRANCHES} branches zoea/{name}-N", hint="Delete some of them.")
+
+    def _add(self, git: Git, record: Record, *options: str) -> Record:
+        """Write the record, then make the worktree."""
+        self.owned.write(record)
+        path = self.owned.path(record.name)
+        try:
+            git.write("worktree", "add", "--quiet", *options, str(path), record.base)
+        except GitError:
+            with suppress(GitError):  # nothing was made: there is nothing to own
+                if not os.path.lexists(path) and not find_commit(git, record.branch or "none"):
+                    self.owned.remove(record.name)
+            raise
+        made = replace(record, git_dir=Git(path).text("rev-parse", "--path-format=absolute", "--git-dir"))
+        self.owned.write(made)
+        return made
+
+    @contextmanager
+    def temporary(self, record: Record, commit: str) -> Iterator[tuple[Git, Path]]:
+        """Make a detached worktree of a commit in the same repository, with a record; remove it afterwards."""
+        name = f".merge-{token_hex(8)}"
+        with self.owned.lock(name):
+            made = Record(name, record.repository, record.top, commit)
+            try:
+                made = self._add(Git(Path(record.repository), hooks=self.hooks), made, "--detach")
+                yield self.git(made), self.owned.path(name)
+            finally:
+                if self.owned.find(name) is not None:
+                    self._remove(made)
+
+    def find_work(self, record: Record) -> WorkLeft:
+        """Return what would be lost with a worktree."""
+        return find_work(record, self.owned.path(record.name))
+
+    def commit(self, name: str, message: str, author: str = "") -> str:
+        """Commit all changes of a worktree; return the id, or "" where nothing was changed.
+
+        Args:
+            author: Its author; the mysis if empty.
+
+        Raises:
+            FilesError: There is no such worktree, or git refused.
+        """
+        record = self.owned.read(name)
+        git = self.git(record)
+        with self.owned.lock(name):
+            if not find_changes(git):
+                return ""
+            git.write("add", "--all", "--", ".", DRAFTS)
+            if git.run("diff", "--cached", "--quiet", accept=(0, 1)).code == 0:
+                return ""
+            git.write(
+                "commit",
+                "--quiet",
+                "--allow-empty-message",
+                "--cleanup=whitespace",
+                "--file=-",
+                author=author or name,
+                stdin=message.encode("utf-8", "replace"),
+            )
+            return find_commit(git, "HEAD")
+
+    def drop(self, name: str, *, force: bool = False) -> str:
+        """Remove a worktree and its branch; return the id of its last commit.
+
+        Raises:
+            WorkHeld: A workbench serves it, or it holds work and `force` is False.
+            FilesError: Zoea did not make it, or git refused.
+        """
+        record = self.owned.read(name)
+        with self.owned.lock(name):
+            self.owned.check_lease(name)
+            tips: tuple[str, ...] = ()
+            if not record.is_merge:
+                work = self.find_work(record)
+                tips = work.tips
+                if work and not force:
+                    raise WorkHeld(
+                        f"the worktree of {name} holds work: {work.text}",
+                        hint=f"`zoea merge {name}` keeps it; `zoea drop {name} --force` loses it.",
+                    )
+            return self._remove(record, tips)
+
+    def _remove(self, record: Record, tips: tuple[str, ...] = ()) -> str:
+        """Remove folder, branch and record, in an order that can go on after a kill.
+
+        Args:
+            tips: Commits that the branch may end with; one that was moved since then stays.
+        """
+        path = self.owned.path(record.name)
+        if os.path.lexists(path):
+            _remove_folder(path)
+        git = Git(Path(record.repository), hooks=self.hooks)
+        if Path(record.repository).exists():
+            if str(path) in list_worktrees(git):
+                git.write("worktree", "remove", "--force", "--force", str(path))
+            tip = find_commit(git, record.branch) if record.branch else ""
+            if tip in tips and record.branch not in list_worktrees(git).values():
+                git.write("update-ref", "-m", "zoea: drop", "-d", record.branch, tip)
+        else:
+            tip = ""
+        self.owned.remove(record.name)
+        return tip
+
+
+def list_worktrees(git: Git) -> dict[str, str]:
+    """Return the folders of a repository's working trees with their branches; "" where none is checked out."""
+    found: dict[str, str] = {}
+    for block in git.run("worktree", "list", "--porcelain", "-z").out.decode("utf-8", "surrogateescape").split("\0\0"):
+        lines = dict(line.partition(" ")[::2] for line in block.split("\0") if line)
+        if "worktree" in lines and "bare" not in lines:
+            found[lines["worktree"]] = lines.get("branch", "")
+    return found
+
+
+def _remove_folder(path: Path) -> None:
+    """Remove a folder with all in it, never what links in it lead to. Raises FilesError."""
+
+    def allow(_: object, name: str, error: BaseException) -> None:
+        """Give the rights that are missing, as in the caches of some tools, and try again."""
+        above = Path(name).parent
+        for folder in (above, Path(name)):
+            if not folder.is_symlink() and folder.is_dir() and (folder == path or path in folder.parents):
+                folder.chmod(stat.S_IRWXU)
+        if Path(name).is_dir() and not Path(name).is_symlink():
+            shutil.rmtree(name)
+        else:
+            Path(name).unlink()
+
+    try:
+        if path.is_symlink() or not path.is_dir():
+            raise FilesError(f"{path} is no folder any more", hint="Look at it and remove it.")
+        shutil.rmtree(path, onerror=lambda call, name, info: allow(call, name, info[1]))
+    except OSError as error:
+        raise FilesError(f"{path} cannot be removed: {error}", hint="Remove it, then drop again.") from error
