@@ -208,7 +208,8 @@ def test_every_word_means_one_action() -> None:
 def test_a_command_of_the_command_line_has_the_same_word_where_the_cockpit_has_it() -> None:
     words = {word for action in command_line.typed() for word in command_line.words_of(action)}
     outside = "run serve fork list keep undelete log import ctx metrics approve deny trust credentials providers prices"
-    outside += " local completion doctor purge redact world"  # their own process, a screen that is open, or no action
+    # Their own process, a screen that is open, or no action.
+    outside += " local completion doctor purge redact world workbench diff merge drop"
     assert sorted(set(COMMANDS) - words) == sorted(outside.split())
 
 
@@ -235,7 +236,7 @@ async def test_the_palette_finds_an_action_and_runs_it_on_the_screen_below(tmp_p
     async with cockpit(tmp_path) as stage:
         await search_palette(stage, "mark all")
         await stage.until(lambda: "Mark all shown myses" in stage.text())
-        await stage.press("down", "enter")
+        await stage.press("enter")
         await stage.until(lambda: len(stage.app.marks) == 3)
         assert stage.shows(DashboardScreen)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from textual.widgets import Input
+from textual.widgets import Input, TextArea
 
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit_over
@@ -14,12 +14,17 @@ from zoea.tui.screens.dashboard import DashboardScreen
 OPENED_BY = ("ctrl+f", "question_mark", "ctrl+p", "n", "slash")
 
 
+def inputs(stage: Stage) -> list[Input | TextArea]:
+    return [*stage.screen.query(Input), *stage.screen.query(TextArea)]
+
+
 def poorest(stage: Stage) -> float:
     """The least contrast of any placeholder on the screen, as its cells are drawn; the cursor's own cell stands out."""
     found: list[float] = []
     lines = stage.screen._compositor.render_strips(stage.screen.size)
-    for shown in stage.screen.query(Input):
-        if shown.placeholder and not shown.value and shown.region:
+    for shown in inputs(stage):
+        text = shown.text if isinstance(shown, TextArea) else shown.value
+        if shown.placeholder and not text and shown.region:
             region = shown.content_region
             for segment in lines[region.y].crop(region.x + 1, region.right):
                 style = segment.style
@@ -38,7 +43,7 @@ async def test_a_placeholder_is_readable_in_every_theme(tmp_path: Path) -> None:
     async with cockpit_over(fake, tmp_path / "no.db") as stage:
         for key in OPENED_BY:
             await stage.press(key)
-            await stage.until(lambda: any(shown.region for shown in stage.screen.query(Input)))
+            await stage.until(lambda: any(shown.region for shown in inputs(stage)))
             for name in stage.app.theme_specs:
                 if name != "ansi":  # its colours are the terminal's own
                     stage.app.use_theme(name)
