@@ -29,6 +29,12 @@ _AUTHORIZATION = re.compile(
     r"(?i)(\bauthorization\\{0,4}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}[\"']?(?:bearer|basic|token)[ \t]{1,8})"
     r"[A-Za-z0-9._~+/=-]{1,4096}+"
 )
+_COOKIES = re.compile(
+    r"(?i)(?:\b(?:set-?)?cookies?\\{0,4}[\"']?[ \t]{0,8}[:=]|(?<![\w-])--cookie[ \t=])[ \t]{0,8}\\{0,4}[\"']?"
+    r"(?=[\w.!#$%&*+^`|~-]{1,100}=)(?:[^\s\"'\\]|(?<=;)[ \t]|(?<==)\\{0,4}\"[^\s\"\\;]){1,8192}+"
+)
+_COOKIE = re.compile(r"(?P<name>[\w.!#$%&*+^`|~-]{1,100})(?P<is>=\\{0,4}\"?)(?P<value>[^\s;\"\\]{6,4096}+)")
+_COOKIE_TERMS = frozenset({"path", "domain", "expires", "max-age", "samesite", "secure", "httponly", "priority"})
 # A token has a digit or is long, so that `bearer authentication` in prose stays.
 _BEARER = re.compile(r"(?i)(\bbearer[ \t]{1,8})(?=[a-z._~+/=-]{0,200}[0-9]|\S{24})[A-Za-z0-9._~+/=-]{8,4096}+")
 _ADDRESS = re.compile(r"(?<=://)([^\s/:@\"'<>]{0,100}:)(?!\[REDACTED_)[^\s/@\"'<>]{1,200}(?=@)")
@@ -108,6 +114,8 @@ def replace_secrets(text: str, put: Put) -> str:
     text = _ISSUED.sub(lambda match: put("API_KEY", match[0]), text)
     for pattern in (_AUTHORIZATION, _BEARER):
         text = pattern.sub(lambda match: match[1] + put("TOKEN", match[0][len(match[1]) :]), text)
+    if "ookie" in text or "OOKIE" in text:
+        text = _COOKIES.sub(lambda match: _COOKIE.sub(lambda one: _cookie(one, put), match[0]), text)
     if "://" in text:
         text = _ADDRESS.sub(lambda match: match[1] + put("PASSWORD", match[0][len(match[1]) :]), text)
     for pattern in (_GIVEN, _FLAG):
@@ -139,6 +147,12 @@ def _given_in_prose(match: re.Match[str], put: Put) -> str:
     start = match.start("quoted" if quoted else "bare") - match.start()
     label = "PASSWORD" if is_password else "SECRET"
     return f"{whole[:start]}{put(label, value)}{whole[start + len(value) :]}"
+
+
+def _cookie(match: re.Match[str], put: Put) -> str:
+    if match["name"].casefold() in _COOKIE_TERMS or match["value"].startswith(("[REDACTED_", "‹")):
+        return match[0]
+    return f"{match['name']}{match['is']}{put('TOKEN', match['value'])}"
 
 
 def _given(match: re.Match[str], put: Put) -> str:
