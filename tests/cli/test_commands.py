@@ -277,7 +277,9 @@ class TestBeside:
         assert zoea("approvals").out == "Nothing waits for your answer\n"
         assert zoea(*arguments).code == 2
 
-    def test_what_one_mysis_asks_is_answered_by_its_name(self, zoea: Zoea, other_owner: OwnerThread) -> None:
+    def test_what_one_mysis_asks_is_answered_by_its_name(
+        self, zoea: Zoea, other_owner: OwnerThread, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         zoea("new", "alpha")
         assert "alpha waits for no answer" in zoea("deny", "alpha").err
         other_owner.swarm.asked[4] = ApprovalView(4, 1, "alpha", "zoea_ask", "", '{"question":"Where?"}', 1, 2)
@@ -288,6 +290,10 @@ class TestBeside:
         assert (refused.code, "alpha waits for 2 answers: 4, 5" in refused.err) == (2, True)
         changed = zoea("approve", "5", "--change", '{"ore": "tin"}')
         assert changed.out == "alpha: sell is allowed (once, with your arguments)\n"
+        for nothing in ("", "  ", "-"):
+            monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+            unsent = zoea("approve", "5", "--change", nothing)
+            assert (unsent.code, "--change gives no arguments" in unsent.err) == (2, True)
         assert zoea("answer", "ALPHA", "take", "the", "south").out == "alpha has your answer\n"
         assert other_owner.swarm.answers == [
             (5, ApprovalAnswer.ONCE, "", '{"ore": "tin"}'),

@@ -13,6 +13,7 @@ from tests.e2e.zoea_process import zoea
 from tests.fakes.secretive_model import SecretiveModel
 from tests.fakes.toolboxes import FAULTY
 from tests.waiting import until
+from zoea.model.enums import ApprovalAnswer
 from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.settings import places
 
@@ -61,6 +62,41 @@ async def test_a_canary_is_in_no_file_export_event_or_later_request(
     for arguments in (("log", "alpha", "--json"), ("show", "alpha", "--json"), ("search", "hunter2", "--json")):
         assert CANARY not in zoea(*arguments).stdout
     assert "It is ‹secret:1›, I say, ‹secret:1›" in zoea("show", "alpha").stdout.replace("\n", "")
+    holding = _files_with_canary(tmp_path) | _files_with_canary(where.data)
+    assert holding == {where.credentials, journal}
+
+
+async def test_a_secret_in_arguments_that_a_person_changed_is_a_mark_and_its_server_gets_the_value(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = places()
+    where.make_config()
+    journal = tmp_path / "journal"
+    where.config_file.write_text(
+        f"[upstream.faulty]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(FAULTY))}]\n"
+        f"env = {{ FAULTY_JOURNAL = {json.dumps(str(journal))} }}\n"
+    )
+    where.templates.mkdir()
+    (where.templates / "careful.toml").write_text('[tools]\nask = ["unlock"]\n')
+    model = SecretiveModel("another-9c-secret")
+    where.make_data()
+    async with running_swarm(where, lambda: None, options=SwarmOptions(providers={"secretive": model})) as swarm:
+        await swarm.create("alpha", template="careful", provider="secretive", model="m", start=False)
+        await swarm.send("alpha", "unlock it")
+
+        async def asks() -> bool:
+            return bool(await swarm.approvals())
+
+        await until(asks)
+        (asked,) = await swarm.approvals()
+        await swarm.answer(asked.id, ApprovalAnswer.ONCE, arguments=json.dumps({"user": "me", "password": CANARY}))
+        await until(lambda: len(model.requests) > 1)
+        shown = repr(await swarm.view())
+        await swarm.stop("alpha")
+    calls = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert [call["arguments"]["password"] for call in calls if call["what"] == "call"] == [CANARY]
+    assert "It ran with: " in model.requests[1].messages[-1].content
+    assert CANARY not in repr(model.requests) + shown + caplog.text
     holding = _files_with_canary(tmp_path) | _files_with_canary(where.data)
     assert holding == {where.credentials, journal}
 

@@ -269,6 +269,13 @@ RAN_WITH = '[note from Zoea] The commander changed the arguments of this call. I
     ("sentence", "arguments", "ran", "result"),
     [
         ("", '{"text": "less"}', "less", f"{RAN_WITH}\n\nburn did less"),
+        ("", '{"text":"it","text":"less"}', "less", f"{RAN_WITH}\n\nburn did less"),
+        (
+            "",
+            '{"text":"less\\ud800"}',
+            "less\ufffd",
+            RAN_WITH.replace("less", "less\ufffd") + "\n\nburn did less\ufffd",
+        ),
         ("not all", '{"text": "less"}', "less", f"{RAN_WITH} The commander says: not all\n\nburn did less"),
         (
             "once only",
@@ -297,6 +304,7 @@ async def test_a_mysis_reads_what_was_said_and_changed_when_its_call_was_allowed
         (ApprovalAnswer.ONCE, "{}", "burn was not called: text is missing"),
         (ApprovalAnswer.ONCE, "[1]", "must be a JSON object"),
         (ApprovalAnswer.ONCE, '{"text": NaN}', "burn: "),
+        (ApprovalAnswer.ONCE, '{"text": -1e400}', "-1e400 is beyond all bounds"),
         (ApprovalAnswer.SESSION, '{"text": "less"}', "changed arguments can be allowed only once"),
         (ApprovalAnswer.DENIED, '{"text": "less"}', "changed arguments can be allowed only once"),
     ],

@@ -56,8 +56,8 @@ class ApprovalCommands(SwarmCommands):
             )
         if arguments and answer is not ApprovalAnswer.ONCE:
             raise UsageError("changed arguments can be allowed only once", hint="Leave out what allows or denies more.")
-        if arguments and (reason := services.approvals.why_not(row, arguments)):
-            raise UsageError(reason, hint="Give the arguments as one JSON object.")
+        if arguments:
+            arguments = await services.approvals.read_changed(row, arguments)
         given = GivenAnswer(answer, clean(sentence), arguments)
         in_words = answer is ApprovalAnswer.DENIED or (answer is ApprovalAnswer.ONCE and sentence.strip())
         if row["tool"] == ASK_TOOL and not row["upstream"] and not in_words:

@@ -6,14 +6,17 @@ turn continue.
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.model.enums import ASK_TOOL, ApprovalAnswer
+from zoea.model.errors import UsageError
 from zoea.model.ports import Clock, Timer
-from zoea.model.request import AnswerCall, GivenAnswer, ToolSpec
+from zoea.model.request import Answer, AnswerCall, GivenAnswer, ToolSpec
 from zoea.store import Store
 from zoea.swarm.persistence import approval_ops
 from zoea.text.command_lines import find_grant_scope
@@ -25,12 +28,15 @@ _Key = tuple[str, int]
 
 
 Post = Callable[[GivenAnswer], None]
+Conceal = Callable[[Answer], Awaitable[Answer]]
+"""Puts marks in the place of secrets in the calls of an answer."""
 
 
 class _OpenQuestion(Struct):
     mysis_id: int
     post: Post
     spec: ToolSpec | None = None
+    conceal: Conceal | None = None
     timer: Timer | None = None
     wants_words: bool = False
 
@@ -71,12 +77,14 @@ class ApprovalQueue:
         """Drop the session grants of a mysis that was stopped."""
         self._session_grants = {grant for grant in self._session_grants if grant[0] != mysis_id}
 
-    async def ask_for_call(self, call_id: int, mysis_id: int, post: Post, spec: ToolSpec | None = None) -> None:
+    async def ask_for_call(
+        self, call_id: int, mysis_id: int, post: Post, spec: ToolSpec | None = None, conceal: Conceal | None = None
+    ) -> None:
         """Wait for the answer about a call; `post` is called with it once.
 
         A question that was asked before a restart, about another form of the tool than `spec`, is denied.
         """
-        await self._ask(("tool_call_id", call_id), mysis_id, post, spec)
+        await self._ask(("tool_call_id", call_id), mysis_id, post, spec, conceal)
 
     async def ask_for_budget(self, turn_id: int, mysis_id: int, post: Post) -> None:
         """Wait for the answer about a budget; `post` is called with it once."""
@@ -85,10 +93,12 @@ class ApprovalQueue:
     def waits_for_budget(self, turn_id: int) -> bool:
         return ("turn_id", turn_id) in self._waiting
 
-    async def _ask(self, key: _Key, mysis_id: int, post: Post, spec: ToolSpec | None = None) -> None:
+    async def _ask(
+        self, key: _Key, mysis_id: int, post: Post, spec: ToolSpec | None = None, conceal: Conceal | None = None
+    ) -> None:
         self._take(key)
         # Registered before reading, so that an answer given during the read is posted.
-        waiting = self._waiting[key] = _OpenQuestion(mysis_id, post, spec)
+        waiting = self._waiting[key] = _OpenQuestion(mysis_id, post, spec, conceal)
         self._count(mysis_id)
         began, began_at = self._clock.uptime(), self._clock.now()
         column, row_id = key
@@ -133,14 +143,29 @@ class ApprovalQueue:
         """Return whether the question of a row of `OPEN` waits in this process."""
         return any((column, row[column]) in self._waiting for column in ("tool_call_id", "turn_id"))
 
-    def why_not(self, row: sqlite3.Row, arguments: str) -> str:
-        """Return why a call cannot run with these arguments; "" where it can."""
+    async def read_changed(self, row: sqlite3.Row, text: str) -> str:
+        """Return changed arguments as they are sent, with marks for secrets, so that they may be stored.
+
+        Raises:
+            UsageError: The call cannot run with them.
+        """
         if row["kind"] == "budget" or (row["tool"] == ASK_TOOL and not row["upstream"]):
-            return "only the arguments of a tool call can be changed"
+            raise _refuse_change("only the arguments of a tool call can be changed")
         waiting = self._waiting.get(_key_of(row))
         if waiting is None or waiting.spec is None:
-            return "its mysis does not run; start it before you change the arguments of its call"
-        return read_call(waiting.spec, AnswerCall(row["tool"], arguments))[1]
+            raise _refuse_change("its mysis does not run; start it before you change the arguments of its call")
+        call = AnswerCall(row["tool"], text)
+        arguments, refusal = read_call(waiting.spec, call)
+        if refusal:
+            raise _refuse_change(refusal)
+        try:
+            # What is stored and told is what is sent: of equal keys the last one, and no lone surrogates.
+            call = replace(call, arguments=json.dumps(arguments, ensure_ascii=False))
+        except RecursionError:
+            raise _refuse_change("the arguments are nested too deeply") from None
+        if waiting.conceal is not None:
+            (call,) = (await waiting.conceal(Answer(calls=(call,)))).calls
+        return call.arguments
 
     def take_answer(self, row: sqlite3.Row, given: GivenAnswer, covered: Iterable[sqlite3.Row]) -> None:
         """Keep a grant, and pass the answer to its turn and those of `covered` questions."""
@@ -161,6 +186,10 @@ class ApprovalQueue:
         waiting = self._take(key)
         if waiting is not None:
             waiting.post(given)
+
+
+def _refuse_change(reason: str) -> UsageError:
+    return UsageError(reason, hint="Give the arguments as one JSON object.")
 
 
 def _key_of(row: sqlite3.Row) -> _Key:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -535,7 +536,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_read_float)
         if "\\u" in text or not text.isascii():
             # A lone surrogate would break the whole transport.
             value = _clean(value)
@@ -562,6 +563,13 @@ def _clean(value: Any) -> Any:
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON value")
+
+
+def _read_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):  # it would be sent as null
+        raise ValueError(f"{text[:20]} is beyond all bounds")
+    return value
 
 
 def _json_type(value: Any) -> str:

@@ -115,7 +115,9 @@ def approve(
     session: bool = SESSION,
     template: bool = TEMPLATE,
     sentence: str = SENTENCE,
-    changed: str = option("--change JSON", "Run the call with these arguments instead, a JSON object; - reads stdin."),
+    changed: str | None = option(
+        "--change JSON", "Run the call with these arguments instead, a JSON object; - reads stdin.", None
+    ),
 ) -> Output:
     """Allow a tool call, or a request over a budget.
 
@@ -124,7 +126,9 @@ def approve(
     Example: zoea approve alpha --change '{"command": "pytest -q"}'
     """
     arguments = read_stdin() if changed == "-" else changed
-    return _answer(where, asked, _scope(session, template), sentence, arguments)
+    if arguments is not None and not arguments.strip():  # of a file that is empty, say: the call is not the one meant
+        raise UsageError("--change gives no arguments", hint="Give a JSON object; {} stands for no arguments.")
+    return _answer(where, asked, _scope(session, template), sentence, arguments or "")
 
 
 def deny(where: Places, asked: str = ASKED, sentence: str = SENTENCE) -> Output:

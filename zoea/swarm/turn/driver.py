@@ -451,7 +451,11 @@ class TurnDriver:
         self._live.say(f"asks: {format_call(call.name, call.arguments, hidden=MASK)}", self._services.clock.now())
         self._show(Activity.ASKING)
         await self._services.approvals.ask_for_call(
-            call_id, self._profile.mysis_id, partial(self._approved, call), self._specs.get(call.name)
+            call_id,
+            self._profile.mysis_id,
+            partial(self._approved, call),
+            self._specs.get(call.name),
+            self._session.conceal_answer,
         )
 
     def _approved(self, call: ToolCall, given: GivenAnswer) -> None:
