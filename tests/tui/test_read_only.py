@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.widgets import Input, TextArea
 
 from tests.swarm.harness import swarm
 from tests.tui.cockpit import QUIET, Stage, answering, cockpit_over
 from zoea.ipc.read_only import _READING, WATCHES, WatchedSwarm
 from zoea.ipc.swarm_proxy import api_functions
-from zoea.model.errors import OwnerError
+from zoea.model.errors import OwnerError, ZoeaError
 from zoea.runtime.run_options import RunOptions
 from zoea.settings import places
 from zoea.tui import start
 from zoea.tui.app import CockpitApp
 from zoea.tui.commands.actions import ACTIONS
+from zoea.tui.dialogs import command_line
+from zoea.tui.dialogs.connect import ConnectDialog
 from zoea.tui.screens.focus import FocusScreen
+from zoea.tui.screens.settings import SettingsScreen
 
 
 @asynccontextmanager
@@ -30,6 +35,11 @@ async def watching(folder: Path) -> AsyncIterator[Stage]:
             api, inner.path, clock=inner.clock, inner=inner, is_owner=False, read_only_reason=WATCHES
         ) as stage:
             yield stage
+
+
+async def stored(stage: Stage) -> list[Any]:
+    tables = await stage.swarm.rows("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'")
+    return [(name, await stage.swarm.rows(f"SELECT * FROM {name}")) for name in (table["name"] for table in tables)]
 
 
 async def test_it_follows_the_running_swarm_and_refuses_every_command(tmp_path: Path) -> None:
@@ -47,6 +57,42 @@ async def test_it_follows_the_running_swarm_and_refuses_every_command(tmp_path: 
             await stage.app.api.shutdown()
         await stage.press("enter")
         await stage.until(lambda: stage.shows(FocusScreen) and "It is done" in stage.text())
+
+
+async def test_no_line_of_the_prompt_and_no_action_changes_anything_that_is_stored(tmp_path: Path) -> None:
+    lines = ["send alpha hello", "send alpha", "broadcast hello", "broadcast-all hello", "new", "task", "start alpha"]
+    lines += ["stop alpha", "stop-all", "delete alpha", "dismiss alpha", "pause alpha", "hold", "hold alpha", "again"]
+    lines += ["withdraw alpha", "configure", "approvals", "answer", "mcp", "reload"]
+    async with watching(tmp_path) as stage:
+        await stage.swarm.commander.send("alpha", "Mine the belt")
+        await stage.until(lambda: stage.view().turns == 1)
+        before = await stored(stage)
+        for line in [*lines, *(f"!{action.id}" for action in ACTIONS if action.commands_swarm)]:
+            depth = len(stage.app.screen_stack)
+            with suppress(ZoeaError):
+                stage.app.action_do(line[1:]) if line.startswith("!") else command_line.run(stage.app, line)
+            await stage.pilot.pause()
+            for key in ("y", "enter", "ctrl+r", "escape"):
+                if len(stage.app.screen_stack) > depth or isinstance(stage.app.focused, Input | TextArea):
+                    await stage.press(key)
+            while len(stage.app.screen_stack) > depth:
+                await stage.app.pop_screen()
+        assert await stored(stage) == before
+
+
+async def test_settings_of_the_swarm_are_locked_and_those_of_the_cockpit_are_not(tmp_path: Path) -> None:
+    async with watching(tmp_path) as stage:
+        await stage.press("comma")
+        screen = stage.screen
+        assert isinstance(screen, SettingsScreen)
+        await stage.until(lambda: screen._fields)
+        locked = {field.path[0] for field in screen._fields.values() if field.locked == WATCHES}
+        assert {"swarm", "budget", "llm", "tool"} <= locked
+        assert "tui" not in locked
+        stage.app.push_screen(ConnectDialog())
+        await stage.until(lambda: stage.shows(ConnectDialog))
+        await stage.press("enter")
+        await stage.until(lambda: "read-only" in stage.text())
 
 
 def test_what_passes_are_methods_of_the_api() -> None:

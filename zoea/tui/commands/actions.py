@@ -205,7 +205,8 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
     ActionPlace.WELCOME: (
         Action("welcome.sandbox", "s", "start sandbox", "Start five built-in miners, no cost", require_sandbox,
                footer=10, flags=SWARM),
-        Action("welcome.connect", "c", "connect a model", "Set up a provider and its key", footer=20, flags=TEXT),
+        Action("welcome.connect", "c", "connect a model", "Set up a provider and its key", footer=20,
+               flags=SWARM | TEXT),
         Action("welcome.new", "n", "create a mysis", "Create the first mysis by hand", require_open_swarm, footer=30,
                flags=SWARM | TEXT),
     ),

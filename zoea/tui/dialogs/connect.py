@@ -12,7 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from zoea.llm.discovery import ProbeResult, ProbeStatus
-from zoea.model.errors import SettingsError, ZoeaError
+from zoea.model.errors import SettingsError, UsageError, ZoeaError
 from zoea.runtime.model_discovery import (
     ModelConnection,
     check_connection,
@@ -177,6 +177,8 @@ class ConnectDialog(FormDialog[str | None]):
 
     async def carry_out(self) -> None:
         """Save the connection, unless something speaks against it that was not confirmed by a second enter."""
+        if reason := self.action_context().read_only_reason:
+            raise UsageError(reason, hint="`zoea run` opens a cockpit that changes the settings.")
         if await self._was_changed():
             return
         connection = self.connection

@@ -33,7 +33,16 @@ from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.help import PLACE_TITLES
 from zoea.tui.screens.theme_choice import ThemeChooser
 from zoea.tui.state.deferred_work import DeferredWork
-from zoea.tui.state.settings_form import KEYS, LOOK, SettingField, SettingGroup, groups, parsed, save
+from zoea.tui.state.settings_form import (
+    KEYS,
+    LOOK,
+    SettingField,
+    SettingGroup,
+    groups,
+    lock_all_but_looks,
+    parsed,
+    save,
+)
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList
@@ -136,7 +145,8 @@ class SettingsScreen(CockpitScreen[None]):
         self._take(loaded)
 
     def _take(self, loaded: LoadedSettings) -> None:
-        self._groups = tuple(groups(loaded))
+        reason = super().action_context().read_only_reason
+        self._groups = tuple(lock_all_but_looks(group, reason) if reason else group for group in groups(loaded))
         self._fields = {field.key: field for group in self._groups for field in group.fields}
         self._own_keys = dict(loaded.settings.tui.keys)
         choices = [PickItem(((page.title(), ""),), page) for page in (*Page, ALL)]

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any, Literal, get_args, get_origin
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -106,6 +107,12 @@ def groups(loaded: LoadedSettings) -> list[SettingGroup]:
             found.append(SettingGroup(name, info.title or name, _doc(section), fields))
     found.insert(1, SettingGroup("top", "Workspace", "What is opened where none is named.", tuple(top)))
     return [*found, SettingGroup(KEYS, "Keys", "A key for each action.", tuple(_keys(loaded)))]
+
+
+def lock_all_but_looks(group: SettingGroup, reason: str) -> SettingGroup:
+    """Return the section with its settings locked, those of the cockpit itself excepted."""
+    fields = [field if field.path[0] == "tui" else replace(field, locked=reason) for field in group.fields]
+    return replace(group, fields=tuple(fields))
 
 
 def _concerns_world(loaded: LoadedSettings) -> bool:
