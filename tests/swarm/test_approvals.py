@@ -305,6 +305,8 @@ async def test_a_mysis_reads_what_was_said_and_changed_when_its_call_was_allowed
         (ApprovalAnswer.ONCE, "[1]", "must be a JSON object"),
         (ApprovalAnswer.ONCE, '{"text": NaN}', "burn: "),
         (ApprovalAnswer.ONCE, '{"text": -1e400}', "-1e400 is beyond all bounds"),
+        (ApprovalAnswer.ONCE, f'{{"text": {"[" * 900}{"]" * 900}}}', "arguments are nested too deeply"),
+        (ApprovalAnswer.ONCE, f'{{"text": "{"é" * 90_000}", "a": {"[" * 101}{"]" * 101}}}', "nested too deeply"),
         (ApprovalAnswer.SESSION, '{"text": "less"}', "changed arguments can be allowed only once"),
         (ApprovalAnswer.DENIED, '{"text": "less"}', "changed arguments can be allowed only once"),
     ],

@@ -158,11 +158,8 @@ class ApprovalQueue:
         arguments, refusal = read_call(waiting.spec, call)
         if refusal:
             raise _refuse_change(refusal)
-        try:
-            # What is stored and told is what is sent: of equal keys the last one, and no lone surrogates.
-            call = replace(call, arguments=json.dumps(arguments, ensure_ascii=False))
-        except RecursionError:
-            raise _refuse_change("the arguments are nested too deeply") from None
+        # What is stored and told is what is sent: of equal keys the last one, and no lone surrogates.
+        call = replace(call, arguments=json.dumps(arguments, ensure_ascii=False))
         if waiting.conceal is not None:
             (call,) = (await waiting.conceal(Answer(calls=(call,)))).calls
         return call.arguments

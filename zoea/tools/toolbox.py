@@ -22,6 +22,7 @@ from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.model.values import UpstreamView
 from zoea.text.control_characters import clean
+from zoea.text.large_json import is_deep
 from zoea.text.tool_signature import describe_call, fits
 from zoea.tools.account_arguments import find_login_secrets
 from zoea.tools.accounts_login import REGISTRATION_S, AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
@@ -537,6 +538,8 @@ def parse_arguments(text: str) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_read_float)
+        if is_deep(value):  # what marks secrets and sends it works by recursion
+            raise RecursionError
         if "\\u" in text or not text.isascii():
             # A lone surrogate would break the whole transport.
             value = _clean(value)
