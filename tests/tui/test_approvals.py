@@ -205,6 +205,11 @@ async def test_e_changes_the_arguments_and_allows_the_call_with_them(tmp_path: P
         await stage.press("ctrl+r")
         await stage.until(lambda: "JSON" in dialog.query_one("#outcome", TextBlock).plain)
         assert await answers(stage) == []
+        area.text = '{"text": "le\u202ess"}'
+        await stage.press("ctrl+r")
+        assert area.text == '{"text": "le\\u202ess"}'
+        assert "hidden characters" in dialog.query_one("#outcome", TextBlock).plain
+        assert await answers(stage) == []
         area.text = '{"text": "less"}'
         await stage.press("ctrl+r")
         await stage.until(lambda: stage.swarm.peer.seen == [("burn", "less")])

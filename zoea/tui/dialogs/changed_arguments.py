@@ -21,6 +21,9 @@ from zoea.tui.dialogs.upstream_forms import RUN_KEY
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.widgets.clickable_text import TextBlock
 
+_KEYS = "^r allow once with these arguments · esc back"
+_SHOWN = "It held hidden characters, which are escapes now: look at them, then allow the call again"
+
 
 class ChangedArgumentsDialog(CockpitDialog[bool]):
     """Allows a call once with arguments of the person. Returns True where it was allowed."""
@@ -46,12 +49,15 @@ class ChangedArgumentsDialog(CockpitDialog[bool]):
             yield TextBlock(id="outcome")
 
     def on_mount(self) -> None:
-        keys = "^r allow once with these arguments · esc back"
-        self.query_one(TextBlock).put([[("The mysis reads what you changed.", "quiet")], [(keys, "quiet")]])
+        self.query_one(TextBlock).put([[("The mysis reads what you changed.", "quiet")], [(_KEYS, "quiet")]])
         self.query_one(TextArea).focus()
 
     def action_allow(self) -> None:
-        if not self._is_sending:
+        area = self.query_one(TextArea)
+        if (shown := reveal_arguments(area.text)) != area.text:  # pasted: nothing is sent that was not seen
+            area.text = shown
+            self.query_one(TextBlock).put([[(_SHOWN, "asking")], [(_KEYS, "quiet")]])
+        elif not self._is_sending:
             self._is_sending = True
             self.cockpit.run_worker(DeferredWork(self._send), exit_on_error=False)
 
