@@ -8,11 +8,11 @@ because later calls need those.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from zoea.model.request import RequestMessage
+from zoea.text.lazy_pattern import compile_lazily
 from zoea.text.sentences import UNSPACED
 from zoea.text.shorten import head, middle
 
@@ -30,8 +30,8 @@ _KEYED = rf"""(?<!{_IN_WORD})(?:{_IN_WORD}*[_-])?(?:id|key|token|ref|uuid|hash)"
 _CAMEL = rf"""(?<!{_IN_WORD})[A-Za-z]+(?:Id|Key|Token|Ref)(?!\w)""" + _VALUE
 _WORD = rf"""(?<!{_IN_WORD})(?<!\.)([A-Za-z0-9]{_IN_WORD}{{3,}}+)"""
 _QUOTED = r"""["']([A-Za-z][A-Za-z0-9]*+(?:[_-][A-Za-z0-9]++)++)["'](?!\s*:)"""
-_NAMED = re.compile(f"{_KEYED}|{_CAMEL}|{_QUOTED}|{_WORD}")
-_TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:T[\d-]+\w*)?$")
+_NAMED = compile_lazily(f"{_KEYED}|{_CAMEL}|{_QUOTED}|{_WORD}")
+_TIME = compile_lazily(r"\d{4}-\d{2}-\d{2}(?:T[\d-]+\w*)?$")
 _WORD_GROUP = 4
 _LONGEST = 80
 

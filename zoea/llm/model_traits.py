@@ -15,6 +15,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from zoea.llm.transport.provider_errors import clean, shorten
+from zoea.text.lazy_pattern import compile_lazily
 
 
 class Trait(StrEnum):
@@ -72,7 +73,7 @@ class _Lesson(Struct, frozen=True):
 
 
 def _lesson(pattern: str, sent: str, *traits: Trait, statuses: tuple[int, ...] = (400, 422)) -> _Lesson:
-    return _Lesson(traits, re.compile(pattern, re.IGNORECASE), sent, statuses)
+    return _Lesson(traits, compile_lazily(pattern, re.IGNORECASE), sent, statuses)
 
 
 _ANY = (400, 404, 422, 500, 501)
@@ -89,7 +90,7 @@ _LESSONS = (
         "system", Trait.NO_SYSTEM, statuses=_ANY,
     ),
     # An alternation that a system message breaks too: EricLBuehler/mistral.rs#45
-    _Lesson((Trait.MERGED_USERS,), re.compile(r"must alternate|consecutive (?:user|assistant)", re.IGNORECASE), "", ()),
+    _Lesson((Trait.MERGED_USERS,), compile_lazily(r"must alternate|consecutive (?:user|assistant)", re.IGNORECASE), "", ()),
     _lesson(r"^(?![^\n]*(?:after|optional)[^\n]{0,20}system)[^\n]*must alternate", "system", Trait.NO_SYSTEM, statuses=_TEMPLATE),
     # Mistral: anomalyco/opencode#1680, nearai/ironclaw#1241, jundot/omlx#1995, karthink/gptel#1203, jackmpcollins/magentic#276
     _lesson(
@@ -139,8 +140,8 @@ _LESSONS = (
 """In the order in which they are tried; each with public reports of what it answers to (repository and number)."""
 
 _REFUSED_TOOL = (
-    re.compile(r"(?:tools|function_declarations)(?:\.|\[)(\d+)"),
-    re.compile(r"(?:function|tool)s?:? ['`\"]([\w.\-]+)['`\"]"),
+    compile_lazily(r"(?:tools|function_declarations)(?:\.|\[)(\d+)"),
+    compile_lazily(r"(?:function|tool)s?:? ['`\"]([\w.\-]+)['`\"]"),
 )
 
 

@@ -14,13 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from zoea.text.lazy_pattern import compile_lazily
+
 
 def _read_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
 MOST_CHARS = 2_000
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
+_WORD = compile_lazily(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 _RUNS = _read_words(
     "applescript bash cli cmd cmdline command commandline commands console csh eval evaluate exec execcommand execute"
     " interpreter ipython ksh osascript popen powershell pwsh repl run runcommand script scripts sh shell shellexec"
@@ -45,7 +47,7 @@ _PROGRAMS = _read_words(
 """Programs that run what they are told, or what a package or a file says."""
 _USES = _read_words("3 call cli client install launch process start system tool")
 """Words that a tool's name may hold besides a program's."""
-_ELSEWHERE = re.compile(
+_ELSEWHERE = compile_lazily(
     "команд|выполн|запуст|скрипт|консол|терминал|εντολ|εκτελ|命令|指令|执行|執行|运行|運行|終端|终端|脚本|腳本"
     "|コマント|実行|スクリフト|シェル|ターミナル|명령|실행|스크립트|셸|쉘|터미널|تنفيذ|أمر|امر|פקודה|कमांड|आदेश"
 )
@@ -54,7 +56,7 @@ _LANGUAGES = _read_words("javascript js lua node perl php py python ruby")
 """Names of tools or arguments that say so alone or with a word of `_CODES`."""
 _ARGUMENTS = frozenset({"args", "arguments"})
 """Arguments that say so where they are a text or a list: a program's own."""
-_SAYS_SO = re.compile(
+_SAYS_SO = compile_lazily(
     r"\b(?:command[ -]lines?|(?:shell|bash|terminal|powershell) (?:commands?|scripts?|to (?:run|execute)))\b"
     r"|\b(?:any|arbitrary|host|os|shell|system|terminal)"
     r" (?:code|commands?|executables?|process(?:es)?|programs?|scripts?)\b"
@@ -67,10 +69,10 @@ _SAYS_SO = re.compile(
 )
 _KEYS = frozenset({"argv", "bashcommand", "cmd", "cmdline", "command", "commandline", "script", "shellcommand"})
 """Arguments with the command line of a call, without case and signs."""
-_PLAIN = re.compile(r"[\w \t'\"@%+=:,./-]*")
+_PLAIN = compile_lazily(r"[\w \t'\"@%+=:,./-]*")
 """Characters that neither a shell of Unix nor one of Windows reads as more than an argument."""
-_ASSIGNMENT = re.compile(r"\w+\+?=")
-_VARIABLE = re.compile(r"%\w+(:[^%]*)?%")
+_ASSIGNMENT = compile_lazily(r"\w+\+?=")
+_VARIABLE = compile_lazily(r"%\w+(:[^%]*)?%")
 _WRAPPERS = _read_words(
     "ash at bash batch builtin busybox bwrap call case chroot chrt cmd command coproc csh dash do doas docker"
     " else entr env eval exec expect fakeroot find firejail fish flock for function gdb if ionice kubectl ksh"

@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Callable
 from functools import cache
 
+from zoea.text.lazy_pattern import compile_lazily
+
 MAX_MARKS = 8
 """Characters without a width that may follow each other; the languages of the world need at most six."""
 _MARK_BLOCKS = (
@@ -38,7 +40,7 @@ _BEFORE_ESCAPE = re.compile(rf"\\+(?=u[0-9a-f]{{4}}|[{_HIDDEN}])")
 _IN_LINE = rf"[{_HIDDEN}\t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]|\ +$"
 _INEXACT = re.compile(_IN_LINE)
 _BEFORE_INEXACT = re.compile(rf"\\+(?=u[0-9a-f]{{4}}|t|{_IN_LINE})")
-_PROSE = re.compile(
+_PROSE = compile_lazily(
     rf"""
     \r(?=\n)                                                                          # shown as the end of a line
   | (?P<kept>

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from zoea.text.lazy_pattern import compile_lazily
+
 UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"  # Tibetan, Burmese, Khmer
@@ -12,8 +14,8 @@ UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
 )
 """Ranges of a character class: the scripts that have no spaces between words, or none where words end."""
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])[”’」』）]*|\n+")
-_BEFORE_END = re.compile(r"(\S+)\.$")
+_SENTENCE_END = compile_lazily(r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])[”’」』）]*|\n+")
+_BEFORE_END = compile_lazily(r"(\S+)\.$")
 _ABBREVIATIONS = frozenset(
     [
         "al",

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from zoea.model.request import Blob
+from zoea.text.lazy_pattern import compile_lazily
 
 _BASE64_SLICE = 2**20
 """Characters, a multiple of four."""
@@ -23,11 +24,11 @@ _SIGN = r"(?:[A-Za-z0-9+/_-]|\\/|%2[BbFf])"
 _BREAK = r"(?:\\r\\n|\\n|\r?\n)"
 _WRAPPED = rf"(?:[A-Za-z0-9+/]{{60,76}}{_BREAK})+[A-Za-z0-9+/]{{1,76}}(?![A-Za-z0-9+/])"
 _END = r"(?:={0,2}|(?:%3[Dd]){1,2}|(?:\\u003[dD]){1,2})"
-_DATA = re.compile(
+_DATA = compile_lazily(
     rf"data:(?P<type>[\w.+-]+\\?/[\w.+-]+)?(?:;[\w.+-]+=[^;,\s\"']*)*;base64,(?P<uri>{_WRAPPED}|{_SIGN}*){_END}"
     rf"|(?<![A-Za-z0-9+/_=-])(?P<bare>{_WRAPPED}|{_SIGN}{{{SHORTEST},}}){_END}"
 )
-_SEPARATORS = re.compile(r"\\[rn]|\s")
+_SEPARATORS = compile_lazily(r"\\[rn]|\s")
 _ESCAPES = (("\\/", "/"), ("%2B", "+"), ("%2b", "+"), ("%2F", "/"), ("%2f", "/"), ("-", "+"), ("_", "/"))
 _READABLE = ("text/", "application/json", "application/xml")
 """Types of data that a model may decode by itself, so they stay."""

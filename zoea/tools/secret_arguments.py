@@ -12,24 +12,25 @@ from typing import Any
 
 from msgspec import Struct
 
+from zoea.text.lazy_pattern import compile_lazily
 from zoea.text.redact import secret_patterns
 from zoea.text.redact.secret_patterns import FOREIGN
 from zoea.tools.secret_forms import find_forms
 
-_NAMES = re.compile(
+_NAMES = compile_lazily(
     rf"(?:{FOREIGN})$|(?:^|_)(?:pass|(?:user|db|auth|login|mail|my|root|admin)pass|t?otp|psk|creds|credentials?"
     r"|[a-z]{0,20}(?:password|passwd|passphrase|passcode|passkey|pwd|apikey)s?|pass_(?:word|phrase|code|key)s?"
     r"|secrets?|token|(?:api|wifi|wpa|pre_?shared|private|secret|access|signing|encryption|ssh|auth)_?keys?"
     r"|(?:access|api|auth|bearer|refresh|session)_?tokens?|(?:seed|recovery|backup)_phrase|recovery_codes?)$|^tokens$"
 )
 """Names of secrets, as words between underscores."""
-_AFTER_A_NAME = re.compile(
+_AFTER_A_NAME = compile_lazily(
     r"(?:_(?:confirm(?:ation|ed)?|again|repeat(?:ed)?|retyped?|verify|verification|check|value|plain|raw|new|old|current|field"
     r"|input|textbox|box))+$"
 )
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = compile_lazily(r"[^\W\d_]+")
 _LONGEST_NAME = 400
-_GROUPS = re.compile(r"(?:^|_)(?:creds|credentials?)$")
+_GROUPS = compile_lazily(r"(?:^|_)(?:creds|credentials?)$")
 """Names of objects whose own names tell which values are secret."""
 _BESIDE = {
     "value": (
@@ -49,31 +50,31 @@ _BESIDE = {
     "text": ("field", "element", "selector", "locator"),
 }
 """Names of values, each with the names beside it that may say what it is."""
-_HEADERS = re.compile(r"^(?:proxy_)?authorization$|^(?:set_)?cookie$")
-_SCHEME = re.compile(r"(?i)(?:bearer|basic|token|digest)[ \t]{1,8}(?=\S)")
-_NAMED = re.compile(r"(?:export[ \t]{1,8})?(?P<name>[^\W\d][\w.-]{0,60})(?:=|:[ \t]{1,8})(?P<value>\S.{0,4000})")
+_HEADERS = compile_lazily(r"^(?:proxy_)?authorization$|^(?:set_)?cookie$")
+_SCHEME = compile_lazily(r"(?i)(?:bearer|basic|token|digest)[ \t]{1,8}(?=\S)")
+_NAMED = compile_lazily(r"(?:export[ \t]{1,8})?(?P<name>[^\W\d][\w.-]{0,60})(?:=|:[ \t]{1,8})(?P<value>\S.{0,4000})")
 """A header or a variable of an environment, alone in a text."""
-_ELEMENT = re.compile(r"(?P<before><(?P<name>[A-Za-z][\w.-]{0,60})>)(?P<value>[^<>\s]{1,400})(?=</)")
-_LOGIN = re.compile(
+_ELEMENT = compile_lazily(r"(?P<before><(?P<name>[A-Za-z][\w.-]{0,60})>)(?P<value>[^<>\s]{1,400})(?=</)")
+_LOGIN = compile_lazily(
     r"(?P<before>\bcurl\b[^\n|;&]{0,400}?[ \t](?:-u|--user)[ \t=]{0,4}[\"']?[^\s:\"']{1,100}:)(?P<value>[^\s\"']+)"
 )
-_HARMLESS = re.compile(r"(?:page|next|continuation)_token$")
-_NUMBERS_TOO = re.compile(r"(?:password|passwd|pass_?phrase|pass_?code|pwd|psk|secret|key)s?$")
-_PASSWORDS = re.compile(rf"pass|pwd|psk|phrase|{FOREIGN}")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_IN_TEXT = re.compile(r'("(?P<name>(?:[^"\\]|\\.){1,400})"\s*:\s*")(?P<value>(?:[^"\\]|\\.)+)')
-_FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w-]*)")
-_FLAG_IN_TEXT = re.compile(
+_HARMLESS = compile_lazily(r"(?:page|next|continuation)_token$")
+_NUMBERS_TOO = compile_lazily(r"(?:password|passwd|pass_?phrase|pass_?code|pwd|psk|secret|key)s?$")
+_PASSWORDS = compile_lazily(rf"pass|pwd|psk|phrase|{FOREIGN}")
+_CAMEL = compile_lazily(r"(?<=[a-z0-9])(?=[A-Z])")
+_IN_TEXT = compile_lazily(r'("(?P<name>(?:[^"\\]|\\.){1,400})"\s*:\s*")(?P<value>(?:[^"\\]|\\.)+)')
+_FLAG = compile_lazily(r"--?(?P<name>[A-Za-z][\w-]*)")
+_FLAG_IN_TEXT = compile_lazily(
     r"(?<![\w-])(?P<flag>--(?P<name>[A-Za-z][\w-]*)(?:=|[ \t]{1,8}))"
     r"(?:\"(?P<double>[^\"]+)\"|'(?P<single>[^']+)'|(?P<bare>(?![-$\"'])[^\s\"']+))"
 )
-_MAKER = re.compile(
+_MAKER = compile_lazily(
     r"(?:^|_)(?:register|registration|signup|sign_up|login|log_in|signin|sign_in|authenticate|authorize)(?:_|$)"
     r"|(?:^|_)(?:join|enrol|enroll|onboard|claim)(?:_|$)"
     r"|(?:create|new|make|add|open|start|begin|provision|issue|generate|rotate|reset|renew|refresh)_(?:\w+_)?"
     r"(?:account|user|player|character|game|password|secret|key|token|session|credentials?)(?:_|$)"
 )
-_MADE = re.compile(
+_MADE = compile_lazily(
     r"(?i)(?P<before>(?:(?<![a-z0-9])"
     r"(?:pass[ _-]?(?:word|phrase|code|key)|pwd|secret|api[ _-]?key|token|credential)s?(?![a-z0-9])"
     rf"|{FOREIGN})[\"'`*_]{{0,4}}(?:\s?[(（][^()（）\n]{{1,60}}[)）])?(?: \w{{1,20}}){{0,4}}?[\"'`*_]{{0,4}}"
@@ -82,18 +83,18 @@ _MADE = re.compile(
     r"(?:(?P<phrase>(?-i:[a-z]{3,12}(?: [a-z]{3,12}){2,11}))(?=[\"'`*”」.]{0,3}\s{0,4}(?:[\n|]|$))"
     r"|(?P<value>[^\s\"'`*<>|“”「」‹›。，；]{1,400}))"
 )
-_PHRASE_WORD = re.compile(r"[a-z]{3,12}")
-_IN_PHRASES_NO_WORD = re.compile(
+_PHRASE_WORD = compile_lazily(r"[a-z]{3,12}")
+_IN_PHRASES_NO_WORD = compile_lazily(
     r"(?:must|should|may|can|will|has|have|had|was|were|your|please|enter|choose|least|with|and|or|for|from|user|account"
     r"|sent|email|mail|than|more|less|characters|letters|digits|numbers|generated|reset|created|updated|successfully"
     r"|accepted|rejected|verified|confirmed|below|above|following|check|see|click|does|did|match|are|any|all|you|the|not|too"
     r"|been|this|that|wrong|invalid|incorrect|expired|required|missing|empty|only|never|stored|shown|given|changed)"
 )
-_MAY_NAME = re.compile(rf"(?i)pass|pwd|psk|secret|key|token|cred|otp|phrase|cookie|authorization|{FOREIGN}|\\\\u")
-_ODD = re.compile(r"\d|[^\W_]_|[!#$%&+=?@^~/\\-]\w|[a-z][A-Z]")
+_MAY_NAME = compile_lazily(rf"(?i)pass|pwd|psk|secret|key|token|cred|otp|phrase|cookie|authorization|{FOREIGN}|\\\\u")
+_ODD = compile_lazily(r"\d|[^\W_]_|[!#$%&+=?@^~/\\-]\w|[a-z][A-Z]")
 """What no word has that may stand behind `password:` in an answer."""
-_NUMBER = re.compile(r"[\d.,:/%TZ+-]+")
-_TABLE = re.compile(
+_NUMBER = compile_lazily(r"[\d.,:/%TZ+-]+")
+_TABLE = compile_lazily(
     r"(?m)^(?P<head>[ \t]{0,8}\|[^\n]*+)(?P<line>\n[ \t]{0,8}\|[ \t:|-]++\n)"
     r"(?P<rows>(?:[ \t]{0,8}\|[^\n]*+(?:\n|\Z))++)"
 )

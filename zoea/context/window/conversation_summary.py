@@ -17,6 +17,7 @@ from zoea.context.window.conversation_shape import MIDDLE_SHARE, RANGE_MESSAGES,
 from zoea.context.window.salient_lines import LineKind, SalientLine, rank_lines
 from zoea.context.window.window_estimate import estimate_memory, estimate_text
 from zoea.model.values import Memory
+from zoea.text.lazy_pattern import compile_lazily
 from zoea.text.redact import redact_all
 from zoea.text.sentences import UNSPACED, split_sentences
 
@@ -28,10 +29,12 @@ _UNREAD = "(not covered here: {count:,} messages before these; the search tools 
 _IN_ALL = "(of {count:,} lines)"
 _NO_MODEL = "(no model wrote it: {why})"
 _NO_MODEL_START = _NO_MODEL.partition("{")[0]
-_OWN_LINE = re.compile(r"\((?:not covered here: |[\d,]+ less important lines |of [\d,]+ lines|no model wrote it: ).*\)")
-_LINE = re.compile(r"- (\d+)\.(\d+)\.(\d+) ([^:]{0,100}): (.+)")
-_FORMER_LINE = re.compile(r"- turn (\d+), (constraint|decision|error|identifier|said): (.+)")
-_LEFT_OUT_LINE = re.compile(r"\(([\d,]+) less important lines ")
+_OWN_LINE = compile_lazily(
+    r"\((?:not covered here: |[\d,]+ less important lines |of [\d,]+ lines|no model wrote it: ).*\)"
+)
+_LINE = compile_lazily(r"- (\d+)\.(\d+)\.(\d+) ([^:]{0,100}): (.+)")
+_FORMER_LINE = compile_lazily(r"- turn (\d+), (constraint|decision|error|identifier|said): (.+)")
+_LEFT_OUT_LINE = compile_lazily(r"\(([\d,]+) less important lines ")
 _FORMER_ORDER = {kind.value: rank for rank, kind in enumerate(LineKind)}
 _PROSE_SHARE = 0.6
 """The share of a summary that a model's prose may take where lines are to be kept beside it."""
@@ -43,9 +46,9 @@ _PREFIX, _JOINT = 4.5, 1.0
 """Tokens of the turn and the origin before a message's lines, and of what joins two of them."""
 _MOST_MISSES = 50
 """Lines in a row that may be too long for the room that is left."""
-_TERM = re.compile(rf"[^\W_{UNSPACED}](?:[^\W{UNSPACED}]|[./:#-])*[^\W_{UNSPACED}]|[{UNSPACED}]")
+_TERM = compile_lazily(rf"[^\W_{UNSPACED}](?:[^\W{UNSPACED}]|[./:#-])*[^\W_{UNSPACED}]|[{UNSPACED}]")
 _SAID = 0.8
-_LABEL = re.compile(r"\[turn \d+, [^\]\n]*\]|- (?:turn )?\d+[^:\n]{0,60}: |```+\w*|</?[a-z_]+>")
+_LABEL = compile_lazily(r"\[turn \d+, [^\]\n]*\]|- (?:turn )?\d+[^:\n]{0,60}: |```+\w*|</?[a-z_]+>")
 _digests: dict[tuple[object, ...], RangeDigest] = {}
 _MOST_DIGESTS = 200
 

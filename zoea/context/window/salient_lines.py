@@ -23,6 +23,7 @@ from zoea.context.window.fact_cues import CONSTRAINTS, DECISIONS, ERRORS
 from zoea.context.window.window_estimate import estimate_text
 from zoea.model.enums import Role
 from zoea.model.values import Memory
+from zoea.text.lazy_pattern import compile_lazily
 from zoea.text.sentences import UNSPACED, split_sentences
 from zoea.text.shorten import head
 
@@ -81,20 +82,20 @@ class SalientLine(Struct, frozen=True):
         return self.turn, self.seq, self.index
 
 
-_NUMBERED = re.compile(r"[^\s\u0e00-\U0010ffff]*\d+[^\s\u0e00-\U0010ffff]*")
+_NUMBERED = compile_lazily(r"[^\s\u0e00-\U0010ffff]*\d+[^\s\u0e00-\U0010ffff]*")
 """A number and the letters around it. Those of a script without spaces are words of their own."""
-_DIGITS = re.compile(r"\d+(?:[.,:]\d+)*")
-_WORD = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}](?:[^\W{UNSPACED}]|[.'#-](?=[\w#]))*|#")
+_DIGITS = compile_lazily(r"\d+(?:[.,:]\d+)*")
+_WORD = compile_lazily(rf"[{UNSPACED}]+|[^\W_{UNSPACED}](?:[^\W{UNSPACED}]|[.'#-](?=[\w#]))*|#")
 _FIRST_UNSPACED = "\u0e00"
 _BY_KIND = ((LineKind.CONSTRAINT, CONSTRAINTS), (LineKind.DECISION, DECISIONS), (LineKind.ERROR, ERRORS))
-_MAY_NAME = re.compile(r"[\d/_#\"'.]\S")
-_SPECIAL = re.compile(
+_MAY_NAME = compile_lazily(r"[\d/_#\"'.]\S")
+_SPECIAL = compile_lazily(
     r"https?://\S+|(?<![\w.])(?:~|\.{0,2})/[\w.-]+/[\w./-]+|\b[0-9a-f]{7,40}\b(?=\W|$)|"
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,27}\b|\b[\w-]+\.(?:py|rs|go|ts|js|toml|yaml|yml|json|md|sql|c|h|cpp|java|sh)\b|"
     r"\b[A-Z][A-Z0-9]+-\d+\b|#\d+\b|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b",
     re.ASCII,  # so that these also begin and end beside a character of a script without spaces
 )
-_PRECISE = re.compile(r"\d|[\w-]+[./_@][\w-]+|(?<=[\w,] )[A-ZÀ-Þ]\w")
+_PRECISE = compile_lazily(r"\d|[\w-]+[./_@][\w-]+|(?<=[\w,] )[A-ZÀ-Þ]\w")
 
 
 class _Entry(Struct, frozen=True):

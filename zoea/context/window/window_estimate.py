@@ -6,13 +6,13 @@ character above U+2E80 (ideographs, kana, hangul, emoji), plus 5 for its frame; 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from math import ceil
 
 from zoea.context.measure import MESSAGE_FRAME
 from zoea.model.values import Memory
 from zoea.text.estimate import CHARS_PER_TOKEN
+from zoea.text.lazy_pattern import compile_lazily
 
 MARGIN = 1.10
 CODE_CHARS_PER_TOKEN = 3
@@ -23,7 +23,7 @@ _FENCE = "```"
 MOST_MEASURED = 20_000
 """Texts whose size is remembered."""
 _measured: dict[tuple[int, int], float] = {}
-_WIDE = re.compile("[\u2e80-\U0010ffff]+")
+_WIDE = compile_lazily("[\u2e80-\U0010ffff]+")
 
 
 def estimate_text(text: str) -> float:

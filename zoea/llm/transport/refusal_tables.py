@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from zoea.model.enums import ErrorClass
+from zoea.text.lazy_pattern import compile_lazily
 
 _LONG, _FILTER, _QUOTA = ErrorClass.CONTEXT_LENGTH, ErrorClass.CONTENT_FILTER, ErrorClass.QUOTA
 _AUTH, _MODEL, _PASSING = ErrorClass.AUTH, ErrorClass.MODEL_MISSING, ErrorClass.TRANSIENT
@@ -103,9 +104,9 @@ _VENDORS: tuple[tuple[ErrorClass, str], ...] = (
 )
 """The codes and types of each vendor, below its documentation or a public report (repository and number)."""
 CODES = {code: kind for kind, codes in _VENDORS for code in codes.split()}
-CLEAR = re.compile(r"throttl|overload|capacity|^limit_|rate_limit_reached|^1\d{3}$")
+CLEAR = compile_lazily(r"throttl|overload|capacity|^limit_|rate_limit_reached|^1\d{3}$")
 """Passing codes that no sentence changes; others, such as `rate_limit_error`, stand for an empty account too."""
-QUOTA_OF_A_MINUTE = re.compile(r"allocated quota exceeded|error-code#token-limit", re.IGNORECASE)
+QUOTA_OF_A_MINUTE = compile_lazily(r"allocated quota exceeded|error-code#token-limit", re.IGNORECASE)
 """DashScope refuses by its limit of a minute with OpenAI's code of an empty account (QwenLM/Qwen#2254)."""
 
 # Sentences for a request that is too long. The shared cases name: OpenAI, Gemini, xAI, Copilot, Kimi, TGI and vLLM
@@ -145,8 +146,8 @@ _TOO_LONG = (
     r"range of input length should be|超长|超出(?:了)?(?:模型|最大)|超过(?:了)?(?:模型|最大)|上下文"
     r"|输入[^。\n]{0,12}(?:超出|超过|过长)|(?:输入|提示)[^。\n]{0,8}长度[^。\n]{0,8}(?:超出|超过|上限)|最大输入长度",
 )  # fmt: skip
-TOO_LONG = re.compile("|".join(_TOO_LONG), re.IGNORECASE)
-TOO_LONG_FOR_ANY_WAIT = re.compile(
+TOO_LONG = compile_lazily("|".join(_TOO_LONG), re.IGNORECASE)
+TOO_LONG_FOR_ANY_WAIT = compile_lazily(
     r"request too large for|(?:input|output) tokens must be reduced|long context beta is not"
     r"|(?:extra usage is|credits are) required for long context",
     re.IGNORECASE,
@@ -155,13 +156,13 @@ TOO_LONG_FOR_ANY_WAIT = re.compile(
 
 # Sentences of a limit of a short time. They are read before those of an empty account, because both name the quota and
 # the page of bills (arcobaleno64/agy-plugin-cc#136, NousResearch/hermes-agent#93455).
-RATE = re.compile(
+RATE = compile_lazily(
     r"rate[ _-]?limit|too many (?:concurrent )?requests|throttl|per[ _-]?(?:minute|min|second|sec|hour)\b"
     r"|\b[RT]P[MSH]\b|PerMinute|PerSecond|concurren|slow down|overloaded|please wait|exceeded token rate|capacity"
     r"|resource (?:has been )?exhausted|速率|频率|频繁|并发|访问量过大",
     re.IGNORECASE,
 )
-QUOTA = re.compile(
+QUOTA = compile_lazily(
     r"(?:insufficient|not enough|out of|no|low)[ _](?:account )?(?:quota|balance|credits?|funds)"
     r"|exceeded your current quota|billing|credit balance|usage limit|spend(?:ing)?[ _](?:cap|limit)"
     r"|(?:monthly|weekly)[^.\n]{0,20}limit|arrears|overdue|payment required"
@@ -170,11 +171,11 @@ QUOTA = re.compile(
     r"|requires more credits|account[^.\n]{0,20}suspended|limited to \d[\d,]* [^.\n]{0,20}/ ?month|余额|欠费|额度",
     re.IGNORECASE,
 )
-FILTERED = re.compile(
+FILTERED = compile_lazily(
     r"content[ _-]?(filter|policy|management)|safety system|flagged|inappropriate content|moderation|敏感",
     re.IGNORECASE,
 )
-NO_MODEL = re.compile(
+NO_MODEL = compile_lazily(
     # LM Studio (canopyai/Orpheus-TTS#229)
     r"no models? (?:is |are )?loaded|"
     r"model[^.\n]{0,80}(not found|does not exist|not exist|not available|decommissioned|deprecated"
@@ -182,7 +183,7 @@ NO_MODEL = re.compile(
     r"|model is not supported|模型不存在",
     re.IGNORECASE,
 )
-BAD_KEY = re.compile(
+BAD_KEY = compile_lazily(
     r"(?:invalid|incorrect|wrong|missing|expired)[^.\n]{0,12} api[ _-]?key"
     r"|api[ _-]?key[^.\n]{0,20}(?:not valid|invalid|expired|missing|required)|unauthori[sz]ed",
     re.IGNORECASE,
@@ -192,7 +193,7 @@ _MINIMAX = "(2013)"
 """The number of MiniMax's refusal; no size."""
 _SIZE = r"(\d[\d,_]{0,20})(k\b)?"
 _WINDOWS = tuple(
-    re.compile(pattern.replace("SIZE", _SIZE), re.IGNORECASE)
+    compile_lazily(pattern.replace("SIZE", _SIZE), re.IGNORECASE)
     for pattern in (
         # DashScope (QwenLM/qwen-code#4133)
         r"length should be \[\d+, ?SIZE\]",

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from zoea.text.lazy_pattern import compile_lazily
+
 LONGEST_WAIT_S = 86_400.0
 """A refusal that names a later time than one day is not waited for."""
 _MEANT_S = 400 * 86_400.0
@@ -29,7 +31,7 @@ CHINA = timezone(timedelta(hours=8))
 _WHEN = r"(?:\b(?:in|after|for|at|on|until|about)|[:=])"
 _COUNTED = r"(?![\d.]*\s*(?:times|attempts|tokens|requests|[/%]))"
 _SENTENCES = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    compile_lazily(pattern, re.IGNORECASE)
     for pattern in (
         rf"\b{_VERB}\b{_GAP}{_WHEN}\s*{_GAP}({_SPAN}|{_DATE}|{_HTTP_DATE}|{_CLOCK})",
         rf"\bwait\b{_GAP}({_SPAN})",
@@ -39,12 +41,12 @@ _SENTENCES = tuple(
     )
 )
 """Sentences that name a time. One about each day or each minute tells a limit, not when it is lifted."""
-_PARTS = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT}|毫秒|秒|分钟|小时)(?![a-z])", re.I)
+_PARTS = compile_lazily(rf"(\d+(?:\.\d+)?)\s*({_UNIT}|毫秒|秒|分钟|小时)(?![a-z])", re.I)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "秒": 1.0, "分": 60.0, "小": 3_600.0}
 _EXACT_HEADERS = ("retry-after-ms", "x-ms-retry-after-ms", "retry-after", "x-retry-after")
-_RESET_HEADER = re.compile(r"rate-?limit.*reset|reset.*rate-?limit", re.I)
-_IETF_RESET = re.compile(r"(?:\breset=|;\s*t=)(\d+)")
-_FIELD = re.compile(
+_RESET_HEADER = compile_lazily(r"rate-?limit.*reset|reset.*rate-?limit", re.I)
+_IETF_RESET = compile_lazily(r"(?:\breset=|;\s*t=)(\d+)")
+_FIELD = compile_lazily(
     r"(?:retry(?:after|delay|in|at|time)|(?:quota|rate|limit|ratelimit|xratelimit|usage)*reset"
     r"(?:delay|timestamp|time|sat|at|sin|in|after|requests|tokens)?|wait(?:time)?|estimatedtime|cooldown|availableat)"
     r"(?:seconds|secs|s|milliseconds|millis|ms)?",

@@ -11,10 +11,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
+from zoea.text.lazy_pattern import compile_lazily
 from zoea.text.sentences import UNSPACED
 
-_WORDS = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
-_IS_UNSPACED = re.compile(rf"[{UNSPACED}]")
+_WORDS = compile_lazily(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
+_IS_UNSPACED = compile_lazily(rf"[{UNSPACED}]")
 _SATURATION, _LENGTH_SHARE = 1.2, 0.75
 """The two constants of BM25, as FTS5 has them."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from ipaddress import AddressValueError, IPv6Address
 
+from zoea.text.lazy_pattern import compile_lazily
 from zoea.text.sentences import UNSPACED
 
 # With `re.ASCII` a number also begins and ends beside a character of a script without spaces.
 _LETTER = rf"(?:(?![{UNSPACED}])\w)"
 _LOCAL = rf"(?:(?![{UNSPACED}])[\w.%+-])"
-_EMAIL = re.compile(
+_EMAIL = compile_lazily(
     rf"(?:(?<!{_LOCAL}){_LOCAL}{{1,64}}+|(?<![{UNSPACED}])[{UNSPACED}]{{1,64}}+)@"
     r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}"
     rf"(?:[^\W\d_{UNSPACED}]{{2,24}}(?!{_LETTER}|[@-])|[^\W\d_]{{2,24}}(?![\w@-]))"
@@ -18,19 +19,19 @@ _EMAIL = re.compile(
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 # Four numbers are a version after `v`, `==`, `version `, `版本` or `Name/`.
-_IPV4 = re.compile(
+_IPV4 = compile_lazily(
     r"(?<![\w.])(?<!==)(?<![A-Za-z]/)(?<![Vv]ersion )(?<![Rr]elease )(?<!版本)(?<!版本号)(?<!バージョン)(?<!버전)"
     rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![\w]|\.\d|-[A-Za-z])",
     re.ASCII,
 )
 # Eight groups, or a `::` after a first group of four: `12:30:45`, `std::fs` and `[::2]` do not match.
-_IPV6 = re.compile(
+_IPV6 = compile_lazily(
     r"(?<![\w:.])(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}"
     r"|(?=[A-Fa-f]{0,3}[0-9])[0-9A-Fa-f]{4}:[0-9A-Fa-f:]{1,34}+)(?![\w:])",
     re.ASCII,
 )
 
-_CARD = re.compile(
+_CARD = compile_lazily(
     r"(?<![\w.])(?<!\d-)(?:"
     r"(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6[0245]\d\d|35\d\d)([ -])\d{4}\1\d{4}\1\d{4}"
     r"|3[47]\d\d([ -])\d{6}\2\d{5}|3[0689]\d\d([ -])\d{6}\3\d{4}"
@@ -39,7 +40,7 @@ _CARD = re.compile(
     re.ASCII,
 )
 
-_NATIONAL_ID = re.compile(
+_NATIONAL_ID = compile_lazily(
     r"(?<![\w-])(?:"
     r"(?!000|666|9\d\d)\d{3}-(?!00)\d\d-(?!0000)\d{4}"  # United States, social security
     r"|[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d\d ?\d\d ?\d\d ?[A-D]"  # United Kingdom, national insurance
@@ -50,11 +51,11 @@ _NATIONAL_ID = re.compile(
     re.ASCII,
 )
 
-_IBAN = re.compile(
+_IBAN = compile_lazily(
     r"(?<![\w-])[A-Z]{2}\d\d(?:( ?)[A-Z0-9]{4}(?:\1[A-Z0-9]{4}){1,6}(?:\1[A-Z0-9]{1,3})?)(?![\w-])", re.ASCII
 )
 _IBAN_LENGTHS = range(15, 35)
-_PHONE = re.compile(
+_PHONE = compile_lazily(
     r"(?<![\w+.-])(?:"
     r"\+1[ .-]?\(?\d{3}\)?[ .-]?\d{3}[ .-]?\d{4}|\+\d(?:[ .()/-]{0,2}\d){7,14}"  # international
     r"|(?:1[ .-])?\([2-9]\d\d\) ?\d{3}[ .-]\d{4}|(?:1-)?[2-9]\d\d-\d{3}-\d{4}|(?:1\.)?[2-9]\d\d\.\d{3}\.\d{4}"
@@ -62,7 +63,7 @@ _PHONE = re.compile(
     r")(?![\w]|[.-]\d)",
     re.ASCII,
 )
-_LABELLED_PHONE = re.compile(
+_LABELLED_PHONE = compile_lazily(
     r"(?i)(\b(?:tel|telephone|phone|mobile|cell|fax|whatsapp)(?: ?(?:no|number))?\b[.:= \t\"']{1,4}"
     r"|(?:电话|電話|手机|手機|携帯|전화)(?:番号|号码|號碼|번호|号)?(?:是|为|：|:|は|는)? ?)"
     r"(\+?\(?\d[\d ()./-]{5,22}\d)(?!\w)",

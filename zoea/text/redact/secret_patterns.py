@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-_PEM = re.compile(
+from zoea.text.lazy_pattern import compile_lazily
+
+_PEM = compile_lazily(
     r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}+(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
 )
 # Three parts (signed) or five (encrypted), replaced as a whole.
-_JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}+\.[A-Za-z0-9_-]{2,}+(?:\.[A-Za-z0-9_-]*+){1,3}")
+_JWT = compile_lazily(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}+\.[A-Za-z0-9_-]{2,}+(?:\.[A-Za-z0-9_-]*+){1,3}")
 # The issuers' own shapes. `sk-` needs a digit, a capital or a long run: `sk-learn-contrib` is not a key.
-_ISSUED = re.compile(
+_ISSUED = compile_lazily(
     r"""(?<![A-Za-z0-9])(?:
     sk-(?=[a-z_-]{0,80}[0-9A-Z]|[a-z]{20})[A-Za-z0-9_-]{12,}+
   | [sr]k_(?:live|test)_[A-Za-z0-9]{10,}+
@@ -25,7 +27,7 @@ _ISSUED = re.compile(
     )""",
     re.VERBOSE,
 )
-_AUTHORIZATION = re.compile(
+_AUTHORIZATION = compile_lazily(
     r"(?i)(\bauthorization\\{0,4}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}[\"']?(?:bearer|basic|token)[ \t]{1,8})"
     r"[A-Za-z0-9._~+/=-]{1,4096}+"
 )
@@ -36,8 +38,8 @@ _COOKIES = re.compile(
 _COOKIE = re.compile(r"(?P<name>[\w.!#$%&*+^`|~-]{1,100})(?P<is>=\\{0,4}\"?)(?P<value>[^\s;\"\\]{6,4096}+)")
 _COOKIE_TERMS = frozenset({"path", "domain", "expires", "max-age", "samesite", "secure", "httponly", "priority"})
 # A token has a digit or is long, so that `bearer authentication` in prose stays.
-_BEARER = re.compile(r"(?i)(\bbearer[ \t]{1,8})(?=[a-z._~+/=-]{0,200}[0-9]|\S{24})[A-Za-z0-9._~+/=-]{8,4096}+")
-_ADDRESS = re.compile(r"(?<=://)([^\s/:@\"'<>]{0,100}:)(?!\[REDACTED_)[^\s/@\"'<>]{1,200}(?=@)")
+_BEARER = compile_lazily(r"(?i)(\bbearer[ \t]{1,8})(?=[a-z._~+/=-]{0,200}[0-9]|\S{24})[A-Za-z0-9._~+/=-]{8,4096}+")
+_ADDRESS = compile_lazily(r"(?<=://)([^\s/:@\"'<>]{0,100}:)(?!\[REDACTED_)[^\s/@\"'<>]{1,200}(?=@)")
 
 FOREIGN = (
     r"passwort|kennwort|mot[ _-]?de[ _-]?passe|contraseñas?|senha|parola|wachtwoord|has[łl]o|şifre|пароль"
@@ -48,13 +50,13 @@ _VALUE = (
     r"(?:(?P<quote>\\{0,4}[\"'])(?!(?P=quote))(?!\[REDACTED_)(?P<quoted>(?:[^\\\r\n]|\\.){1,512}?)(?P=quote)"
     r"|\\{0,4}[\"']?(?!\[REDACTED_)(?P<bare>[^\s\"'\\,;&<>()\[\]{}]{1,4096}+))"
 )
-_GIVEN = re.compile(
+_GIVEN = compile_lazily(
     rf"(?i)(?<!‹)(?=[paswetkmchşп密口パ暗비])(?:(?P<password>pass(?:word|wd|[_-]?phrase|code|key)s?"
     rf"(?:[_-]?(?:confirm(?:ation)?|again|repeat)|_?\d{{1,2}})?|pwd|psk|{FOREIGN})|(?P<secret>secrets?)"
     r"|(?P<key>(?:api|access|secret|private|auth|encryption|signing)[_-]?keys?)|(?P<token>tokens?))"
     r"(?P<between>\\{0,4}[\"']?[ \t]{0,8}(?::=|=>|[:=])[ \t]{0,8})" + _VALUE
 )
-_FLAG = re.compile(
+_FLAG = compile_lazily(
     r"(?i)(?P<between>(?<![\w-])--(?=[a-z])(?:(?P<password>[a-z-]{0,20}pass(?:word|wd|phrase))|(?P<secret>[a-z-]{0,20}secret)"
     r"|(?P<key>[a-z-]{0,20}api-?key)|(?P<token>[a-z-]{0,20}token))[ \t]{1,8})" + _VALUE
 )
@@ -63,21 +65,21 @@ _WORDS = (
     r"|passwort|kennwort|geheimnis|losung|mot de passe|contraseña|senha|parola|wachtwoord|пароль)"
 )
 # A value in prose is quoted, follows `my`, or has a digit, a sign or a capital inside: `the password is wrong` stays.
-_PROSE = re.compile(
+_PROSE = compile_lazily(
     r"(?i)(?P<whose>\b(?:my|our|your|mein|unser|dein|ihr|mi|mon|il mio|minha) )?"
     rf"\b(?P<word>{_WORDS})(?: \w{{1,20}}){{0,4}}?"
     r" (?:is|was|lautet|ist|war|est|es|é|wordt|to|auf):? {1,3}"
     r"(?:(?P<quote>[\"'`“„«])(?P<quoted>[^\"'`”“»\r\n]{1,200})[\"'`”“»]"
     r"|(?P<bare>(?!\[REDACTED_)[^\s\"'`,;<>()\[\]{}]{3,200}))"
 )
-_PROSE_WITHOUT_SPACES = re.compile(
+_PROSE_WITHOUT_SPACES = compile_lazily(
     r"(?P<between>(?:密码|密碼|口令|パスワード|暗証番号|비밀번호)[^\x00-\x7f]{0,6}?"
     r"(?:是|为|為|は|:|：|는|은) ?[\"'“「]?)"
     r"(?P<bare>[\x21-\x2b\x2d-\x3a\x3c-\x7e]{4,200})"
 )
-_LIKE_A_SECRET = re.compile(r"\d|[^\W_]_|[!#$%&*+=?@^~/\\]\w|[a-z][A-Z]")
-_NUMBER = re.compile(r"[\d.,:%/]+")
-_PREDICATE = re.compile(
+_LIKE_A_SECRET = compile_lazily(r"\d|[^\W_]_|[!#$%&*+=?@^~/\\]\w|[a-z][A-Z]")
+_NUMBER = compile_lazily(r"[\d.,:%/]+")
+_PREDICATE = compile_lazily(
     r"(?i)(?:wrong|right|correct|incorrect|valid|invalid|expired|required|missing|empty|weak|strong|too|not|the|an?|in|on|at"
     r"|as|set|be|been|being|stored|kept|unknown|known|secret|safe|secure|lost|same|now|also|still|hidden|old|new|changed"
     r"|long|short|needed|never|always|only|protected|encrypted|hashed|already|going|what|that|this|here|there|ready"
@@ -85,7 +87,7 @@ _PREDICATE = re.compile(
     r"|das|der|die|ein|eine|nötig|gespeichert|geheim|verloren|alt|neu|incorrecta|correcta|incorrect|errada)"
 )
 # Code and prose about secrets: a type, a constant, a variable, a placeholder.
-_NO_SECRET = re.compile(
+_NO_SECRET = compile_lazily(
     r"(?i)(?:none|null|nil|true|false|undefined|str|string|bytes|int|bool|any|optional|required|secretstr|self|auto"
     r"|\*+|\.{3,}|…|\$\{?[A-Za-z_][A-Za-z0-9_]*\}?|%[A-Za-z_]+%|(?:os|process|self|settings|config|args)\.\S*|-.*)"
 )
