@@ -34,6 +34,9 @@ sys.dont_write_bytecode = False
 # Zoea draws up to 240 frames a second, which is a tenth of the time of a cockpit that nobody looks at.
 os.environ.setdefault("TEXTUAL_FPS", "25")
 
+# Reading the certificates of the system takes 50 ms of each process that speaks HTTP, and 25 of each MCP connection.
+_ONE_CERTIFICATE = Path(__file__).parent / "fakes" / "one_certificate.pem"
+
 # Collecting a test process's large heap every 700 objects is a quarter of the time of a screen's test.
 gc.set_threshold(100_000, 50, 100)
 
@@ -97,6 +100,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOEA_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("ZOEA_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("ZOEA_SWARM__DISCOVER", "false")  # a person's own model server is none of a test's business
+    monkeypatch.setenv("SSL_CERT_FILE", str(_ONE_CERTIFICATE))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
     monkeypatch.chdir(work)
 
