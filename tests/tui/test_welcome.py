@@ -170,6 +170,18 @@ async def test_one_key_creates_a_mysis_by_hand(tmp_path: Path) -> None:
         assert len(stage.app.feed.myses) == 1
 
 
+async def test_the_form_stays_open_while_its_first_mysis_appears(tmp_path: Path) -> None:
+    async with welcome(tmp_path) as stage:
+        await stage.press("n")
+        await stage.until(lambda: shows(stage, NewMysisDialog))
+        await stage.api.create("alpha", start=False)
+        await stage.until(lambda: stage.has("alpha"))
+        await stage.pilot.pause()
+        assert shows(stage, NewMysisDialog)
+        await stage.press("escape")
+        await stage.until(lambda: shows(stage, DashboardScreen))
+
+
 async def test_a_local_model_is_found_and_enter_creates_a_mysis_with_it(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     folder.mkdir()

@@ -432,7 +432,7 @@ class TooSmallScreen(ModalScreen[None]):
     def on_resize(self, event: Resize) -> None:
         if is_too_small(event.size):
             self._say(event.size)
-        elif self.is_current:
+        elif self.is_active:
             self.dismiss()
 
     def on_screen_resume(self) -> None:

@@ -397,5 +397,5 @@ class CommandPromptDialog(CockpitDialog[None]):
             said = [(error.what, "errored")] + ([(f"  {error.hint}", "quiet")] if error.hint else [])
             self.query_one("#error", TextBlock).put([said])
             return
-        if self.is_current:
+        if self.is_active:
             self.dismiss()

@@ -203,7 +203,7 @@ class AskDialog(FirstRequestDialog):
         self.let_undo([asked.mysis])
         said = f"{one_line(asked.mysis.name)} answers in thread {one_line(asked.thread)}; z removes it"
         self.cockpit.notify(said, markup=False)
-        if self.is_current:
+        if self.is_active:
             answer = AnswerDialog(asked.mysis.id, f"{self.short_id} {one_line(asked.mysis.name)}", message)
             self.cockpit.call_later(self.cockpit.push_screen, answer)
 

@@ -49,7 +49,7 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
 
     def close(self, result: T | None = None) -> None:
         """Close the dialog, unless it was left meanwhile or another one is above it."""
-        if self.is_current:
+        if self.is_active:
             self.dismiss(result)
 
 

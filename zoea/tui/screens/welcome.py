@@ -204,7 +204,7 @@ class WelcomeScreen(CockpitScreen[None]):
         super().feed_changed(ids)
         if not self.is_mounted:
             return
-        if self._had_none and self.cockpit.feed.myses and not self._doing and self.is_current:
+        if self._had_none and self.cockpit.feed.myses and not self._doing and self.is_active:
             self.cockpit.pop_screen()
         else:
             self._draw()
@@ -215,7 +215,7 @@ class WelcomeScreen(CockpitScreen[None]):
             self.call_after_refresh(self._leave)
 
     def _leave(self) -> None:
-        if self.is_current:
+        if self.is_active:
             self.cockpit.pop_screen()
 
     # Ways to start.
@@ -295,7 +295,7 @@ class WelcomeScreen(CockpitScreen[None]):
             await cockpit.api.start_all()
         except ZoeaError as error:
             cockpit.show_error(error)
-        if self.is_current and cockpit.feed.myses:
+        if self.is_active and cockpit.feed.myses:
             cockpit.pop_screen()
         self._say("")
 
