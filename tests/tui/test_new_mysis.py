@@ -42,6 +42,16 @@ async def test_enter_alone_creates_a_running_mysis_with_a_generated_name(tmp_pat
         await stage.until(lambda: stage.shows(DashboardScreen))
 
 
+async def test_more_myses_than_the_swarm_holds_are_announced_before_enter(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        await stage.write("Scan x14")
+        effect = stage.one(TextBlock, "#effect")
+        await stage.until(lambda: "only 13 of them fit: the swarm holds at most 16" in effect.plain)
+        await stage.press("backspace", "3")
+        await stage.until(lambda: "13 myses" in effect.plain and "fit" not in effect.plain)
+
+
 async def test_every_field_of_the_form_reaches_the_new_mysis(tmp_path: Path) -> None:
     (tmp_path / "reef.db").touch()  # its templates are offered
     async with cockpit(tmp_path) as stage:

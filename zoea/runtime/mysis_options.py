@@ -44,6 +44,7 @@ class MysisOptions(Struct, frozen=True):
         usual_provider: The provider of the other templates.
         prompt_tokens: Of the prompt of each template.
         by_name: The templates that can be read.
+        most_myses: How many the swarm may have.
     """
 
     templates: tuple[NamedOption, ...]
@@ -57,6 +58,7 @@ class MysisOptions(Struct, frozen=True):
     prompt_tokens: dict[str, int]
     by_name: dict[str, Template]
     prices: PriceList
+    most_myses: int
 
     def describe_provider(self, template: str) -> str:
         """Say which provider a mysis of this template uses where none is chosen."""
@@ -109,6 +111,7 @@ def read_options(places: Places | None, database: Path, now: int, chosen: str = 
         by_name=readable,
         prompt_tokens={name: estimate.tokens(one.prompt) for name, one in readable.items()},
         prices=PriceList(None if places is None else places.prices, partial(costs_nothing, settings)),
+        most_myses=settings.swarm.max_myses,
     )
 
 

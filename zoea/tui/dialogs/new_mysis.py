@@ -129,6 +129,9 @@ class NewMysisDialog(FormDialog[None]):
             tokens = found.prompt_tokens.get(template, 0) + sum(estimate.tokens(text) for text in texts if text)
             price = found.price_of(template, provider, self.typed("model"))
             cost = describe_price(None if price is None else price.cost(tokens * task.count, 0))
+            if (room := max(0, found.most_myses - len(self.cockpit.feed.myses))) < task.count:
+                most = f"at most {found.most_myses} (setting swarm.max_myses)"
+                lines.append([(f"only {room} of them fit: the swarm holds {most}", "waiting")])
             total = f", {tokens * task.count:,} in all" if task.count > 1 else ""
             lines.append([(f"first request ~{tokens:,} tokens and the tools{total}, {cost}", "quiet")])
             by = provider or found.describe_provider(template)
