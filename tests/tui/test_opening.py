@@ -30,7 +30,7 @@ from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.widgets.message_prompt import MessagePrompt
 
-NAMES = {" ": "space", "\n": "enter", ":": "colon"}
+NAMES = {" ": "space", "\n": "enter", ":": "colon", "?": "question_mark"}
 
 
 @dataclass
@@ -147,6 +147,15 @@ async def test_a_key_for_a_row_that_was_not_shown_does_nothing(tmp_path: Path) -
         await stage.until(lambda: stage.has("alpha") and not stage.app.opening_wait.holds_keys)
         assert "The list was not there yet" in stage.text()
         assert all(view.state is not MysisState.RUNNING for view in stage.app.feed.myses.values())
+
+
+async def test_help_that_was_opened_before_the_swarm_offers_its_actions_once_it_is_open(tmp_path: Path) -> None:
+    async with unopened(tmp_path) as (stage, gate):
+        await type_slowly(stage, "?budgets")
+        await stage.until(lambda: "the swarm is still opening" in stage.text())
+        gate.open()
+        await stage.until(lambda: "the swarm is still opening" not in stage.text())
+        assert "Show how much of each budget" in stage.text()
 
 
 async def test_ctrl_c_drops_what_waits_for_the_swarm(tmp_path: Path) -> None:

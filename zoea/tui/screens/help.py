@@ -107,6 +107,7 @@ class HelpScreen(CockpitScreen[None]):
         places: The places of the screen below.
         context: Its context.
         can_do: Returns whether that screen, or the app, carries an action out.
+        read_context: Returns the context anew, once the swarm is open.
     """
 
     CSS_PATH = "help.tcss"
@@ -124,17 +125,22 @@ class HelpScreen(CockpitScreen[None]):
         places: tuple[ActionPlace, ...],
         context: ActionContext,
         can_do: Callable[[Action], bool] = lambda action: True,
+        read_context: Callable[[], ActionContext] | None = None,
     ) -> None:
         super().__init__()
         self._can_do = can_do
         self._places = places
         self._action_context = context
+        self._read_context = read_context
 
     @classmethod
     def open_over(cls, cockpit: Cockpit) -> HelpScreen:
         screen = cockpit.screen
         places = (ActionPlace.EVERYWHERE, screen.PLACE) if isinstance(screen, CockpitScreen) else ()
-        return cls(places, cockpit.action_context(), lambda action: cockpit.find_action(action, screen) is not None)
+        read = screen.action_context if isinstance(screen, CockpitScreen) else None
+        return cls(
+            places, cockpit.action_context(), lambda action: cockpit.find_action(action, screen) is not None, read
+        )
 
     def bind_actions(self) -> Handlers:
         return {
@@ -157,6 +163,13 @@ class HelpScreen(CockpitScreen[None]):
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show)
+
+    def feed_changed(self, ids: frozenset[int]) -> None:
+        super().feed_changed(ids)
+        if self._read_context is not None and not self._action_context.is_ready:
+            self._action_context = self._read_context()
+            if self._action_context.is_ready and self.is_mounted:
+                self._show()
 
     @property
     def lines(self) -> PickList:
