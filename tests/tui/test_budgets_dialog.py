@@ -11,7 +11,9 @@ from tests.tui.cockpit import cockpit
 from zoea.model.request import Answer
 from zoea.model.values import SwarmView, Usage
 from zoea.queries.budget_report import BudgetUse
+from zoea.settings.paths import places
 from zoea.tui.dialogs.budgets import BudgetsDialog, _row
+from zoea.tui.screens.dashboard import DashboardScreen
 
 COSTLY = script(Answer(text="Done.", usage=Usage(input_tokens=1_800_000, output_tokens=10)))
 
@@ -30,6 +32,16 @@ async def test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end(tmp_path:
         assert "summaries today" in stage.text()
         assert "hard ends the turn or stops the mysis, approve asks you." in stage.text()
         assert "hard (default) holds the swarm." in stage.text()
+
+
+async def test_enter_opens_the_limit_of_the_day_and_one_esc_leads_back(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha",), places=places("", {"ZOEA_DATA_DIR": str(tmp_path)})) as stage:
+        await stage.press("dollar_sign")
+        await stage.until(lambda: "enter change limits" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: "budget.swarm_per_day" in stage.text())
+        await stage.press("escape")
+        await stage.until(lambda: stage.shows(DashboardScreen))
 
 
 async def test_the_built_in_player_is_said_to_be_not_counted(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 
 from zoea.queries.budget_report import BudgetUse, Pressure, read_budgets
@@ -43,6 +45,8 @@ class BudgetsDialog(ListDialog):
     BudgetsDialog #budgets { height: auto; }
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "change_limits", "change limits")]
+
     def __init__(self) -> None:
         super().__init__()
         self._found: tuple[BudgetUse, ...] | None = None
@@ -51,7 +55,7 @@ class BudgetsDialog(ListDialog):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "BUDGETS"
-            box.border_subtitle = key_hints("esc back")
+            box.border_subtitle = key_hints("enter change limits · esc back")
             with VerticalScroll(id="rows"):
                 yield self._rows
 
@@ -59,6 +63,13 @@ class BudgetsDialog(ListDialog):
         self.draw()
         self.read_again()
         self.set_interval(_READ_EVERY, self.read_again)
+
+    def action_change_limits(self) -> None:
+        """Open the settings at the limit of the day."""
+        from zoea.tui.screens.settings import SettingsScreen
+
+        self.close()
+        self.cockpit.push_screen(SettingsScreen(group="budget", field="budget.swarm_per_day"))
 
     async def catch_up(self) -> None:
         where, now = self.cockpit.places, self.cockpit.now()

@@ -77,6 +77,7 @@ class SettingsScreen(CockpitScreen[None]):
     def __init__(self, *, group: str = "", field: str = "") -> None:
         super().__init__()
         self._first_field = field
+        self._is_at_field = bool(field)
         self._first = group
         self._themes = ThemeChooser(self)
         self._groups: tuple[SettingGroup, ...] = ()
@@ -314,21 +315,27 @@ class SettingsScreen(CockpitScreen[None]):
 
     def action_shallower(self) -> None:
         if self.fields.has_focus:
-            self.back()
+            self._leave_fields()
 
     def back(self) -> None:
-        """Leave the input, else the fields, else the screen. A theme that is only previewed is taken back."""
+        """Leave the input, else the fields, else the screen. A theme that is only previewed is taken back.
+
+        A screen that was opened at a field is left from its fields.
+        """
         if self.value.has_focus:
             self.fields.focus()
             self.note = ("", "")
             self._draw()
         elif self.query_one(FilterLine).text:
             self.query_one(FilterLine).clear()
-        elif self.fields.has_focus:
-            self._themes.restore()
-            self.sections.focus()
+        elif self.fields.has_focus and not self._is_at_field:
+            self._leave_fields()
         else:
             self.cockpit.pop_screen()
+
+    def _leave_fields(self) -> None:
+        self._themes.restore()
+        self.sections.focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         super().on_descendant_focus(event)
