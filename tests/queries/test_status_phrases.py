@@ -48,6 +48,7 @@ SOON = NOW + 8 * SECOND
         (replace(IDLE, state=MysisState.STOPPED, state_reason="you stopped it"), "stopped: you stopped it"),
         (replace(IDLE, state=MysisState.STOPPED, state_reason="loop"), "stopped: it repeated itself"),
         (replace(IDLE, state_reason="done"), "done: review its result"),
+        (replace(IDLE, state_reason="done", is_reviewed=True), "done: reviewed"),
         (replace(IDLE, state_reason="Zoea was killed"), "idle: Zoea was killed"),
     ],
 )

@@ -95,6 +95,8 @@ ELSEWHERE = {
     "swarm.sort-after": "test_row_order.py::test_the_sorted_column_moves_and_is_marked_in_the_heading",
     "mysis.pin": "test_row_order.py::test_pinned_myses_stay_at_the_top_of_every_order",
     "mysis.dismiss": "test_dashboard_actions.py::test_a_dot_dismisses_the_error_of_the_row",
+    "focus.dismiss": "test_focus.py::test_reports_are_reviewed_one_after_the_other_without_leaving",
+    "focus.next-in-need": "test_focus.py::test_reports_are_reviewed_one_after_the_other_without_leaving",
     "swarm.next-in-need": "test_needs_you_panel.py::test_words_act_on_their_mysis_and_show_keys_only_if_they_do",
     "focus.keep": "test_focus.py::test_k_keeps_a_message_word_for_word_and_releases_it",
     "swarm.hive": "test_hive.py::test_v_shows_the_hive_with_the_same_cursor_marks_filter_and_detail",

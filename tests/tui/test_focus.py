@@ -28,6 +28,7 @@ from zoea.settings import Settings
 from zoea.text.amounts import short_count
 from zoea.tui.conversation.blocks import BlockKind
 from zoea.tui.dialogs.export import ExportDialog
+from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.find import FindController
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -741,3 +742,24 @@ class TestResult:
             await stage.swarm.commander.send("alpha", "and the tests")
             await shows(stage, "and the tests")
             assert "CONVERSATION" in stage.text()
+
+
+async def test_reports_are_reviewed_one_after_the_other_without_leaving(tmp_path: Path) -> None:
+    report = AnswerCall(DONE_TOOL, json.dumps({"summary": "Done."}))
+    async with cockpit(tmp_path, script(Answer(calls=(report,))), names=()) as stage:
+        for name in ("alpha", "beta"):
+            await stage.swarm.commander.create(name, task="Make prices decimal")
+        await stage.until(lambda: len(stage.app.feed.roster.in_need) == 2)
+        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("enter")
+        await opens(stage)
+        await shows(stage, "no other calls")
+        await stage.press("full_stop")
+        await stage.until(lambda: "done · reviewed" in stage.text())
+        await stage.press("w")
+        await stage.until(lambda: "beta" in stage.text() and "review its result" in stage.text())
+        await stage.press("full_stop")
+        await stage.until(lambda: not stage.app.feed.roster.in_need)
+        assert isinstance(stage.screen, FocusScreen)
+        await stage.press("w")
+        assert "No mysis needs you" in stage.notices[-1]

@@ -121,6 +121,8 @@ def describe_reason(view: MysisView) -> str:
     """Return the reason of a state in words; the failure where there is one."""
     if view.failure is not None and view.state is not MysisState.RUNNING:
         return one_line(describe_failure(view.failure))
+    if view.state_reason == DONE and view.is_reviewed:
+        return "reviewed"
     return _REASONS.get(view.state_reason, one_line(view.state_reason))
 
 

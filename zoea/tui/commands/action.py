@@ -32,6 +32,7 @@ class ActionContext(Struct, frozen=True):
         failure: Why the swarm could not be opened.
         hidden: How to reach the list that an action works on, where that list is hidden.
         read_only_reason: Why the swarm cannot be commanded; empty where it can.
+        in_need: Number of myses that need the person.
         ended: Number of myses that ran when Zoea ended and were not started since.
         has_own_value: Whether the setting under the cursor has a value that the person wrote.
     """
@@ -49,6 +50,7 @@ class ActionContext(Struct, frozen=True):
     failure: str = ""
     hidden: str = ""
     read_only_reason: str = ""
+    in_need: int = 0
     ended: int = 0
     has_own_value: bool = False
 
@@ -108,6 +110,10 @@ def require_failed_target(context: ActionContext) -> str:
         return why
     can_dismiss = any(view.failure or wants_review(view) for view in context.targets)
     return "" if can_dismiss else "it has no error and no report to read"
+
+
+def require_need(context: ActionContext) -> str:
+    return require_open_swarm(context) or ("" if context.in_need else "no mysis needs you")
 
 
 def require_ended_mysis(context: ActionContext) -> str:

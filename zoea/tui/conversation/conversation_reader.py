@@ -75,7 +75,9 @@ class TurnWindow(Struct, frozen=True):
         changes = list_changes(call for turn in work for entry in turn.entries for call in entry.memory.calls)
         files = "\n".join(f"{change.path}  +{change.added} -{change.removed}" for change in changes)
         number, is_cut = work[-1].number, self.has_older and len(work) == len(self.turns)
-        words = count_of(len(calls), "call") if calls else "no calls"
+        # The call that reports the end is counted in the head of its turn, and shown as the report.
+        has_any = any(entry.memory.calls for turn in work for entry in turn.entries)
+        words = count_of(len(calls), "call") if calls else "no other calls" if has_any else "no calls"
         return (
             *self.made[number][:1],
             *ends[-1:],

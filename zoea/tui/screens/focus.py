@@ -41,6 +41,7 @@ from zoea.tui.conversation.line_index import LinePosition
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.find import FindController
 from zoea.tui.state.cockpit import Cockpit
+from zoea.tui.swarm_list.needs_you_panel import find_next_in_need
 from zoea.tui.text_layout import count_cells
 from zoea.tui.theme.role_styles import ConversationPalette
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -115,6 +116,8 @@ class FocusScreen(CockpitScreen[None]):
             "focus.next-hit": lambda: self._finder.step(1),
             "focus.previous-hit": lambda: self._finder.step(-1),
             "focus.verbose": self._toggle_verbose,
+            "focus.dismiss": lambda: self._give(swarm_commands.DISMISS),
+            "focus.next-in-need": self._show_next_in_need,
             "focus.result": lambda: self._show_result(not self._shows_result),
             "focus.copy": self._copy,
             "focus.keep": self._toggle_kept,
@@ -439,10 +442,20 @@ class FocusScreen(CockpitScreen[None]):
         if not order:
             return
         at = order.index(self.mysis_id) if self.mysis_id in order else 0
+        self._show_mysis(order[(at + by) % len(order)])
+
+    def _show_next_in_need(self) -> None:
+        found = find_next_in_need([view.id for view in self.cockpit.feed.roster.in_need], self.mysis_id)
+        if found is None:
+            self.notify("No other mysis needs you", markup=False)
+        else:
+            self._show_mysis(found)
+
+    def _show_mysis(self, mysis_id: int) -> None:
         self._keep_place()
         self._finder.close()
         self._prompt.close()
-        self.mysis_id = order[(at + by) % len(order)]
+        self.mysis_id = mysis_id
         self._worth, self._last_view, self._live_ends = (), None, False
         self._shows_result = self.view is not None and self.view.status is StatusWord.DONE
         self._reading.forget()

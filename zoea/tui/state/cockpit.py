@@ -408,6 +408,7 @@ class Cockpit(App[str]):
             has_sandbox=self.sandbox_opener is not None,
             read_only_reason=opened.read_only_reason if opened else "",
             failure=self.open_error.what if self.open_error is not None else "",
+            in_need=len(self.feed.roster.in_need),
             ended=self.feed.roster.ended.total(),
         )
 
