@@ -1,6 +1,6 @@
 """What the cockpit costs over a large swarm, and how long a person waits for it.
 
-    python -m benchmarks.tui_load [--quick] [--only fed,busy,idle,rows,memory]
+    python -m benchmarks.tui_load [--quick] [--only fed,busy,sixty,idle,rows,hive,memory]
 
 Each line is measured in a process of its own, which holds the swarm and its cockpit, on a real terminal:
 
@@ -8,6 +8,7 @@ Each line is measured in a process of its own, which holds the swarm and its coc
   into the row's text; `screen` is from there until the terminal's other end has read it (a text that
   the next one replaced counts when that one came). `key` is from `j` or `k` to the title of the next mysis.
 - busy: the same over a swarm that works: prompts, plans, answers of a model that thinks 0.3 s, tool calls, the store.
+- sixty: 60 myses at work at 200x60: each streams an answer or waits for a tool all the time, 20 pieces a second.
 - idle: 1,000 myses that rest: share of one core, everything included.
 - rows: steps by lines and pages through 10,000 rows: widgets made, lists arranged, lines drawn for each step.
 - memory: resident memory after 100,000 events against after the first 10,000.
@@ -35,9 +36,9 @@ from msgspec.structs import replace
 
 from benchmarks.cost import judge, machine, measured, quantile, resident
 from benchmarks.rig import PlainModel, Rig, rig
-from benchmarks.terminal import Terminal, plain
+from benchmarks.terminal import SIZE, Terminal, plain
 from tests.fakes.no_connections import NoConnections
-from zoea.model.request import ModelRequest, StreamItem
+from zoea.model.request import Delta, ModelRequest, StreamItem
 from zoea.model.values import Event, SwarmView
 from zoea.process.clock import SystemClock
 from zoea.runtime.compose import RunningSwarm
@@ -48,6 +49,7 @@ from zoea.tui.widgets.swarm_table import SwarmTable
 
 ROOT = Path(__file__).parents[1]
 MYSES = 1000
+SIXTY, LARGE = 60, (200, 60)
 SEEN = 10
 """Number of visible rows; they get a tenth of all changes."""
 GOALS = {
@@ -55,6 +57,9 @@ GOALS = {
     "fed_key_p99_ms": 50.0,
     "busy_screen_p99_ms": 150.0,
     "busy_key_p99_ms": 50.0,
+    "sixty_screen_p99_ms": 300.0,
+    "sixty_key_p50_ms": 60.0,
+    "sixty_key_p99_ms": 150.0,
     "idle_percent": 2.0,
     "switch_cpu_ms": 50.0,
     "key_p99_cpu_ms": 50.0,
@@ -75,6 +80,18 @@ class ThinkingModel(PlainModel):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         await asyncio.sleep(0.3)
+        async for item in super().stream(request):
+            yield item
+
+
+class StreamingModel(PlainModel):
+    """Answer like `PlainModel`, after a delay and in pieces for two seconds."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+        await asyncio.sleep(0.3)
+        for number in range(40):
+            yield Delta(text=f"Sector {number} holds iron. ")
+            await asyncio.sleep(0.05)
         async for item in super().stream(request):
             yield item
 
@@ -211,6 +228,29 @@ async def busy(seconds: float) -> dict[str, Any]:
             return {**await shown(cockpit_over(swarm), work), "said": said}
 
 
+async def sixty(seconds: float) -> dict[str, Any]:
+    """Measure with 60 myses that all work: the end of a turn opens the next."""
+    with stamped() as said:
+        async with rig(StreamingModel()) as swarm:
+            ids = await swarm.create(SIXTY)
+
+            async def go_on(mysis_id: int, until: float) -> int:
+                turns = 0
+                while time.monotonic() < until:
+                    await swarm.turn(mysis_id, "go on")
+                    turns += 1
+                return turns
+
+            async def work() -> dict[str, Any]:
+                until = time.monotonic() + seconds
+                with measured() as cost:
+                    turns = await asyncio.gather(*(go_on(mysis_id, until) for mysis_id in ids))
+                await asyncio.sleep(0.5)
+                return {"turns_per_second": round(sum(turns) / cost.seconds, 1), **_share(cost.cpu, cost.seconds)}
+
+            return {**await shown(cockpit_over(swarm), work, SIXTY), "said": said}
+
+
 async def idle(seconds: float) -> dict[str, Any]:
     """Measure an idle swarm."""
     async with rig(PlainModel()) as swarm:
@@ -343,7 +383,9 @@ async def memory(events: int) -> dict[str, Any]:
         return await shown(cockpit, work)
 
 
-PARTS = {"fed": fed, "busy": busy, "idle": idle, "rows": rows, "hive": hive, "memory": memory}
+ON_KEYS = ("fed", "busy", "sixty")
+"""The parts in which a person presses keys."""
+PARTS = {"fed": fed, "busy": busy, "sixty": sixty, "idle": idle, "rows": rows, "hive": hive, "memory": memory}
 
 
 # The person's side of the terminal.
@@ -393,10 +435,11 @@ def on_terminal(name: str, number: float) -> dict[str, Any]:
     """Run a part on a terminal with key presses while rows change."""
     watcher = Watcher()
     command = [sys.executable, "-m", "benchmarks.tui_load", "--part", name, f"{number:g}"]
-    terminal = Terminal(command, environment=_environment(), heard=watcher.heard)
+    size = LARGE if name == "sixty" else SIZE
+    terminal = Terminal(command, environment=_environment(), heard=watcher.heard, size=size)
     try:
         waits: list[float] = []
-        if name in ("fed", "busy"):
+        if name in ON_KEYS:
             terminal.wait_for(r"\d+@\d+;", within=180)
             waits = person(terminal, number - 1.5)
         figures: dict[str, Any] = json.loads(terminal.result().splitlines()[-1])
@@ -428,6 +471,7 @@ def measure(wanted: list[str], quick: bool) -> dict[str, float]:
     for name, number in (
         ("fed", 8 if quick else 30),
         ("busy", 8 if quick else 30),
+        ("sixty", 8 if quick else 30),
         ("idle", 6 if quick else 30),
         ("rows", 10_000),
         ("hive", 2_000),
@@ -440,6 +484,9 @@ def measure(wanted: list[str], quick: bool) -> dict[str, float]:
         match name:
             case "fed" | "busy":
                 found |= {f"{name}_{what}_p99_ms": figures[f"{what}_p99_ms"] for what in ("screen", "key")}
+            case "sixty":
+                names = ("screen_p99_ms", "key_p50_ms", "key_p99_ms")
+                found |= {f"sixty_{what}": figures[what] for what in names}
             case "idle":
                 found["idle_percent"] = figures["cpu_percent"]
             case "rows":
@@ -461,7 +508,7 @@ def main() -> int:
     if asked.part:
         name, number = asked.part
         part: Any = PARTS[name]
-        print(json.dumps(asyncio.run(part(float(number) if name in ("fed", "busy", "idle") else int(float(number))))))
+        print(json.dumps(asyncio.run(part(float(number) if name in (*ON_KEYS, "idle") else int(float(number))))))
         return 0
     print(f"machine   {json.dumps(machine())}", flush=True)
     found = measure(asked.only.split(","), asked.quick)
