@@ -438,7 +438,7 @@ class TestConfinement:
 
     def test_the_environment_is_a_list_of_names(self) -> None:
         assert set(build_environment({"HOME": "/h", "TOKEN": "x", "GIT_DIR": "y"})) == {
-            "HOME", "LANG", "TERM", "PAGER", "GIT_PAGER", "GIT_TERMINAL_PROMPT",
+            "HOME", "LANG", "TERM", "PAGER", "GIT_PAGER", "GIT_TERMINAL_PROMPT", "PYTHONDONTWRITEBYTECODE",
         }  # fmt: skip
 
 

@@ -59,7 +59,9 @@ class Sandbox(Struct, frozen=True):
 def build_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the variables that a command gets: those of a list, so that no secret is among them."""
     kept = {name: environment[name] for name in _KEPT if name in environment}
-    return {"LANG": "C.UTF-8", **kept, "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+    fixed = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+    # The caches of Python would stand in the commit of a repository that does not ignore them.
+    return {"LANG": "C.UTF-8", **kept, **fixed, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def find_sandbox(
@@ -70,14 +72,8 @@ def find_sandbox(
     if program is None:
         return Sandbox(folder, text="not confined, because bubblewrap is not installed")
     reach = "with network" if network else "without network"
-    sandbox = Sandbox(
-        folder,
-        program,
-        f"confined by bubblewrap: only the folder is writable, {reach}",
-        tuple(hidden),
-        tuple(readable),
-        network,
-    )
+    text = f"confined by bubblewrap: only the folder is writable, {reach}"
+    sandbox = Sandbox(folder, program, text, tuple(hidden), tuple(readable), network)
     try:
         tried = subprocess.run(
             sandbox.wrap(["true"]),
