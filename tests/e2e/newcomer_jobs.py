@@ -15,7 +15,7 @@ from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say, Step
 from tests.fakes.wire_server import Received
 
 REPORT, ANSWER, OTHER = "I counted 42 units of ore.", "I am at the belt.", "I tried another way."
-QUESTION, MORE, WAY = "Where are you?", "And then?", "Try another way."
+QUESTION, LONG, MORE, WAY = "Where are you?", "Tell all.", "And then?", "Try another way."
 TASKS = "\n".join(f"{number}. Count belt {number}" for number in range(1, 6))
 REFUSED = "Incorrect API key provided"
 CONFIG = """
@@ -43,7 +43,7 @@ def answer_jobs(request: Received) -> Step:
     text = json.dumps(next(one for one in reversed(messages) if one["role"] in ("user", "tool"))["content"])
     if "Count" in text:
         return Say(calls=(Call("zoea_done", json.dumps({"summary": REPORT})),))
-    return Say(OTHER if WAY in text else ANSWER)
+    return Say("ore " * 4_500 if LONG in text else OTHER if WAY in text else ANSWER, chunk=500)
 
 
 def refuse(request: Received) -> Step:
@@ -102,7 +102,7 @@ class NewcomerJobs(CountedTerminal):
             for left in range(4, 0, -1):
                 self.press(".", "reports its task as done", REPORT, ". reviewed")
                 self.see(f"{left} need" if left > 1 else "1 needs you")
-                self.press("w", "w next in need")
+                self.press("w", "w needs you")
             self.press(".", "reports its task as done", REPORT, ". reviewed")
             self.see("done · reviewed")
 
@@ -134,15 +134,16 @@ class NewcomerJobs(CountedTerminal):
         with self.step("a budget set, hit and raised"):
             self._change_budget("5000")
             self.press("m", "⬡ alpha", "m message")
-            self.type(QUESTION, "MESSAGE to alpha")
+            self.type(LONG, "MESSAGE to alpha")
             self.press("enter", "enter send")
-            self.see(ANSWER)
+            self.see("ore ore", "1 idle")
             self.press("m", "⬡ alpha", "m message")
             self.type(MORE, "MESSAGE to alpha")
             self.press("enter", "enter send")
             self.see("ON HOLD", "Swarm budget")
             self._change_budget("500000")
-            self.see(lambda text: "ON HOLD" not in text)
+            self.press("x", "of 500k", "x resume all")
+            self.see(ANSWER)
 
     def _change_budget(self, tokens: str) -> None:
         self.press("?", "alpha", "? help")
@@ -157,6 +158,23 @@ class NewcomerJobs(CountedTerminal):
     def faults(self) -> None:
         """Find a dead tool server and a refused key, and let three agents go on once both are mended."""
         self.open("--myses", "3")
+        with self.step("a dead tool server and a refused key"):
+            self._server.otherwise = refuse
+            self.press("b", "⬡ gamma", "b broadcast")
+            self.type(QUESTION, "BROADCAST to all 3")
+            self.press("enter", "enter send")
+            self.press("w", "3 need you", REFUSED, "w goes to it")
+            self.see("The provider refused the key", "Enter a valid key")
+            self._server.otherwise = answer_jobs  # the provider takes the key again
+            self.press("?", "⬡ Z O E A", "? help")
+            self.type("tool server", "Type to find keys and actions")
+            self.press("enter", "Show tool servers", "enter do it")
+            self.see("dead", "its process ended while it was opening")
+            self.press(" ", "space on/off")
+            self.press("escape", "dead  off", "esc back")
+            self.press("*", "3 need you")
+            self.press("r", "3 marked", "r relaunch")
+            self.see(lambda text: text.count(ANSWER) >= 3)
 
     def fork_and_keep_one(self) -> None:
         """Fork an agent into three with another message, read the answers, and keep one."""
@@ -168,10 +186,8 @@ class NewcomerJobs(CountedTerminal):
             self.see(ANSWER)
             self.press("h", "h history")
             self.press("f", "f fork")
-            self.type(WAY, "FORK", "first message")
-            self.press("tab", "tab next field")
-            self.type("3", "how many")
-            self.press("enter", "enter fork")
+            self.type(f"{WAY} x3", "FORK", "first message", "x3 at the end: three forks")
+            self.press("enter", "for 3", "enter fork")
             self.press("escape", "alpha-4", "esc back")
             self.see(lambda text: text.count(OTHER) >= 3)
             self.press("down", "alpha-2")
@@ -185,9 +201,23 @@ class NewcomerJobs(CountedTerminal):
         """Choose a theme, change a key, and export a conversation."""
         self.open("--myses", "1")
         with self.step("a theme, a key, an export"):
-            self.press(":", ": cmd")
-            self.type("theme tide", ":theme")
-            self.press("enter", "tide")
+            self.press(":", "⬡ alpha", ": cmd")
+            self.type("theme tide", " :")
+            self.press("enter", "theme tide")
+            self.press("?", "? help")
+            self.type("remap", "Type to find keys and actions")
+            self.press("enter", "Change settings and themes", "enter do it")
+            self.press("/", "/ filter")
+            self.type("undo", "words of a setting")
+            self.press("enter", "enter keep it")
+            self.press("enter", "mysis.undo", "enter, then press a key")
+            self.press("U", "press a key")
+            self.press("escape", "written", "esc back")
+            self.press("escape", "SETTINGS", "esc back")
+            self.press("enter", "⬡ alpha", "enter open")
+            self.press("e", "e export")
+            self.press("enter", "EXPORT", "enter write")
+            self.see(lambda text: ".md" in text and "EXPORT" not in text)
 
 
 JOBS: Mapping[str, Callable[[NewcomerJobs], None]] = {

@@ -184,6 +184,21 @@ async def test_f_says_the_cost_then_makes_forks_that_z_removes(tmp_path: Path) -
         assert any("removed" in notice for notice in stage.notices)
 
 
+async def test_a_number_at_the_end_of_the_message_makes_that_many_forks(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        await open_history(stage)
+        await stage.press("f")
+        dialog = stage.screen
+        assert isinstance(dialog, ForkDialog)
+        await stage.write("1. Dig 2. Look x2")
+        await stage.until(lambda: dialog.is_counted and "for 2" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: stage.has("alpha-2", "alpha-3"))
+        asked = stage.swarm.provider.requests
+        await stage.until(lambda: sum(plain(one.messages[-1].content) == "1. Dig 2. Look" for one in asked) == 2)
+
+
 async def test_the_fork_form_starts_in_its_first_field_and_text_chooses_no_template(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
         await send_prompts(stage.swarm, "Mine the belt")

@@ -400,6 +400,8 @@ async def test_words_find_settings_of_all_pages_and_esc_leads_back(tmp_path: Pat
         await stage.press("slash")
         await stage.write("no such words")
         await stage.until(lambda: "No setting has these words" in stage.text())
+        await stage.press("escape", "escape")
+        await stage.until(lambda: not isinstance(stage.screen, SettingsScreen))
 
 
 async def test_the_footer_lists_no_key_that_does_nothing_here(tmp_path: Path) -> None:

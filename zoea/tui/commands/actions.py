@@ -162,7 +162,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
                require_one_target, footer=42),
         Action("focus.dismiss", "full_stop", "reviewed", "Mark its report as reviewed, or dismiss its error",
                require_failed_target, footer=22, flags=SWARM),
-        Action("focus.next-in-need", "w", "next in need", "Go to the next mysis that needs you", require_need,
+        Action("focus.next-in-need", "w", "needs you", "Go to the next mysis that needs you", require_need,
                footer=24),
         Action("focus.inspect", "i", "inspect", "Show the requests of this mysis to the model", require_one_target,
                footer=50, opens="screens.inspector.InspectorScreen"),

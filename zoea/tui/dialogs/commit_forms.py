@@ -31,6 +31,7 @@ from zoea.runtime.first_request_estimate import (
 )
 from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.text.control_characters import one_line, prose_line
+from zoea.text.task_parts import TaskParts
 from zoea.tui.dialogs.modal import CockpitDialog, FormDialog
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.state.deferred_work import DeferredWork
@@ -290,13 +291,16 @@ class ResumeDialog(FirstRequestDialog):
 
 
 class ForkDialog(FirstRequestDialog):
-    """How many, their first message and template."""
+    """How many, their first message and template. `xN` at the end of the message makes N forks."""
 
     VERB = "fork"
 
     def inputs(self) -> Iterable[tuple[str, Widget]]:
         return (
-            ("first message", Input(id="message", placeholder="empty: they wait for one", compact=True)),
+            (
+                "first message",
+                Input(id="message", placeholder="empty: they wait; x3 at the end: three forks", compact=True),
+            ),
             ("how many", Input("1", id="count", compact=True, max_length=2)),
             ("template", InlineChoice([("", "the commit's own")], id="template")),
         )
@@ -321,10 +325,11 @@ class ForkDialog(FirstRequestDialog):
 
     @property
     def wanted(self) -> tuple[int, str]:
-        written = self.typed("count")
+        task = TaskParts.read(self.typed("message"))
+        written = str(task.count) if task.count > 1 else self.typed("count")
         if not written.isdecimal() or not 1 <= int(written) <= MOST_FORKS:
             raise UsageError(f"how many: {written!r} is no number of forks", hint=f"Give 1 to {MOST_FORKS}.")
-        return int(written), super().wanted[1]
+        return int(written), task.text
 
     @property
     def overrides(self) -> MysisOverrides:
@@ -332,12 +337,13 @@ class ForkDialog(FirstRequestDialog):
 
     async def begin(self, count: int, message: str) -> None:
         cockpit, made, template = self.cockpit, list[MysisView](), self.overrides.template
+        task = TaskParts.read(self.typed("message"))
         try:
-            for _ in range(count):
+            for text in task.tasks if task.is_divided else (message,) * count:
                 one = await cockpit.api.create("", template=template, commit=self.commit.id)
                 made.append(one)
-                if message:
-                    await cockpit.api.send(f"#{one.id}", message)
+                if text:
+                    await cockpit.api.send(f"#{one.id}", text)
         finally:
             # Those made before one was refused stay, and can be removed.
             self.let_undo(made)

@@ -219,6 +219,7 @@ class SettingsScreen(CockpitScreen[None]):
         self._draw()
 
     def on_filter_line_closed(self, event: FilterLine.Closed) -> None:
+        self._is_at_field |= bool(self.query_one(FilterLine).text)
         self.fields.focus()
 
     def _field_lines(self, field: SettingField) -> list[PickItem]:
@@ -320,7 +321,7 @@ class SettingsScreen(CockpitScreen[None]):
     def back(self) -> None:
         """Leave the input, else the fields, else the screen. A theme that is only previewed is taken back.
 
-        A screen that was opened at a field is left from its fields.
+        A screen that was opened at a field, or searched, is left from its fields.
         """
         if self.value.has_focus:
             self.fields.focus()
