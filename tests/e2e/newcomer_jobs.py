@@ -150,7 +150,7 @@ class NewcomerJobs(CountedTerminal):
         self.type("budget", "Type to find keys and actions")
         self.press("enter", "Show how much of each budget", "enter do it")
         self.press("enter", "BUDGETS", "enter change limits")
-        self.press("enter", "budget.swarm_per_day", "enter: change")
+        self.press("enter", "budget.swarm_per_day", "enter change")
         self.type(tokens, "enter save")
         self.press("enter", "enter save")
         self.press("escape", "written", "esc back")
