@@ -67,6 +67,11 @@ def test_an_event_names_the_text_it_needs(
             "budget of background is spent: 5 of 4 tokens",
         ),
         ("context.summary", {"messages": 4, "tokens": 12_000}, "Previous context summary added"),
+        (
+            "approval.answered",
+            {"approval": 4, "answer": "once", "changed": True},
+            "answer to 4: once, with changed arguments",
+        ),
         ("hold.set", {}, "is paused"),
         ("hold.set", {"reason": "{x}"}, "is paused: {x}"),
         ("hold.lifted", {}, "goes on: its pause is lifted"),

@@ -294,6 +294,8 @@ async def test_a_mysis_reads_what_was_said_and_changed_when_its_call_was_allowed
         await s.settled()
         assert s.peer.seen == [("burn", ran)]
         assert s.sent()[-1][-1] == ("tool", result)
+        (event,) = await s.rows("SELECT data FROM event WHERE kind = 'approval.answered'")
+        assert json.loads(event["data"]).get("changed", False) is bool(arguments)
         # What the model wrote stays what it wrote.
         assert await s.value("SELECT arguments FROM tool_call") == '{"text": "it"}'
 

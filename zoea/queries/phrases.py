@@ -130,6 +130,8 @@ def event_sentence(event: Event, text: str = "") -> str:
             return f"is configured: new {changed}" if changed else "is configured, as it was before"
         case "approval.asked" if text:
             return text
+        case "approval.answered" if event.data.get("changed"):
+            return f"answer to {event.data.get('approval')}: {event.data.get('answer')}, with changed arguments"
         case "context.recalled":
             return f"Memory recalled ({count_of(int(event.data.get('items') or 0), 'item')})"
         case "turn.note":

@@ -189,7 +189,8 @@ def answer(conn: WriterConnection, asked: sqlite3.Row, given: GivenAnswer, by: s
     ).fetchone()
     if row is None:
         return False
-    conn.emit("approval.answered", asked["mysis_id"], approval=asked["id"], answer=str(given.answer))
+    changed = {"changed": True} if given.arguments else {}
+    conn.emit("approval.answered", asked["mysis_id"], approval=asked["id"], answer=str(given.answer), **changed)
     if given.answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
         upstream, tool, schema_hash = grant_key(asked)
         mysis_id = asked["mysis_id"] if given.answer is ApprovalAnswer.SESSION else None

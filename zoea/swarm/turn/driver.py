@@ -450,13 +450,9 @@ class TurnDriver:
         _, call = find_call(self._turn, call_id)
         self._live.say(f"asks: {format_call(call.name, call.arguments, hidden=MASK)}", self._services.clock.now())
         self._show(Activity.ASKING)
-        await self._services.approvals.ask_for_call(
-            call_id,
-            self._profile.mysis_id,
-            partial(self._approved, call),
-            self._specs.get(call.name),
-            self._session.conceal_answer,
-        )
+        answered, conceal = partial(self._approved, call), self._session.conceal_answer
+        spec, approvals = self._specs.get(call.name), self._services.approvals
+        await approvals.ask_for_call(call_id, self._profile.mysis_id, answered, spec, conceal)
 
     def _approved(self, call: ToolCall, given: GivenAnswer) -> None:
         now = self._progress_at = self._uptime()
