@@ -158,7 +158,7 @@ class ApprovalQueue:
         arguments, refusal = read_call(waiting.spec, call)
         if refusal:
             raise _refuse_change(refusal)
-        # What is stored and told is what is sent: of equal keys the last one, and no lone surrogates.
+        # Stored, told and sent alike: of equal keys the last one, and no lone surrogates.
         call = replace(call, arguments=json.dumps(arguments, ensure_ascii=False))
         if waiting.conceal is not None:
             (call,) = (await waiting.conceal(Answer(calls=(call,)))).calls
