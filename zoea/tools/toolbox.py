@@ -419,7 +419,7 @@ def read_call(spec: ToolSpec, call: AnswerCall) -> tuple[dict[str, Any], str]:
 def _missing_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
     """Return the required arguments of an upstream's tool that a call lacks and that have no default.
 
-    Zoea's own tools say themselves what is missing.
+    Zoea's own tools name missing ones themselves.
     """
     required, properties = spec.input_schema.get("required"), spec.input_schema.get("properties")
     if not spec.upstream or not isinstance(required, list) or not isinstance(properties, Mapping):

@@ -137,7 +137,7 @@ class HistoryScreen(TabbedScreen):
         self._show_history()
         self._read_newest()
 
-    # What is shown and chosen.
+    # The shown commit and the choice.
 
     @property
     def listed(self) -> CommitList:
