@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 import html
+import io
 import os
 import re
 from collections.abc import Iterable
@@ -21,7 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from textual._compositor import LayoutUpdate
 from textual.app import App
+from textual.geometry import Region
+from textual.strip import Strip
 
 KEPT = Path(__file__).parent / "snapshots"
 FAILED = KEPT / "failed"
@@ -39,9 +44,37 @@ _RECT = re.compile(
 _CHROME = re.compile(r'<text class="[^"]*-title".*?</text>')
 
 
-def export_svg(app: App[Any]) -> str:
-    """Export the screen as an SVG without fonts, ids, clips and trailing blanks."""
-    drawn = app.export_screenshot(title="zoea", simplify=True)
+@dataclass(frozen=True, slots=True)
+class ScreenImage:
+    """What a screen shows: its lines of styled text, with those of the screens behind it."""
+
+    width: int
+    height: int
+    lines: tuple[tuple[Strip, ...], ...]
+
+
+def capture_screen(app: App[Any]) -> ScreenImage:
+    """Read what the top screen shows."""
+    update = app.screen._compositor.render_update(full=True, screen_stack=app._background_screens, simplify=True)
+    assert isinstance(update, LayoutUpdate)
+    return ScreenImage(*app.size, tuple(map(tuple, update.strips)))
+
+
+def export_svg(image: ScreenImage) -> str:
+    """Export a screen as `App.export_screenshot` does, without fonts, ids, clips and trailing blanks."""
+    console = Console(
+        width=image.width,
+        height=image.height,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+        record=True,
+        legacy_windows=False,
+        safe_box=False,
+    )
+    console.print(LayoutUpdate(list(image.lines), Region(0, 0, image.width, image.height)))
+    # Otherwise rich takes a hash of every segment for the id, which is a third of the time.
+    drawn = console.export_svg(title="zoea", unique_id="terminal-0")
     drawn = _CHROME.sub("", _FONTS.sub("", drawn)).replace("Fira Code, monospace", "monospace")
     drawn = _CLIP.sub("", _LINE_CLIPS.sub("", drawn)).replace("&#160;", _BLANK)
     drawn = re.sub(r"terminal-\d+-(r\d+)", r"\1", drawn)

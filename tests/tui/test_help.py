@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from textual.events import Paste
 from textual.widgets import Input
 
@@ -42,26 +41,25 @@ async def test_typing_finds_actions_by_description_and_key(tmp_path: Path) -> No
         assert "f6" in stage.text()
 
 
-@pytest.mark.parametrize(
-    ("words", "action"),
-    [
-        ("remap", "screen.settings"),
-        ("quit", "app.quit"),
-        ("exit", "app.quit"),
-        ("undo", "mysis.undo"),
-        ("kill", "mysis.stop"),
-        ("kill all", "swarm.stop-all"),
-        ("copy", "focus.copy"),
-        ("diff", "mysis.result"),
-        ("reject", "approval.deny"),
-    ],
-)
-async def test_typing_finds_actions_by_the_words_that_people_use(tmp_path: Path, words: str, action: str) -> None:
+async def test_typing_finds_actions_by_the_words_that_people_use(tmp_path: Path) -> None:
     assert set(SYNONYMS) <= set(BY_ID)
     async with cockpit(tmp_path) as stage:
         lines = await open_help(stage)
-        await stage.write(words)
-        assert action in lines.ids
+        for words, action in (
+            ("remap", "screen.settings"),
+            ("quit", "app.quit"),
+            ("exit", "app.quit"),
+            ("undo", "mysis.undo"),
+            ("kill", "mysis.stop"),
+            ("kill all", "swarm.stop-all"),
+            ("copy", "focus.copy"),
+            ("diff", "mysis.result"),
+            ("reject", "approval.deny"),
+        ):
+            await stage.write(words)
+            assert stage.one(Input).value == words
+            assert action in lines.ids, words
+            await stage.press("escape")
 
 
 async def test_the_words_of_zoea_are_explained_and_found_by_typing(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from tests.fakes.swarm import FakeSwarm
 from tests.swarm.harness import swarm
 from tests.tui.cockpit import Stage, cockpit_over
 from tests.tui.sample_swarm import MORNING, play_sample_swarm
-from tests.tui.snapshots_on_disk import ACCEPTS, SnapshotStore, export_svg
+from tests.tui.snapshots_on_disk import ACCEPTS, SnapshotStore, capture_screen, export_svg
 from zoea.model.values import GrantView, McpView, ProviderView, ToolView, UpstreamView
 from zoea.settings.paths import Places
 from zoea.store import WriterConnection
@@ -309,17 +309,22 @@ def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def look(stage: Stage, store: SnapshotStore, name: str) -> None:
-    """Look at the screen until it is the kept picture, or keep it once it stands still."""
-    drawn = ""
+    """Look at the screen until it is the kept picture, or keep it once it stands still.
+
+    A screen that is as it was is not exported again: that takes as long as opening it.
+    """
+    kept, drawn, image = store.kept(name), "", None
     since, ends = time.monotonic(), time.monotonic() + (PATIENCE_S if not store.failed else 1.0)
     while time.monotonic() < ends:
         await asyncio.sleep(LOOK_S)
-        before, drawn = drawn, export_svg(stage.app)
-        if not ACCEPTS and drawn == store.kept(name):
-            return
-        if drawn != before:
-            since = time.monotonic()
-        elif ACCEPTS and time.monotonic() - since > STILL_S:
+        last, image = image, capture_screen(stage.app)
+        if image != last:
+            before, drawn = drawn, export_svg(image)
+            if not ACCEPTS and drawn == kept:
+                return
+            if drawn != before:
+                since = time.monotonic()
+        if ACCEPTS and time.monotonic() - since > STILL_S:
             store.keep(name, drawn)
             return
     store.differs(name, drawn)
