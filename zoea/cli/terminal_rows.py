@@ -86,6 +86,7 @@ def details(view: MysisView) -> str:
         ("activity", view.activity.value),
         ("template", reveal(view.template)),
         ("provider", provider_label(view)),
+        ("works on", reveal(view.works_on)),
         ("task", one_line(view.goal, TEXT_MOST)),
         ("done at", moment(view.goal_reached_at or 0)),
         ("tags", ", ".join(map(reveal, view.tags))),

@@ -20,14 +20,13 @@ from zoea.files.git import Git
 from zoea.files.ownership import Record
 from zoea.files.safe_folder import SafeFolder
 from zoea.files.sandbox import Sandbox
+from zoea.files.workbench_tools import COMMAND_S
 from zoea.model.errors import FilesError
 
 MOST_BYTES = 10_000_000
 """The largest file that is read or written."""
 MOST_SHOWN = 60_000
 """Characters of a file that one answer holds."""
-COMMAND_S = 120
-"""Seconds that a command may take, unless its call says otherwise."""
 _MOST_SEEN = 200
 _MOST_SEEN_BYTES = 200_000
 _MOST_EDITS = 100

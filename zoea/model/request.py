@@ -295,6 +295,18 @@ class SendState:
         self.begun = False
 
 
+class FileCommit(Struct, frozen=True):
+    """What a mysis has in its worktree at the end of a turn.
+
+    Attributes:
+        tree: The id of its newest git commit; empty where it has no worktree, or git failed.
+        is_unchanged: It differs in nothing from the branch that it came from.
+    """
+
+    tree: str = ""
+    is_unchanged: bool = False
+
+
 class CallMeta(Struct, frozen=True):
     """The caller of a tool, for identity, hops and the deadline in seconds.
 

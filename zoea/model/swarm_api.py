@@ -47,6 +47,8 @@ class MysisApi(Protocol):
         task: str = "",
         commit: str = "",
         allow_fresh: bool = False,
+        on: str = "",
+        worktree: bool = False,
     ) -> MysisView:
         """Create a mysis. An empty name is generated; an empty template means the default one.
 
@@ -56,6 +58,8 @@ class MysisApi(Protocol):
 
         A `task` is its first message and its goal: it is nudged until it reports that it is done. A `broadcast` of the
         commander, named by the id of its message, is delivered before the task; 0 is none.
+
+        It works `on` a folder, else on that of its template, with a `worktree` in a git worktree of its own.
         """
         ...
 

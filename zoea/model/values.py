@@ -179,6 +179,7 @@ class Mysis(Struct, frozen=True):
 
     Attributes:
         is_asked: It was made to answer questions about a commit, and rests after each.
+        works_on: The folder whose files it reads and changes, or what it has a worktree of; empty for none.
     """
 
     id: int
@@ -207,6 +208,7 @@ class Mysis(Struct, frozen=True):
     is_reviewed: bool = False
     is_asked: bool = False
     held_reason: str = ""
+    works_on: str = ""
 
 
 class CommitQuestion(Struct, frozen=True):
@@ -269,6 +271,7 @@ class MysisView(Struct, frozen=True):
             `SwarmView` its first 1,000 characters.
         is_reviewed: A person has dismissed its present error or its end.
         is_at_rest: It goes on only after a message or a command: no turn, nudge, wait or retry is due.
+        works_on: The folder whose files it reads and changes, or what it has a worktree of; empty for none.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("status",)
@@ -333,6 +336,7 @@ class MysisView(Struct, frozen=True):
     is_at_rest: bool = False
     held_reason: str = ""
     streamed_before: int = 0
+    works_on: str = ""
 
     @property
     def status(self) -> StatusWord:

@@ -37,7 +37,8 @@ from zoea.runtime.maintenance import run_maintenance
 from zoea.runtime.owner import close_within
 from zoea.runtime.periodic_tasks import mirror_folder, record_minutes, run_mirror, run_releases
 from zoea.runtime.provider_set import ProviderSet
-from zoea.runtime.upstream_set import build_policies, build_upstreams, world_upstream
+from zoea.runtime.swarm_files import SwarmFiles
+from zoea.runtime.upstream_set import WORKBENCH, build_policies, build_upstreams, workbench_upstream, world_upstream
 from zoea.settings import Credentials, LoadedSettings, load
 from zoea.settings.paths import Places
 from zoea.store import Store
@@ -167,6 +168,7 @@ async def running_swarm(
             on_shutdown=on_shutdown,
             prices=PriceList(places.prices, providers.is_free),
         )
+        swarm.services.files = SwarmFiles(places, toolbox, loaded.settings.files)
         commander = await Commander.open(
             swarm,
             serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend, MysisCommits(commander))),
@@ -233,6 +235,8 @@ def _toolbox(loaded: LoadedSettings, places: Places, options: SwarmOptions) -> T
     # An existing world always runs, because its myses would have no tools without it.
     if options.world or places.world.exists():
         upstreams = (*upstreams, world_upstream(loaded.settings, places))
+    if WORKBENCH not in loaded.settings.upstream:
+        upstreams = (*upstreams, workbench_upstream(places))
     return Toolbox(
         upstreams,
         policies=build_policies(upstreams, loaded.settings),

@@ -84,8 +84,9 @@ class LiveConnections:
         begun = await asyncio.to_thread(begin_reload, places.data)
         fresh = await asyncio.to_thread(load_again, self._loaded)
         given = await asyncio.to_thread(build_upstreams, fresh.settings, Credentials(places.credentials))
-        # The world is no setting; it stays as it runs.
-        upstreams = (*given, *(config for config in self._toolbox.configs() if config.name == WORLD))
+        # The world and the workbench are no settings; they stay as they run.
+        own = (config for config in self._toolbox.configs() if config.name == WORLD or config.listed)
+        upstreams = (*given, *(config for config in own if config.name not in fresh.settings.upstream))
         # In a thread, because a keyring may ask the person.
         changes = await asyncio.to_thread(self._providers.prepare, fresh.settings)
         mask_in_log(changes.secrets)

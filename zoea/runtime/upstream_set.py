@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
 
+from zoea.files.workbench_tools import TOOLS, is_destructive
 from zoea.model.enums import ASK_TOOL, DONE_TOOL, WAIT_TOOL, ToolShow
 from zoea.runtime.run_options import WORLD
 from zoea.settings import Credentials, Settings, Template, parse_template
-from zoea.settings.endpoints import LoginSettings
+from zoea.settings.endpoints import LoginSettings, Sharing
 from zoea.settings.paths import Places
 from zoea.tools import ContextUse, OwnTools, SearchScope, Send, ToolPolicy, UpstreamConfig, resolve_upstream
+from zoea.tools.catalogue import RemoteTool
 from zoea.world import DATABASE, INJECT, command
 
 WORLD_PARALLEL = 512
+WORKBENCH = "workbench"
+"""The upstream of files, for the myses whose template names a folder."""
+WORKBENCHES = 256
+_PASSED = ("ZOEA_DATA_DIR", "ZOEA_CONFIG_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "PYTHONPATH")
 
 
 def build_upstreams(settings: Settings, credentials: Credentials) -> tuple[UpstreamConfig, ...]:
@@ -50,6 +57,23 @@ def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:
     )
 
 
+def workbench_upstream(places: Places) -> UpstreamConfig:
+    """Build the upstream of files: a process for each mysis, over the folder or worktree that it works on."""
+    given = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith("ZOEA_FILES__")}
+    return UpstreamConfig(
+        WORKBENCH,
+        command=sys.executable,
+        args=("-m", "zoea", *(("-w", places.workspace) if places.workspace else ()), "workbench"),
+        env=given,
+        session=Sharing.PER_MYSIS,
+        max_sessions=WORKBENCHES,
+        listed=tuple(
+            RemoteTool(name, description, schema, reads, is_destructive(name), reads)
+            for name, (description, reads, schema) in TOOLS.items()
+        ),
+    )
+
+
 def build_policies(upstreams: tuple[UpstreamConfig, ...], settings: Settings) -> Callable[[str], ToolPolicy]:
     """Return a function from a template's text to its tool policy."""
     names = tuple(upstream.name for upstream in upstreams)
@@ -63,7 +87,11 @@ def build_policies(upstreams: tuple[UpstreamConfig, ...], settings: Settings) ->
 
 def build_policy(template: Template, upstreams: tuple[str, ...], settings: Settings) -> ToolPolicy:
     """Build the tool policy of a template. Denies all tools of upstreams that it does not use."""
-    unused = tuple(f"{name}/*" for name in upstreams if not template.uses_upstream(name))
+    unused = tuple(
+        f"{name}/*"
+        for name in upstreams
+        if not (template.workbench if name == WORKBENCH else template.uses_upstream(name))
+    )
     tool, context = (template.overrides().get(name, {}) for name in ("tool", "context"))
     return ToolPolicy(
         allow=template.tools.allow,
@@ -80,6 +108,8 @@ def build_policy(template: Template, upstreams: tuple[str, ...], settings: Setti
         own=OwnTools(tool.get("own", settings.tool.own)),
         show=ToolShow(tool.get("show", settings.tool.show)),
         pin=tuple(tool.get("pin", settings.tool.pin)),
+        works_on=template.workbench,
+        worktree=template.worktree,
     )
 
 

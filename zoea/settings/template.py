@@ -83,7 +83,7 @@ CAPS = (
 _FOLDER = "zoea_folder"
 """Key of the text that tells from which project's folder the template came, as a hash."""
 _VERSION = 1
-_LATER = ("subscribes", "publishes", "role", "context_strategy", "output_schema")
+_LATER = ("workbench", "worktree", "subscribes", "publishes", "role", "context_strategy", "output_schema")
 _LATER_TOOLS = ("contexts", "ask_commands", "ask_unless_read_only", "commands", "paths")
 """Keys that are stored only where they are set, so that a template without them keeps the hash it always had."""
 
@@ -155,6 +155,10 @@ class Template(Section):
     search: Literal["own", "swarm"] = setting("own", "May search", "The memories its myses may search.")
     tools: ToolPolicySettings = Field(ToolPolicySettings(), title="Tools", description="The tool policy.")
     upstreams: tuple[str, ...] | Literal["*"] = setting("*", "Upstreams", 'Names of upstreams, or "*" for all.')
+    workbench: str = setting(
+        "", "Works on", "The folder in which its myses read and change files and run commands; empty for none."
+    )
+    worktree: bool = setting(False, "Own worktree", "Each of them has its own git worktree of that folder.")
     subscribes: tuple[TopicName, ...] = setting(
         (), "Subscribes to", "Topics of which its myses get each message as the prompt of a turn."
     )
@@ -300,6 +304,16 @@ def change_settings(template: Template, values: Mapping[str, Any]) -> Template:
     except ValidationError as error:
         said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise TemplateError(said) from None
+
+
+def work_on(template: Template, folder: str, *, worktree: bool) -> Template:
+    """Return the template with another folder to work on, as an own template of its myses."""
+    changed = template.model_copy(update={"workbench": folder, "worktree": worktree})
+    changed = Template.model_validate(
+        {name: getattr(changed, name) for name in template.model_fields_set | {"workbench", "worktree"}}
+    )
+    changed._folder = template._folder
+    return changed
 
 
 def effective_settings(settings: Settings, template: Template) -> Settings:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from zoea.model.values import Mysis
 from zoea.settings import Settings, Template, Templates, parse_template
-from zoea.settings.template import change_settings
+from zoea.settings.template import change_settings, work_on
 from zoea.swarm.resolved_template import Providers, resolve_template
 
 
@@ -47,6 +47,9 @@ def checked(
 ) -> CheckedChange:
     """Check a change. Raises TemplateError and ProviderError."""
     template = templates.get(change.template) if change.template else parse_template(body)
+    was = parse_template(body) if change.template else template
+    if was.workbench and not template.workbench:
+        template = work_on(template, was.workbench, worktree=was.worktree)
     if change.settings:
         template = change_settings(template, change.settings)
     resolve_template(template.text, settings)

@@ -26,6 +26,8 @@ class NewMysis(Struct, frozen=True):
     Attributes:
         broadcast: The message of a broadcast that it gets before its task; 0 for none.
         work: The thread and ticket that its commits name.
+        on: The folder that it works on; that of its template if empty.
+        worktree: It has its own git worktree of that folder.
         question: Its first message where it is no task, by `asker` and with `hop`.
     """
 
@@ -40,6 +42,8 @@ class NewMysis(Struct, frozen=True):
     question: str = ""
     asker: Sender = COMMANDER
     hop: int = 0
+    on: str = ""
+    worktree: bool = False
 
 
 class ContextOrigin(Struct, frozen=True):

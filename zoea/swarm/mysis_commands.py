@@ -39,11 +39,15 @@ class MysisCommands(SwarmCommands):
         task: str = "",
         commit: str = "",
         allow_fresh: bool = False,
+        on: str = "",
+        worktree: bool = False,
     ) -> MysisView:
         """See `MysisApi.create`. Raises also TemplateError and ProviderError (no such provider)."""
         services = self.swarm.services
         origin = await creation.read_origin(services.store, commit, allow_fresh=allow_fresh)
-        new = creation.NewMysis(services.ids.uid(), name, provider, model, tags, task, broadcast)
+        new = creation.NewMysis(
+            services.ids.uid(), name, provider, model, tags, task, broadcast, on=on, worktree=worktree
+        )
         return await self.spawn(new, origin, template, start=start)
 
     async def spawn(
@@ -51,11 +55,22 @@ class MysisCommands(SwarmCommands):
     ) -> MysisView:
         """Store a new mysis, fresh or from a commit, and start it. Raises as `create`."""
         swarm, settings = self.swarm, self.swarm.settings
+        files = swarm.services.files
         found = creation.find_template(template, origin, swarm.templates, settings)
         spec = creation.build_spec(new, found, origin, settings)
+        if files is not None and (new.on or found.workbench):
+            in_use = [runner.known.template for runner in swarm.runners.values()]
+            found = await files.settle(found, new.on, new.worktree, in_use)
+            spec = replace(spec, template_hash=found.hash, template_body=found.text)
         swarm.services.providers.get(spec.provider)
         resolved = resolve_template(found.text, settings)
         mysis = await swarm.write(lambda conn: creation.store_new(conn, spec, found, settings, new, origin))
+        if files is not None and found.worktree and not new.question:
+            try:
+                await files.begin(mysis.name, found)
+            except ZoeaError:
+                await swarm.write(lambda conn: mysis_ops.archive(conn, mysis.id))
+                raise
         swarm.add_template(found, resolved)
         runner = await swarm.reload(mysis)
         if start:
@@ -122,6 +137,8 @@ class MysisCommands(SwarmCommands):
             del swarm.runners[mysis_id]
             swarm.live_view.remove(mysis_id)
             swarm.services.tools.forget(runner.mysis.uid)
+            if swarm.services.files is not None:
+                await swarm.services.files.drop(runner.mysis.name, runner.known.template)
         finally:
             swarm.leaving.discard(mysis_id)
             swarm.live_view.touch(mysis_id)

@@ -12,8 +12,9 @@ from typing import Any, Protocol, TypeVar
 from zoea.llm.prices import PriceList
 from zoea.model.errors import StoreClosed, StoreError, StoreFull, StoreMoved
 from zoea.model.ports import Clock, Ids, ToolFactory
+from zoea.model.request import FileCommit
 from zoea.model.values import Delivery
-from zoea.settings import Settings
+from zoea.settings import Settings, Template
 from zoea.store import Store, WriterConnection
 from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.budget_queue import BudgetQueue
@@ -103,6 +104,35 @@ class TopicPublisher(Protocol):
         ...
 
 
+class FileWork(Protocol):
+    """The folders and git worktrees that myses work in, as their templates name them."""
+
+    async def settle(self, template: Template, on: str, worktree: bool, in_use: Iterable[Template]) -> Template:
+        """Return the template with the folder of a new mysis.
+
+        Args:
+            on: The folder; that of the template if empty.
+            worktree: It gets its own worktree; it does also where others work on the same repository.
+            in_use: The templates of the other myses.
+
+        Raises:
+            FilesError: The folder cannot be worked on.
+        """
+        ...
+
+    async def begin(self, name: str, template: Template) -> None:
+        """Make the worktree of a new mysis. Raises FilesError, also where one of that name is left."""
+        ...
+
+    async def commit(self, name: str, template: Template, message: str) -> FileCommit:
+        """Commit what a mysis changed in its worktree. Never raises; a failure is logged."""
+        ...
+
+    async def drop(self, name: str, template: Template) -> None:
+        """Remove the worktree of a deleted mysis, unless it holds work. Never raises; a failure is logged."""
+        ...
+
+
 @dataclass(slots=True)
 class Services:
     """Shared parts.
@@ -128,6 +158,7 @@ class Services:
     full: asyncio.Event = field(default_factory=asyncio.Event)  # set while the disk is full
     clock_watch: asyncio.Task[None] | None = None
     publisher: TopicPublisher | None = None
+    files: FileWork | None = None
     hold: HoldSwitch = field(default_factory=HoldSwitch)
     gate: TurnGate = field(init=False)
     late_calls: LateCalls = field(init=False)

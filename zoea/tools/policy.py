@@ -66,6 +66,8 @@ class ToolPolicy(Struct, frozen=True):
         own: Whether it is offered one tool to recall older things, or the three searches with all their arguments.
         show: Whether its requests show all tools of upstreams, or those it needs and a search for the others.
         pin: Globs of tools that its requests show in any case.
+        works_on: The folder that its tools for files serve; empty where it has none.
+        worktree: Whether each mysis works in its own worktree of that folder.
     """
 
     allow: tuple[str, ...] = ("*",)
@@ -82,6 +84,8 @@ class ToolPolicy(Struct, frozen=True):
     contexts: ContextUse = ContextUse.NONE
     show: ToolShow = ToolShow.ALL
     pin: tuple[str, ...] = ()
+    works_on: str = ""
+    worktree: bool = False
 
     @property
     def tools_for_others(self) -> frozenset[str]:

@@ -163,7 +163,10 @@ class Toolbox:
 
     def status(self) -> tuple[UpstreamView, ...]:
         """Return the state of each upstream without its tools, in the order of the configuration."""
-        return tuple(upstream.status() for upstream in self._upstreams.values())
+        every = (upstream.status() for upstream in self._upstreams.values())
+        return tuple(
+            view for view in every if view.sessions or view.calls or not self.upstream(view.name).config.listed
+        )
 
     def upstream(self, name: str) -> Upstream:
         """Return one upstream. Raises UsageError if there is none of that name."""
@@ -265,6 +268,9 @@ class Toolbox:
         upstream, accounts = self._upstreams.get(spec.upstream), self._accounts.get(spec.upstream)
         if upstream is None:
             return error_result(f"{spec.name} is not available: the upstream {spec.upstream} was removed")
+        if upstream.config.listed:
+            own_tree = ("--worktree", meta.mysis) if policy.worktree else ()
+            upstream.bind(meta.mysis, (policy.works_on, *own_tree))
         try:
             written, arguments = arguments, await self.secrets.fill(spec.upstream, arguments)
             send = partial(_call_upstream, upstream, spec, meta, written, check)

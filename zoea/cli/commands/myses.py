@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoea.cli import output
@@ -22,6 +23,7 @@ from zoea.process.command_line import LARGEST_ID, argument, arguments, flag, opt
 from zoea.queries.broadcasts import OfferedBroadcast, read_offered_broadcast
 from zoea.queries.stored_swarm import DeletedMysis, read_deleted_myses, read_mysis_view
 from zoea.settings.paths import Places
+from zoea.text.control_characters import reveal
 
 if TYPE_CHECKING:
     from zoea.runtime.model_check import ModelDoubt
@@ -42,6 +44,10 @@ def new(
     tag: tuple[str, ...] = options("--tag TAG", "A tag; may be repeated."),
     idle: bool = flag("--idle", "Do not start it."),
     broadcast: bool = flag("--broadcast", "Give it your newest broadcast to all before its task."),
+    on: str = option("--on DIR", "The folder in which it reads and changes files and runs commands; each change asks."),
+    worktree: bool = flag(
+        "--worktree", "Give it a git worktree of that folder; the second mysis of a repository gets one anyway."
+    ),
 ) -> Output:
     """Create a mysis and start it. Without a name Zoea chooses one.
 
@@ -54,6 +60,9 @@ def new(
     settle_model(model, where, provider=provider, template=template, keeps=keep_model)
     first = _read_newest_broadcast(where) if broadcast else None
     commit = locate_commit(where, from_).id if from_ else ""
+    if worktree and not on:
+        raise UsageError("--worktree is of a folder", hint="Name a git repository with --on DIR.")
+    folder = str(Path(on).expanduser().absolute()) if on else ""
 
     async def create(swarm: SwarmApi) -> tuple[MysisView, ...]:
         made = await swarm.create(
@@ -67,11 +76,15 @@ def new(
             task=task,
             commit=commit,
             allow_fresh=allow_fresh,
+            on=folder,
+            worktree=worktree,
         )
         return (made,)
 
     views, hold_reason = command(where, partial(_carry_out, create))
     lines = [f"{views[0].name} is {state_word(views[0], hold_reason)}"]
+    if views[0].works_on:
+        lines.append(f"It works on: {reveal(views[0].works_on)}")
     if first is not None:
         lines.append(f"First it gets {first.describe(SystemClock().now())}")
     return Output(views[0], lines)
@@ -169,7 +182,19 @@ def delete(where: Places, names: tuple[str, ...] = MYSES, yes: bool = YES) -> Ou
         return tuple([await swarm.delete(ref) for ref in names])
 
     gone = command(where, work)
-    return Output(gone, [f"{view.name} (#{view.id}) is deleted" for view in gone])
+    lines = [f"{view.name} (#{view.id}) is deleted" for view in gone]
+    return Output(gone, [*lines, *(_describe_left_tree(where, view.name) for view in gone if _has_tree(where, view))])
+
+
+def _has_tree(where: Places, view: MysisView) -> bool:
+    return bool(view.works_on) and (where.data / "worktrees" / f"{view.name}.json").exists()
+
+
+def _describe_left_tree(where: Places, name: str) -> str:
+    return (
+        f"Its worktree holds work and stays: {where.data / 'worktrees' / name}\n"
+        f"`zoea merge {name}` keeps the work, `zoea drop {name} --force` loses it"
+    )
 
 
 def undelete(

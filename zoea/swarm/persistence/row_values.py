@@ -40,6 +40,8 @@ WANTED_MEMORY = f"SELECT w.need, {_MEMORY_COLUMNS} FROM wanted w CROSS JOIN memo
 MYSIS = """
 SELECT y.*, coalesce(p.name, '') AS template_name,
        coalesce(nullif(y.goal, ''), CASE WHEN json_valid(p.body) THEN p.body ->> '$.goal' END, '') AS whole_goal,
+       coalesce(CASE WHEN json_valid(p.body) THEN
+         iif(p.body ->> '$.worktree', 'worktree of ', '') || nullif(p.body ->> '$.workbench', '') END, '') AS works_on,
        EXISTS (SELECT 1 FROM ctx_origin WHERE mysis_id = y.id AND thread_id IS NOT NULL) AS is_asked,
        (SELECT group_concat(tag, char(31)) FROM mysis_tag WHERE mysis_id = y.id) AS tags
 FROM mysis y LEFT JOIN template p ON p.hash = y.template_hash

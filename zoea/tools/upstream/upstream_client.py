@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from zoea.model.errors import ToolError, UpstreamLost
 from zoea.model.request import SendState, ToolSpec
 from zoea.model.values import UpstreamView
@@ -63,8 +65,9 @@ class Upstream:
         self._secrets = SentSecrets()
         self._log = StderrLog(logs / f"upstream-{config.name}.log", mask=self._mask_output)
         self._context = SessionContext(
-            config, self._log, pool, on_tools=self._set_tools, on_change=self._notify, jitter=jitter
+            config, self._log, pool, on_tools=self._take_tools, on_change=self._notify, jitter=jitter
         )
+        self._arguments: dict[str, tuple[str, ...]] = {}
         self._on_change = on_change
         self._schemas: dict[str, dict[str, Any]] = {}
         self._sessions: dict[str, UpstreamSession] = {}
@@ -82,7 +85,20 @@ class Upstream:
     def open(self) -> None:
         """Begin to open, and return at once; `settled` waits."""
         self._started = read_uptime_s()
-        self._sessions[_SPARE] = self._open_session(_SPARE)
+        if self.config.listed:
+            self._set_tools(self.config.listed)
+        else:
+            self._sessions[_SPARE] = self._open_session(_SPARE)
+
+    def bind(self, mysis: str, arguments: tuple[str, ...]) -> None:
+        """Set the arguments of the process for one mysis, after those of all; other ones end its session."""
+        if self._arguments.get(mysis, arguments) != arguments:
+            self.release(mysis)
+        self._arguments[mysis] = arguments
+
+    async def released(self) -> None:
+        """Wait until the sessions that were released are closed."""
+        await asyncio.gather(*self._closing)
 
     async def reopen(self) -> None:
         """End every session and open a new one; calls in flight fail. Raises UpstreamLost once closed."""
@@ -321,7 +337,16 @@ class Upstream:
     def _open_session(self, mysis: str) -> UpstreamSession:
         shared = self.config.session is Sharing.SHARED
         label = self.name if not mysis else f"{self.name} for {mysis}"
-        return UpstreamSession(self._context, label=label, idle_close=None if shared else self.config.idle_close)
+        context = self._context
+        if mysis in self._arguments:
+            arguments = (*self.config.args, *self._arguments[mysis])
+            context = replace(context, config=self.config.model_copy(update={"args": arguments}))
+        return UpstreamSession(context, label=label, idle_close=None if shared else self.config.idle_close)
+
+    def _take_tools(self, listed: tuple[RemoteTool, ...]) -> None:
+        """Take the tools that a session lists."""
+        if not self.config.listed:
+            self._set_tools(listed)
 
     def _set_tools(self, listed: tuple[RemoteTool, ...]) -> None:
         bounded = bound_tools(listed, self.config)

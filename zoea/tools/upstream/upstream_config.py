@@ -24,6 +24,7 @@ class UpstreamConfig(UpstreamSettings):
         env: Added to the few variables a child gets (`PATH`, `HOME`, …).
         secrets: The values of the references in its settings.
         server: An MCP server object of this process, for tests and embedding.
+        listed: Its tools where they are known without a session; each mysis then has a process with own arguments.
         is_own: It is Zoea's own: its tools ask only where a policy names them.
         idle_close: Seconds without a call after which the session of one mysis is closed.
         max_messages: Messages a second that answer no call; a session that floods is closed.
@@ -41,6 +42,7 @@ class UpstreamConfig(UpstreamSettings):
     headers: Mapping[str, str] = Field({}, repr=False)  # type: ignore[assignment]  # the values are resolved here
     secrets: tuple[str, ...] = Field((), repr=False)
     server: SkipValidation[Any] = Field(None, repr=False)
+    listed: SkipValidation[tuple[Any, ...]] = Field((), repr=False)
     is_own: bool = False
     idle_close: float = 600.0
     max_messages: int = 64

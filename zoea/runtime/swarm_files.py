@@ -1,0 +1,121 @@
+"""The folders and worktrees that the myses of a swarm work in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoea.model.errors import FilesError, UsageError, ZoeaError
+from zoea.model.request import FileCommit
+from zoea.runtime.upstream_set import WORKBENCH
+from zoea.settings import Template
+from zoea.settings.paths import Places
+from zoea.settings.schema import FilesSettings
+from zoea.settings.template import work_on
+from zoea.tools import Toolbox
+
+if TYPE_CHECKING:
+    from zoea.files.worktrees import Worktrees
+
+_log = logging.getLogger(__name__)
+
+GIT_S = 120.0
+"""The most that the end of a turn waits for git."""
+_NO_WORKTREE = FileCommit()
+
+
+class SwarmFiles:
+    """The body of `FileWork`: git runs in threads, and is loaded where a mysis works on files."""
+
+    def __init__(self, places: Places, toolbox: Toolbox, settings: FilesSettings) -> None:
+        self._places = places
+        self._toolbox = toolbox
+        self._settings = settings
+
+    async def settle(self, template: Template, on: str, worktree: bool, in_use: Iterable[Template]) -> Template:
+        """See `FileWork.settle`."""
+        if not any(config.listed for config in self._toolbox.configs()):
+            raise FilesError(
+                f"an upstream of the settings is named {WORKBENCH}, as the one that serves files to myses",
+                hint="Rename it in the settings, and start Zoea again.",
+            )
+        others = [Path(one.workbench) for one in in_use if one.workbench]
+        is_own = worktree or (template.worktree and not on)
+        folder, shares = await asyncio.to_thread(_find_folder, on or template.workbench, others)
+        return work_on(template, str(folder), worktree=is_own or shares)
+
+    async def begin(self, name: str, template: Template) -> None:
+        """See `FileWork.begin`."""
+        await asyncio.to_thread(self._begin, name, Path(template.workbench))
+
+    def _begin(self, name: str, folder: Path) -> None:
+        trees = self._open()
+        if (record := trees.owned.find(name)) is not None:
+            raise FilesError(
+                f"there is a worktree of an earlier {name}: {trees.owned.path(name)}",
+                hint=f"`zoea diff {name}` shows it, `zoea merge {name}` keeps its work, `zoea drop {name}` removes it;"
+                f" or choose another name. It was made from {record.top}.",
+            )
+        trees.make(name, folder)
+
+    async def commit(self, name: str, template: Template, message: str) -> FileCommit:
+        """See `FileWork.commit`."""
+        if not (template.workbench and template.worktree):
+            return _NO_WORKTREE
+        try:
+            async with asyncio.timeout(GIT_S):
+                return await asyncio.to_thread(self._commit, name, message)
+        except (ZoeaError, OSError, TimeoutError) as error:
+            _log.warning("the files of %s were not committed: %s", name, error)
+            return _NO_WORKTREE
+
+    def _commit(self, name: str, message: str) -> FileCommit:
+        from zoea.files.changes import find_base, open_diff
+        from zoea.files.work_left import find_commit
+
+        trees = self._open()
+        if (record := trees.owned.find(name)) is None:
+            return _NO_WORKTREE  # it was merged and dropped, or never begun
+        trees.commit(name, message)
+        git = trees.git(record)
+        base = find_base(git, record)
+        tree = find_commit(git, "HEAD")
+        if tree == base:
+            return FileCommit(tree, is_unchanged=True)
+        with open_diff(git, base) as diff:
+            return FileCommit(tree, is_unchanged=not diff.count().files)
+
+    async def drop(self, name: str, template: Template) -> None:
+        """See `FileWork.drop`."""
+        if not (template.workbench and template.worktree):
+            return
+        try:
+            async with asyncio.timeout(GIT_S):
+                await self._toolbox.upstream(WORKBENCH).released()
+                await asyncio.to_thread(self._drop, name)
+        except (ZoeaError, OSError, TimeoutError) as error:
+            _log.warning("the worktree of %s stays: %s", name, error)
+
+    def _drop(self, name: str) -> None:
+        trees = self._open()
+        if trees.owned.find(name) is not None:
+            trees.drop(name)
+
+    def _open(self) -> Worktrees:
+        from zoea.files.worktrees import Worktrees
+
+        return Worktrees(self._places.data, hooks=self._settings.hooks)
+
+
+def _find_folder(given: str, others: Iterable[Path]) -> tuple[Path, bool]:
+    """Return a folder, and whether other myses work on its git repository. Raises UsageError."""
+    from zoea.files.git import find_top
+
+    folder = Path(given).expanduser().absolute()
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", hint="Name a folder that is there.")
+    top = find_top(folder)
+    return folder, top is not None and any(find_top(one) == top for one in others if one.is_dir())
