@@ -307,6 +307,9 @@ class FileCommit(Struct, frozen=True):
     is_unchanged: bool = False
 
 
+NO_COMMIT = FileCommit()
+
+
 class CallMeta(Struct, frozen=True):
     """The caller of a tool, for identity, hops and the deadline in seconds.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoea.model.errors import FilesError, UsageError, ZoeaError
-from zoea.model.request import FileCommit
+from zoea.model.request import NO_COMMIT, FileCommit
 from zoea.runtime.upstream_set import WORKBENCH
 from zoea.settings import Template
 from zoea.settings.paths import Places
@@ -24,7 +24,6 @@ _log = logging.getLogger(__name__)
 
 GIT_S = 120.0
 """The most that the end of a turn waits for git."""
-_NO_WORKTREE = FileCommit()
 
 
 class SwarmFiles:
@@ -64,13 +63,13 @@ class SwarmFiles:
     async def commit(self, name: str, template: Template, message: str) -> FileCommit:
         """See `FileWork.commit`."""
         if not (template.workbench and template.worktree):
-            return _NO_WORKTREE
+            return NO_COMMIT
         try:
             async with asyncio.timeout(GIT_S):
                 return await asyncio.to_thread(self._commit, name, message)
         except (ZoeaError, OSError, TimeoutError) as error:
             _log.warning("the files of %s were not committed: %s", name, error)
-            return _NO_WORKTREE
+            return NO_COMMIT
 
     def _commit(self, name: str, message: str) -> FileCommit:
         from zoea.files.changes import find_base, open_diff
@@ -78,7 +77,7 @@ class SwarmFiles:
 
         trees = self._open()
         if (record := trees.owned.find(name)) is None:
-            return _NO_WORKTREE  # it was merged and dropped, or never begun
+            return NO_COMMIT  # it was merged and dropped, or never begun
         trees.commit(name, message)
         git = trees.git(record)
         base = find_base(git, record)

@@ -39,6 +39,9 @@ _INLINE_CHARS = 32_768
 _TELLING = ("zoea_broadcast", "zoea_publish")
 FRESH = "fresh"
 """The tag of the first commit of a mysis that began without its conversation, because that could not be read."""
+TREE = "tree-"
+"""The beginning of the tag that names the git commit of the worktree that a mysis knew."""
+_TREE_DIGITS = 12
 RECOVERED = "recovered"
 """The tag of a commit that holds what a killed process left."""
 
@@ -194,6 +197,7 @@ class CommitCapture:
         self._committed = 0  # the newest memory that a commit of this capture holds
         self._is_loaded = False
         self._is_fresh = False
+        self.tree = ""
         self._wanted: tuple[CommitNote, asyncio.Future[ContextCommit | None]] | None = None
         self._unsettled: CaptureStep | CompactionStep | None = None
 
@@ -416,10 +420,15 @@ class CommitCapture:
             ),
             message_count=len(entries),
             token_count=sum([one.token_count for one in entries]),
-            note=CommitNote(summarise_entries(entries), (FRESH,) if self._is_fresh else ()),
+            note=CommitNote(summarise_entries(entries), self._list_tags()),
             media=tuple([one.digest for entry in entries for one in entry.media]),
             days=self.policy.days,
         )
+
+    def _list_tags(self) -> tuple[str, ...]:
+        """Return the tags of a new commit. The tree is one, so that stored and exported commits keep their form."""
+        tree = (f"{TREE}{self.tree[:_TREE_DIGITS]}",) if self.tree else ()
+        return ((FRESH,) if self._is_fresh else ()) + tree
 
     def _find_trigger(self, op: t.TurnOp) -> Checkpoint | None:
         """Return what the commit of an op is called; None where the policy wants none."""

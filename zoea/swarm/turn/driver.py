@@ -468,7 +468,11 @@ class TurnDriver:
         return stored
 
     def _close(self, op: t.TurnOp, end: t.TurnEnd) -> TurnClosing:
-        return TurnClosing(end, partial(self._prepare_write, op, self._describe_request()), self._leave_open)
+        return TurnClosing(end, partial(self._prepare_end, op, self._describe_request(), end), self._leave_open)
+
+    async def _prepare_end(self, op: t.TurnOp, info: TurnInfo, end: t.TurnEnd) -> TurnWrite:
+        self._owner.capture.tree = (await self._outputs.commit_files(op, end)).tree
+        return await self._prepare_write(op, info)
 
     def _describe_request(self) -> TurnInfo:
         """Return the rows' values of the turn, with the times of the newest request."""
@@ -516,7 +520,8 @@ class TurnDriver:
             case t.TakeSteers():
                 self._owner.taken(stored.taken)
             case t.CloseTurn() if op.end is not None and op.end.summary:
-                live.say(op.end.summary, stored.at)
+                unchanged = "done, nothing changed: " if self._outputs.is_idle_report else ""
+                live.say(unchanged + op.end.summary, stored.at)
             case t.CloseTurn() | t.BreakOffTurn() if op.failure is not None:
                 live.say(op.failure.title, stored.at)
             case _:

@@ -1,4 +1,4 @@
-"""Check the output of a turn of the strategy `topics`, and publish it in the op that ends the turn."""
+"""What a turn leaves: a commit of files, and the output of the strategy `topics`, published in the op that ends it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from zoea.context import TopicRules
 from zoea.context.topics.output_check import OutputCheck, check_output
 from zoea.model.enums import Outcome, SenderKind
 from zoea.model.errors import RateExceeded, UsageError
+from zoea.model.request import NO_COMMIT, FileCommit
 from zoea.model.topics import EVERYONE
 from zoea.model.values import Delivery, Sender
 from zoea.store import WriterConnection
@@ -25,13 +26,19 @@ _SUMMARY = "summary"
 
 
 class OutputStage(Struct):
-    """The outputs of one turn. `published` are deliveries to hand over once the op is stored."""
+    """The outputs of one turn.
+
+    Attributes:
+        published: Deliveries to hand over once the op is stored.
+        is_idle_report: The mysis reports its task as done and changed no file of its worktree.
+    """
 
     services: Services
     profile: MysisProfile
     rules: TopicRules | None
     hop: int
     published: tuple[Delivery, ...] = field(default=())
+    is_idle_report: bool = False
 
     def check(self, text: str) -> OutputCheck | None:
         """Check an answer without calls; None where its role has no output schema."""
@@ -46,6 +53,16 @@ class OutputStage(Struct):
         if isinstance(op, t.StoreAnswer) and op.output and topic:
             self._publish(conn, op, topic)
         topic_ops.end_task(conn, self.profile.mysis_id, self.rules.cluster_id)
+
+    async def commit_files(self, op: t.TurnOp, end: t.TurnEnd) -> FileCommit:
+        """Commit what the turn changed in the worktree of its mysis, with the mysis's last words as the message."""
+        files = self.services.files
+        if files is None or isinstance(op, t.BreakOffTurn):
+            return NO_COMMIT
+        message = end.summary or next(reversed(end.said), "") or f"{self.profile.name}: {end.outcome.value}"
+        made = await files.commit(self.profile.name, self.profile.template, message)
+        self.is_idle_report = end.done and made.is_unchanged
+        return made
 
     def _publish(self, conn: WriterConnection, op: t.StoreAnswer, topic: str) -> None:
         data = json.loads(op.output)

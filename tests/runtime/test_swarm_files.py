@@ -1,0 +1,168 @@
+"""Myses that work on files: the real workbench in worktrees, commits of turns, and what a deletion leaves."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from tests.files.repositories import git, make_repository, state
+from zoea.files.changes import find_base, open_diff
+from zoea.files.merge import MergeRules, merge_all
+from zoea.files.worktrees import Worktrees
+from zoea.llm.providers.scripted import Reply, ScriptedProvider
+from zoea.llm.providers.scripts import results_of
+from zoea.model.enums import DONE_TOOL
+from zoea.model.errors import FilesError, UsageError
+from zoea.model.request import Answer, AnswerCall, ModelRequest
+from zoea.model.swarm_api import SwarmApi
+from zoea.model.values import MysisView
+from zoea.queries import stored_swarm
+from zoea.runtime.compose import SwarmOptions, running_swarm
+from zoea.settings.paths import Places
+
+SUM = "def total(numbers):\n    return sum(numbers) + 1\n"
+CHECK = "python3 -B -c 'from sums import total; assert total([1, 2]) == 3'"
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def where(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    for name in ("data", "config"):
+        monkeypatch.setenv(f"ZOEA_{name.upper()}_DIR", str(tmp_path / name))
+    made = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
+    made.make_data()
+    templates = made.config / "templates"
+    templates.mkdir(parents=True)
+    (templates / "free.toml").write_text("[tools]\nask_destructive = false\nask_commands = false\n")
+    return made
+
+
+def call(name: str, **arguments: object) -> Answer:
+    return Answer("", calls=(AnswerCall(name, json.dumps(arguments)),))
+
+
+def mend(request: ModelRequest) -> Reply:
+    """Run the check, mend what fails, run it again, and report."""
+    steps = [
+        call("run", command=CHECK),
+        call("read_file", path="sums.py"),
+        call("edit_file", path="sums.py", edits=[{"old": "sum(numbers) + 1", "new": "sum(numbers)"}]),
+        call("run", command=CHECK),
+        call(DONE_TOOL, summary="total adds nothing any more"),
+    ]
+    done = len(results_of(request))
+    return steps[done] if done < len(steps) else Answer("ready")
+
+
+def report_only(request: ModelRequest) -> Reply:
+    return call(DONE_TOOL, summary="there is nothing to mend") if not results_of(request) else Answer("ready")
+
+
+@asynccontextmanager
+async def open_swarm(where: Places, script: object = mend) -> AsyncIterator[tuple[SwarmApi, ScriptedProvider]]:
+    provider = ScriptedProvider(script, name="scripted")  # type: ignore[arg-type]  # a rule
+    overrides = {"nudge.enabled": False, "swarm.default_provider": "scripted"}
+    options = SwarmOptions(providers={"scripted": provider}, overrides=overrides)
+    async with running_swarm(where, lambda: None, options=options) as swarm:
+        yield swarm, provider
+
+
+async def work(swarm: SwarmApi, name: str, on: Path, *, worktree: bool = True) -> MysisView:
+    await swarm.create(name, template="free", task="Mend the sum.", on=str(on), worktree=worktree)
+    return await swarm.wait(name, timeout_s=60)
+
+
+async def test_a_failing_check_is_mended_in_a_worktree_reviewed_and_merged(where: Places, tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "repo", sums__py=SUM, notes__txt="mine\n")
+    (top / "notes.txt").write_text("mine, edited\n")
+    before = state(top)
+    async with open_swarm(where) as (swarm, provider):
+        view = await work(swarm, "alpha", top)
+        results = [one.content for one in results_of(provider.requests[-1])]
+        assert view.failure is None
+        assert "AssertionError" in results[0]
+        assert "exit code 0" in results[3] or "exit 0" in results[3], results[3]
+        assert view.works_on == f"worktree of {top}"
+        assert state(top) == before
+    trees = Worktrees(where.data)
+    record = trees.owned.read("alpha")
+    tree = trees.git(record)
+    with open_diff(tree, find_base(tree, record)) as diff:
+        assert diff.count().text == "+1 -1, 1 file"
+    assert git(top, "log", "-1", "--format=%an: %s", "zoea/alpha") == "alpha: total adds nothing any more"
+    assert stored_swarm.read_mysis_view(where.database, "alpha").works_on == view.works_on
+    merged = merge_all(trees, ("alpha",), MergeRules())
+    assert merged.error is not None, "a tree with edits is left alone"
+    assert (top / "notes.txt").read_text() == "mine, edited\n"
+    git(top, "checkout", "--quiet", "-b", "aside")
+    merged = merge_all(trees, ("alpha",), MergeRules())
+    assert merged.error is None
+    assert git(top, "show", "main:sums.py") == SUM.replace(" + 1", "").strip()
+    assert (top / "notes.txt").read_text() == "mine, edited\n"
+
+
+async def test_a_context_commit_names_the_tree_of_its_turn(where: Places, tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    async with open_swarm(where) as (swarm, _):
+        await work(swarm, "alpha", top)
+    tip = git(top, "rev-parse", "zoea/alpha")
+    with closing(sqlite3.connect(where.database)) as conn:
+        tags = [json.loads(row[0]) for row in conn.execute("SELECT tags FROM ctx_note ORDER BY id")]
+    assert tags[-1] == [f"tree-{tip[:12]}"]
+    assert tags[0] != tags[-1]
+
+
+async def test_a_report_without_a_change_says_so(where: Places, tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    async with open_swarm(where, report_only) as (swarm, _):
+        view = await work(swarm, "alpha", top)
+    assert view.text == "done, nothing changed: there is nothing to mend"
+
+
+async def test_the_second_mysis_of_a_repository_gets_a_worktree(where: Places, tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    async with open_swarm(where, report_only) as (swarm, _):
+        first = await work(swarm, "alpha", top, worktree=False)
+        second = await work(swarm, "beta", top, worktree=False)
+    assert (first.works_on, second.works_on) == (str(top), f"worktree of {top}")
+    assert Worktrees(where.data).owned.names() == ["beta"]
+
+
+async def test_a_deletion_keeps_a_worktree_that_holds_work(where: Places, tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    trees = Worktrees(where.data)
+    async with open_swarm(where) as (swarm, _):
+        await work(swarm, "alpha", top)
+        await swarm.create("beta", template="free", on=str(top), worktree=True, start=False)
+        assert trees.owned.names() == ["alpha", "beta"]
+        for name in ("alpha", "beta"):
+            await swarm.delete(name)
+        assert trees.owned.names() == ["alpha"]
+        with pytest.raises(FilesError, match="worktree of an earlier alpha"):
+            await swarm.create("alpha", on=str(top), worktree=True)
+        assert (await swarm.view()).myses == ()
+
+
+async def test_what_cannot_be_worked_on_is_refused(where: Places, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    async with open_swarm(where) as (swarm, _):
+        with pytest.raises(UsageError, match="no folder"):
+            await swarm.create("alpha", on=str(tmp_path / "missing"))
+        with pytest.raises(FilesError, match="in no git repository"):
+            await swarm.create("alpha", on=str(plain), worktree=True)
+        assert (await swarm.view()).myses == ()
+
+
+async def test_others_are_offered_no_files(where: Places) -> None:
+    async with open_swarm(where, lambda _: Answer("ready")) as (swarm, provider):
+        await swarm.create("alpha", template="free")
+        await swarm.send("alpha", "Hello")
+        await swarm.wait("alpha", timeout_s=20)
+        assert await swarm.upstreams() == ()
+    assert not {"read_file", "run"} & {tool.name for request in provider.requests for tool in request.tools}
