@@ -106,6 +106,8 @@ class FakeSwarm(NoCommits):
         task: str = "",
         commit: str = "",
         allow_fresh: bool = False,
+        on: str = "",
+        worktree: bool = False,
     ) -> MysisView:
         number = len(self._myses) + len(self._deleted) + 1
         name = name or f"mysis-{number}"

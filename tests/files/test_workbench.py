@@ -21,7 +21,8 @@ from zoea.files.plain_search import compile_glob, main
 from zoea.files.safe_folder import SafeFolder
 from zoea.files.sandbox import Sandbox, build_environment, find_sandbox
 from zoea.files.workbench import MOST_BYTES, Picture, Workbench
-from zoea.files.workbench_server import TOOLS, answer, find_problem, list_tools
+from zoea.files.workbench_server import answer, find_problem, list_tools
+from zoea.files.workbench_tools import TOOLS
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError
 from zoea.text.command_lines import takes_command
