@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from zoea.model.errors import UsageError
-from zoea.model.values import McpView, ProviderView, ReloadReport, ToolTrial, UpstreamView
+from zoea.model.swarm_api import ReloadReport
+from zoea.model.values import McpView, ProviderView, ToolTrial, UpstreamView
 
 
 class NoConnections:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tests.fakes.no_commits import NoCommits
 from zoea.model.enums import Activity, ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import MysisMissing, NameRefused, NoRecipients, StateRefused, TemplateError, UsageError
+from zoea.model.swarm_api import ReloadReport
 from zoea.model.topics import EVERYONE, PublishReceipt, TopicMessage, check_published_topic
 from zoea.model.values import (
     COMMANDER,
@@ -28,7 +29,6 @@ from zoea.model.values import (
     Receipt,
     ReceiptLine,
     Recipients,
-    ReloadReport,
     Sender,
     SwarmView,
     ToolTrial,

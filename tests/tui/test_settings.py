@@ -13,7 +13,7 @@ import pytest
 from tests.fakes.no_connections import NoConnections
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
-from zoea.model.values import ReloadReport
+from zoea.model.swarm_api import ReloadReport
 from zoea.runtime.model_lists import ModelLists
 from zoea.settings import Settings, load
 from zoea.settings.fields import Page, page_of

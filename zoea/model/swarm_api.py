@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from zoea.model.enums import ApprovalAnswer, DeliveryMode
 from zoea.model.topics import EVERYONE, PublishReceipt
 from zoea.model.values import (
@@ -23,12 +25,27 @@ from zoea.model.values import (
     ProviderView,
     Receipt,
     Recipients,
-    ReloadReport,
     Sender,
     SwarmView,
     ToolTrial,
     UpstreamView,
 )
+
+
+class ReloadReport(Struct, frozen=True):
+    """What a reload of the settings did.
+
+    Attributes:
+        upstreams: Names of upstreams that were opened, closed or opened again.
+        waiting: Keys that changed and apply when the swarm is opened again, some with a reason in brackets.
+        providers: Names of providers that use their changed settings or keys from the next turn on.
+        problems: Providers that go on as they were, each with the reason, and files of a project without effect.
+    """
+
+    upstreams: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class MysisApi(Protocol):

@@ -179,7 +179,7 @@ class Mysis(Struct, frozen=True):
 
     Attributes:
         is_asked: It was made to answer questions about a commit, and rests after each.
-        works_on: The folder whose files it reads and changes, or what it has a worktree of; empty for none.
+        works_on: The folder that it works in, or of which it has a worktree; empty for none.
     """
 
     id: int
@@ -271,7 +271,7 @@ class MysisView(Struct, frozen=True):
             `SwarmView` its first 1,000 characters.
         is_reviewed: A person has dismissed its present error or its end.
         is_at_rest: It goes on only after a message or a command: no turn, nudge, wait or retry is due.
-        works_on: The folder whose files it reads and changes, or what it has a worktree of; empty for none.
+        works_on: The folder that it works in, or of which it has a worktree; empty for none.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("status",)
@@ -527,22 +527,6 @@ class ProviderView(Struct, frozen=True):
     metered: bool = True
     is_default: bool = False
     throttles: tuple[Throttle, ...] = ()
-
-
-class ReloadReport(Struct, frozen=True):
-    """What a reload of the settings did.
-
-    Attributes:
-        upstreams: Names of upstreams that were opened, closed or opened again.
-        waiting: Keys that changed and apply when the swarm is opened again, some with a reason in brackets.
-        providers: Names of providers that use their changed settings or keys from the next turn on.
-        problems: Providers that go on as they were, each with the reason, and files of a project without effect.
-    """
-
-    upstreams: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
-    providers: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
 
 
 class McpView(Struct, frozen=True):

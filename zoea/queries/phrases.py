@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from zoea.model.enums import ASK_TOOL, DONE_TOOL, MASK, CallState, ErrorClass, MysisState, Outcome, RequestState
-from zoea.model.values import ApprovalView, Event, ReloadReport, ToolCall
+from zoea.model.swarm_api import ReloadReport
+from zoea.model.values import ApprovalView, Event, ToolCall
 from zoea.text.amounts import format_dollars, short_count
 from zoea.text.call_text import MOST_CHARS, format_arguments, format_call, parse_arguments
 from zoea.text.control_characters import reveal_exactly, reveal_unambiguously

@@ -16,7 +16,8 @@ from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import ProviderError, ToolError, UsageError
 from zoea.model.ports import Throttled
 from zoea.model.request import ToolSpec
-from zoea.model.values import McpView, ProviderView, ReloadReport, ToolTrial, ToolView, UpstreamView
+from zoea.model.swarm_api import ReloadReport
+from zoea.model.values import McpView, ProviderView, ToolTrial, ToolView, UpstreamView
 from zoea.process.logs import mask_in_log
 from zoea.runtime.model_lists import LISTING_TYPES, ModelLists
 from zoea.runtime.provider_set import ProviderSet

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from zoea.model.enums import MysisState
 from zoea.model.errors import UsageError, ZoeaError
-from zoea.model.swarm_api import SwarmApi
-from zoea.model.values import MysisView, Receipt, Recipients, ReloadReport
+from zoea.model.swarm_api import ReloadReport, SwarmApi
+from zoea.model.values import MysisView, Receipt, Recipients
 from zoea.queries.phrases import describe_reload
 from zoea.text.control_characters import one_line
 from zoea.tui.state.cockpit import Cockpit
