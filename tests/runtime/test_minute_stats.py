@@ -37,6 +37,17 @@ async def test_a_minute_counts_tokens_turns_statuses_and_waiting_messages(tmp_pa
     assert (dict(last.statuses), last.waiting) == ({"paused": 1}, 1)
 
 
+async def test_the_minute_in_which_a_swarm_is_opened_counts_at_once(tmp_path: Path) -> None:
+    clock = HandClock(START)
+    async with swarm(tmp_path, rules=answering(), clock=clock, settings=QUIET) as inner:
+        await inner.store.write(lambda conn: store_minute(conn, {}, START // MINUTE_US))  # as at a start
+        await inner.commander.create("alpha")
+        await inner.commander.send("alpha", "hello")
+        await inner.settled("alpha")
+        stats = read_stats(inner.path, StatSpan.HOUR, clock.now(), {"idle": 1})
+    assert stats.tokens == inner.commander.swarm.live_view.row(1).tokens > 0
+
+
 async def test_what_was_used_is_stored_for_the_minute_in_which_it_was_used(tmp_path: Path) -> None:
     clock = HandClock(START)
     async with swarm(tmp_path, rules=answering(), clock=clock, settings=QUIET) as inner:

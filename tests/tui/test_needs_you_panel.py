@@ -29,6 +29,18 @@ def faulty(key_is_wrong: list[bool]) -> list[Rule]:
     return [lambda r: refusing(r) if plain(r.messages[-1].content) == "go" and key_is_wrong else None, asks_when_told]
 
 
+async def test_the_last_answers_go_before_a_need_of_which_hardly_a_word_would_be_left(tmp_path: Path) -> None:
+    refused = Failure("auth", "The provider refused the key", "local answered 401: wrong key", "Enter a valid key")
+    async with cockpit(tmp_path) as stage:
+        view = replace(stage.view(), failure=refused, state=MysisState.ERRORED)
+        reach, asked = KeyScope(view.id, frozenset(), stage.app.keys), stage.app.approvals
+        others = [replace(view, id=number) for number in (91, 92, 93)]
+        lines = build_needs_lines([view, *others], asked, reach, stage.app.now(), stage.app.glyphs, 58, 4)
+    first = "".join(text for text, *_ in lines[0])
+    assert "local answered 401" in first
+    assert first.rstrip().endswith("explains it")
+
+
 def panel(stage: Stage) -> list[str]:
     return stage.one(TextBlock, "#needs").plain.splitlines()
 

@@ -160,7 +160,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
         Action("focus.verbose", "v", "verbose", "Show reasoning and results in full", footer=40),
         Action("focus.result", "d", "result", "Show the report, the changed files and the calls, or the conversation",
                require_one_target, footer=42),
-        Action("focus.dismiss", "full_stop", "reviewed", "Mark its report as reviewed, or dismiss its error",
+        Action("focus.dismiss", "full_stop", "dismiss", "Mark its report as reviewed, or dismiss its error",
                require_failed_target, footer=22, flags=SWARM),
         Action("focus.next-in-need", "w", "needs you", "Go to the next mysis that needs you", require_need,
                footer=24),

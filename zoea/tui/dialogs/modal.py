@@ -25,6 +25,8 @@ from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.line_list import PickList
 
 T = TypeVar("T")
+_BORDER = 8
+"""Cells of the frame around the text in its lower border, on a narrow screen."""
 
 
 class CockpitDialog(ModalScreen[T], BaseScreen[T]):
@@ -164,10 +166,17 @@ class FormDialog(CockpitDialog[T]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = Content(self.heading)
-            box.border_subtitle = key_hints(" · ".join(filter(None, (f"enter {self.VERB}", self.HINTS, "esc back"))))
             for field in self.fields():
                 yield from (field,) if isinstance(field, Widget) else form_row(*field)
             yield TextBlock(id="error")
+
+    def on_resize(self) -> None:
+        """Name the keys in the lower border; the first of the hints go where it is narrow."""
+        box = self.query_one(".box")
+        hints, room = [hint for hint in self.HINTS.split(" · ") if hint], self.app.size.width - _BORDER
+        while hints and len(" · ".join((f"enter {self.VERB}", *hints, "esc back"))) > room:
+            del hints[0]
+        box.border_subtitle = key_hints(" · ".join((f"enter {self.VERB}", *hints, "esc back")))
 
     def on_mount(self) -> None:
         self.query_one(self.FIRST).focus()

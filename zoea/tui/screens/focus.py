@@ -15,7 +15,7 @@ from textual.css.query import NoMatches
 
 from zoea.model.enums import Activity, OpenedBy
 from zoea.model.errors import StoreError
-from zoea.model.status import StatusWord
+from zoea.model.status import StatusWord, wants_review
 from zoea.model.values import Event, MysisView
 from zoea.queries.conversation import read_content
 from zoea.queries.status_phrases import describe_preparation
@@ -284,6 +284,8 @@ class FocusScreen(CockpitScreen[None]):
         if view is None:
             return
         self._tell_what_is_wrong()
+        if wants_review(view) is not ("focus.dismiss" in self._retitled):
+            self.retitle("focus.dismiss", "reviewed" if wants_review(view) else "")
         if (view.streaming or view.thinking) and view.activity is Activity.LLM:
             self._live_ends = False
             self.live.think(view.thinking)

@@ -30,6 +30,8 @@ WORDS_FROM = 100
 """From this width on a line names the actions of every mysis, not only of the one that keys act on."""
 NAME_MOST = 20
 CAUSE_LINES = 2
+NEED_LEAST = 32
+"""Cells that a line keeps for the name and the need, while it names more than one answer."""
 _UNMARKS = " unmarks: keys act on the marked now"
 WAY_MOST = 3
 """A line names the key that leads to its mysis, if so many presses reach it."""
@@ -226,6 +228,9 @@ def _briefly(need: _Need, reach: KeyScope, now: int, glyphs: Mapping[str, str], 
             right += need.answers
         elif need.presses == 1:
             right += need.way or need.words  # its keys are named once it is under the cursor
+    # The last answers go before a need of which hardly a word would be left.
+    while not need.asks and ("  ", "", "") in right[1:] and width - _cells(right) < min(_cells(left), NEED_LEAST):
+        del right[max(at for at, piece in enumerate(right) if piece == ("  ", "", "")) :]
     room = max(0, width - _cells(right))
     left = _cut(left, room)
     return [*left, (" " * (room - _cells(left)), "", ""), *right]
