@@ -18,6 +18,7 @@ from tests.swarm.test_builtin_backend import templates
 from zoea.model.enums import ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, AnswerCall, ToolSpec
+from zoea.queries import conversation
 from zoea.queries.stored_swarm import read_approval
 from zoea.swarm import approval_commands
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
@@ -296,6 +297,10 @@ async def test_a_mysis_reads_what_was_said_and_changed_when_its_call_was_allowed
         assert s.sent()[-1][-1] == ("tool", result)
         (event,) = await s.rows("SELECT data FROM event WHERE kind = 'approval.answered'")
         assert json.loads(event["data"]).get("changed", False) is bool(arguments)
+        read = [entry.changed for turn in conversation.read_newest(s.path, 1).turns for entry in turn.entries]
+        assert [each for each in read if each] == (
+            [{1: json.dumps({"text": ran}, ensure_ascii=False)}] if arguments else []
+        )
         # What the model wrote stays what it wrote.
         assert await s.value("SELECT arguments FROM tool_call") == '{"text": "it"}'
 

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from tests.tui.argument_parser import parse_shown
 from tests.tui.hostile_texts import HOSTILE
 from tests.tui.sample_turns import call
-from zoea.model.enums import MASK, CallState
+from zoea.model.enums import MASK, CallState, OpenedBy, Outcome, Role, Source
+from zoea.model.values import Memory
+from zoea.queries.conversation import ConversationEntry, ConversationTurn
 from zoea.tui.conversation.argument_lines import FileChange, iterate_argument_lines, list_changes, mark_diff
+from zoea.tui.conversation.conversation_reader import TurnWindow
 from zoea.tui.text_layout import Piece
 
 PATCH = "--- a/shop.py\n+++ b/shop.py\n@@ -1,2 +1,3 @@\n import x\n-old\n+new\n+more\n- a list, no diff"
@@ -94,3 +97,13 @@ def test_changed_files_are_read_from_arguments(name: str, values: dict[str, Any]
     refused = call(2, name, json.dumps(values), state=CallState.DENIED)
     assert list_changes([made, refused]) == [FileChange(*change)]
     assert list_changes([call(3, "read_file", '{"path": "a.py"}')]) == []
+
+
+def test_the_report_lists_the_files_of_the_arguments_that_a_person_gave() -> None:
+    asked = call(1, "write_file", json.dumps({"path": "asked.py", "content": "1\n"}))
+    memory = Memory(1, 1, 1, 1, 0, Role.ASSISTANT, Source.LLM, "", calls=(asked,))
+    ran = ConversationEntry(memory, 0, changed={1: json.dumps({"path": "given.py", "content": "1\n2\n"})})
+    turn = ConversationTurn(1, 1, OpenedBy.PROMPT, 0, 1, Outcome.ANSWERED, "", None, 0, 1, 1, 0, False, (ran,))
+    assert [block.body for block in TurnWindow((turn,), {1: ()}).result if block.key == "changes"] == [
+        "given.py  +2 -0"
+    ]

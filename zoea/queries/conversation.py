@@ -7,7 +7,7 @@ Synchronous and read-only; fronts call it in a thread.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -46,6 +46,12 @@ JOIN memory m ON m.id = c.result_memory_id
 """
 
 
+_CHANGED = """
+SELECT a.tool_call_id, a.about ->> 'arguments' AS arguments FROM memory m JOIN tool_call c ON c.memory_id = m.id
+JOIN approval a ON a.tool_call_id = c.id WHERE a.about ->> 'arguments' IS NOT NULL
+"""
+
+
 class ConversationEntry(Struct, frozen=True):
     """One memory with the data that fronts show beside it.
 
@@ -57,6 +63,7 @@ class ConversationEntry(Struct, frozen=True):
         took_us: Duration of that request.
         topic: The topic of a prompt that came by one.
         is_preserved: Whether the strategy `window` keeps it word for word.
+        changed: The arguments that a person gave calls in place of the model's, by call id.
     """
 
     memory: Memory
@@ -67,6 +74,7 @@ class ConversationEntry(Struct, frozen=True):
     took_us: int | None = None
     topic: str = ""
     is_preserved: bool = False
+    changed: Mapping[int, str] = {}
 
 
 class TurnNote(Struct, frozen=True):
@@ -215,17 +223,20 @@ def _turns(
         notes.setdefault(row["turn_id"], []).append(TurnNote(row["seq"], row_values.LATE_RESULT, content))
     for each in notes.values():
         each.sort(key=lambda note: note.after_seq)
+    changed = {
+        row["tool_call_id"]: row["arguments"] for row in reader.execute(f"{_CHANGED} AND m.turn_id IN {among}", ids)
+    }
     entries: dict[int, list[ConversationEntry]] = {}
     for row in reader.execute(f"{row_values.MEMORY} WHERE m.turn_id IN {among} ORDER BY m.turn_id, m.seq", ids):
         memory = row_values.memory(row)
-        entries.setdefault(memory.turn_id, []).append(_entry(memory, beside[memory.id], cut))
+        entries.setdefault(memory.turn_id, []).append(_entry(memory, beside[memory.id], cut, changed))
     return tuple(
         _turn(row, spent.get(row["id"]), tuple(entries.get(row["id"], ())), tuple(notes.get(row["id"], ())))
         for row in found
     )
 
 
-def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None) -> ConversationEntry:
+def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None, changed: Mapping[int, str]) -> ConversationEntry:
     chars = len(memory.content)
     if cut is not None and chars > cut:
         memory = replace(memory, content=memory.content[:cut])
@@ -242,6 +253,7 @@ def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None) -> Conversation
         beside["duration_us"],
         beside["topic"] or "",
         bool(beside["preserved"]),
+        {call.id: changed[call.id] for call in memory.calls if call.id in changed},
     )
 
 

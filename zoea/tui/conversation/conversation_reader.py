@@ -72,7 +72,13 @@ class TurnWindow(Struct, frozen=True):
         blocks = [block for turn in work for block in self.made[turn.number]]
         ends = [block for block in blocks if block.kind in (BlockKind.ANSWER, BlockKind.OUTCOME)]
         calls = [block for block in blocks if block.kind is BlockKind.CALL]
-        changes = list_changes(call for turn in work for entry in turn.entries for call in entry.memory.calls)
+        # The arguments that ran, also where a person changed those of the model.
+        changes = list_changes(
+            replace(call, arguments=entry.changed.get(call.id, call.arguments))
+            for turn in work
+            for entry in turn.entries
+            for call in entry.memory.calls
+        )
         files = "\n".join(f"{change.path}  +{change.added} -{change.removed}" for change in changes)
         number, is_cut = work[-1].number, self.has_older and len(work) == len(self.turns)
         # The call that reports the end is counted in the head of its turn, and shown as the report.
