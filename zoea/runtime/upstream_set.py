@@ -63,7 +63,8 @@ def workbench_upstream(places: Places) -> UpstreamConfig:
     return UpstreamConfig(
         WORKBENCH,
         command=sys.executable,
-        args=("-m", "zoea", *(("-w", places.workspace) if places.workspace else ()), "workbench"),
+        # -P, because the folder that Zoea was started in may be a foreign one with modules of any names.
+        args=("-P", "-m", "zoea", *(("-w", places.workspace) if places.workspace else ()), "workbench"),
         env=given,
         session=Sharing.PER_MYSIS,
         max_sessions=WORKBENCHES,
