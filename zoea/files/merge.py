@@ -57,6 +57,13 @@ class Merged(Struct, frozen=True):
     old: str
     new: str
 
+    @property
+    def text(self) -> str:
+        """One sentence without its end."""
+        if self.old == self.new:
+            return f"{self.name} has nothing that {short(self.target)} does not have"
+        return f"{self.name} is merged into {short(self.target)}: {self.old[:12]} -> {self.new[:12]}"
+
 
 class MergeRules(Struct, frozen=True):
     """What a merge must pass.
@@ -77,6 +84,17 @@ class MergeQueueResult(Struct, frozen=True):
     failed: str = ""
     error: FilesError | None = None
     waiting: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """What happened to each, as every front shows it; conflicts with their hunks."""
+        lines = [merged.text for merged in self.merged]
+        if self.error is not None:
+            conflicts = self.error.conflicts if isinstance(self.error, MergeConflict) else ()
+            lines.append(f"{self.failed} was not merged: {self.error.text}")
+            lines += [f"{one.path}\n{hunk}" for one in conflicts for hunk in one.hunks]
+            lines += [f"not tried: {', '.join(self.waiting)}"] if self.waiting else []
+        return lines
 
 
 def merge_all(

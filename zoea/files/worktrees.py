@@ -179,6 +179,11 @@ class Worktrees:
         return tip
 
 
+def describe_drop(name: str, tip: str) -> str:
+    """Return what every front says after a drop."""
+    return f"{name} dropped" + (f"; its last commit was {tip}" if tip else "")
+
+
 def list_worktrees(git: Git) -> dict[str, str]:
     """Return the folders of a repository's working trees with their branches; "" where none is checked out."""
     found: dict[str, str] = {}

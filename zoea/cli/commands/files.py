@@ -15,7 +15,6 @@ from zoea.settings import load
 from zoea.settings.paths import Places
 
 if TYPE_CHECKING:
-    from zoea.files.merge import Merged
     from zoea.files.worktrees import Worktrees
 
 
@@ -97,14 +96,10 @@ def merge(
     rules = MergeRules(settings.check, settings.check_timeout)
     done = merge_all(trees, names, rules, output.say_progress)
     value: dict[str, Any] = {"merged": done.merged, "failed": done.failed, "waiting": done.waiting}
-    lines = [_describe(merged) for merged in done.merged]
     if done.error is not None:
         conflicts = done.error.conflicts if isinstance(done.error, MergeConflict) else ()
         value |= {"error": done.error.as_dict(), "conflicts": conflicts}
-        lines.append(f"{done.failed} was not merged: {done.error.text}")
-        lines += [f"{one.path}\n{hunk}" for one in conflicts for hunk in one.hunks]
-        lines += [f"not tried: {', '.join(done.waiting)}"] if done.waiting else []
-    return Output(value, lines, exit_code=FilesError.exit_code if done.error is not None else 0)
+    return Output(value, done.lines, exit_code=FilesError.exit_code if done.error is not None else 0)
 
 
 def drop(
@@ -116,8 +111,10 @@ def drop(
 
     Squashed and rebased commits count as merged. Only what Zoea made is removed.
     """
+    from zoea.files.worktrees import describe_drop
+
     tip = _open(where).drop(name, force=force)
-    return Output({"name": name, "tip": tip}, f"{name} dropped" + (f"; its last commit was {tip}" if tip else ""))
+    return Output({"name": name, "tip": tip}, describe_drop(name, tip))
 
 
 def _open(where: Places) -> Worktrees:
@@ -128,10 +125,3 @@ def _open(where: Places) -> Worktrees:
 
 def _amount(sign: str, number: int | None) -> str:
     return f"{sign}{number}" if number is not None else f"{sign}?"
-
-
-def _describe(merged: Merged) -> str:
-    target = merged.target.removeprefix("refs/heads/")
-    if merged.old == merged.new:
-        return f"{merged.name} has nothing that {target} does not have"
-    return f"{merged.name} is merged into {target}: {merged.old[:12]} -> {merged.new[:12]}"

@@ -193,6 +193,7 @@ class ActionPlace(StrEnum):
     CHARTS = "charts"
     HISTORY = "history"
     COMPARISON = "comparison"
+    REVIEW = "review"
 
 
 SWARM, TEXT, SPARE, ASKS = 1, 2, 4, 8

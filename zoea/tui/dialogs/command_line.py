@@ -32,7 +32,7 @@ from zoea.tui.widgets.clickable_text import TextBlock
 
 NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismiss", "mysis.pause", "swarm.hold"})
 """Actions that take one or more names."""
-ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message", "mysis.result"})
+ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message", "mysis.result", "mysis.review"})
 _SAID = {"swarm.stop-all": "Stop every mysis, or only the marked or filtered ones (asks you first)"}
 """Descriptions of actions that work differently when they are typed."""
 _ALIASES = {
@@ -299,6 +299,7 @@ _TAKING: dict[str, Callable[[Cockpit, Action, str], None]] = {
     "mysis.focus": _at,
     "mysis.inspect": _at,
     "mysis.result": _at,
+    "mysis.review": _at,
     "swarm.broadcast": _broadcast,
     "swarm.broadcast-all": _broadcast,
 }

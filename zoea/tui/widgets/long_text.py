@@ -133,6 +133,7 @@ class FormText(LongText):
 
 
 EDITOR = "vi"
+_TAKE_LINE = frozenset({"vi", "vim", "nvim", "nano", "emacs", "emacsclient", "micro", "kak", "joe"})
 
 
 def command(env: Mapping[str, str] = os.environ) -> list[str]:
@@ -146,6 +147,21 @@ def command(env: Mapping[str, str] = os.environ) -> list[str]:
     return [EDITOR]
 
 
+async def open_editor(file: Path, line: int = 0) -> int:
+    """Open a file in the person's editor and return its exit code. Raises OSError when it cannot be started.
+
+    Args:
+        line: The line to go to, for editors that take `+LINE`.
+    """
+    words = command()
+    place = [f"+{line}"] if line and Path(words[0]).name in _TAKE_LINE else []
+    # Python's streams have the terminal, because the usual descriptors lead to the log.
+    process = await asyncio.create_subprocess_exec(
+        *words, *place, str(file), stdout=sys.__stdout__, stderr=sys.__stderr__
+    )
+    return await process.wait()
+
+
 async def edit(text: str) -> str:
     """Return the text as the editor saved it, without the final newline that editors add.
 
@@ -154,11 +170,6 @@ async def edit(text: str) -> str:
     with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
         file = Path(folder) / "message.md"
         file.write_text(text, encoding="utf-8")
-        # Python's streams have the terminal, because the usual descriptors lead to the log.
-        process = await asyncio.create_subprocess_exec(
-            *command(), str(file), stdout=sys.__stdout__, stderr=sys.__stderr__
-        )
-        code = await process.wait()
-        if code:
+        if code := await open_editor(file):
             raise OSError(f"{Path(command()[0]).name} ended with {code}; the text is as it was")
         return file.read_text(encoding="utf-8", errors="replace").removesuffix("\n")

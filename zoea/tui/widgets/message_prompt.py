@@ -225,6 +225,11 @@ class MessagePrompt(Vertical):
         self.display = False
         self.post_message(self.Closed())
 
+    def add_text(self, text: str) -> None:
+        """Append a text to the draft, on a line of its own."""
+        draft = self.text.rstrip()
+        self._set(f"{draft}\n{text}" if draft else text)
+
     def clear_into_history(self) -> bool:
         """Move the text into the history; return False if there was none."""
         if not self.text.strip():

@@ -34,6 +34,7 @@ class FindBar(Horizontal):
     Args:
         search: Called with the words 80 ms after the last key, and on enter, then with `go` to go to the first match.
         step: Called to go to the next or previous match while typing.
+        place: Where the words are found, as the empty input says.
     """
 
     DEFAULT_CSS = """
@@ -45,15 +46,23 @@ class FindBar(Horizontal):
 
     ON_ENTER: ClassVar[str] = "go to it"
 
-    def __init__(self, search: Callable[[str, bool], None], step: Callable[[int], None], *, id: str) -> None:
+    def __init__(
+        self,
+        search: Callable[[str, bool], None],
+        step: Callable[[int], None],
+        *,
+        id: str,
+        place: str = "this conversation",
+    ) -> None:
         super().__init__(id=id)
+        self._place = place
         self._search = search
         self.step = step
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield Static("/ ", id="find-sign", markup=False)
-        words = _Words(placeholder="find in this conversation", compact=True, select_on_focus=True)
+        words = _Words(placeholder=f"find in {self._place}", compact=True, select_on_focus=True)
         words.bar = self
         yield words
         yield Static("", id="find-count", markup=False)

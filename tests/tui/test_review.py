@@ -1,0 +1,248 @@
+"""The review of what a mysis changed in its worktree, with the installed git."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.files.repositories import commit, git, make_repository, state
+from tests.tui.cockpit import Stage, cockpit
+from zoea.files.worktrees import Worktrees
+from zoea.queries.broadcasts import read_commander_messages
+from zoea.tui.dialogs.modal import ConfirmDialog
+from zoea.tui.dialogs.worktree_commit import WorktreeCommitDialog
+from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.screens.focus import FocusScreen
+from zoea.tui.screens.review import ReviewScreen
+from zoea.tui.widgets.line_list import LineList, TextLines
+from zoea.tui.widgets.message_prompt import MessagePrompt
+
+SHOP = "import math\n\n\ndef total(items):\n    return sum(i.price for i in items)\n"
+
+
+@asynccontextmanager
+async def reviewed(tmp_path: Path, *names: str, **more: Any) -> AsyncIterator[tuple[Stage, Path, dict[str, Path]]]:
+    """Run a cockpit whose myses have worktrees of one repository."""
+    repository = make_repository(tmp_path / "repository", shop__py=SHOP, notes__txt="one\ntwo\nthree\n")
+    async with cockpit(tmp_path, **more) as stage:
+        trees = Worktrees(stage.app.places.data)
+        folders = {name: trees.owned.path(trees.make(name, repository).name) for name in names or ("alpha",)}
+        yield stage, repository, folders
+
+
+def change(folder: Path) -> None:
+    """Change two files as a turn does."""
+    commit(folder, "cents", shop__py=SHOP.replace("i.price", "cents(i)"), notes__txt="one\n2\nthree\nfour\n")
+
+
+def lines(stage: Stage) -> str:
+    return stage.one(LineList, "#changes").plain
+
+
+def said(stage: Stage) -> str:
+    return stage.one(TextLines).plain
+
+
+async def open_review(stage: Stage, text: str = "return sum") -> None:
+    await stage.press("f")
+    await stage.until(lambda: stage.shows(ReviewScreen) and text in lines(stage))
+
+
+async def test_the_change_is_shown_by_file_and_folds(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, _, folders):
+        change(folders["alpha"])
+        (folders["alpha"] / "new.txt").write_text("not committed\n")
+        await open_review(stage)
+        assert "notes.txt  +2 -1" in lines(stage)
+        assert "    2       -two" in lines(stage)
+        assert "          2 +2" in lines(stage)
+        assert "+not committed" in lines(stage)
+        assert "+4 -2, 3 files · zoea/alpha from main" in stage.text()
+        await stage.press("enter")
+        await stage.until(lambda: "not committed" not in lines(stage))
+        assert "new.txt  +1 -0" in lines(stage)
+        await stage.press("enter")
+        await stage.until(lambda: "not committed" in lines(stage))
+        await stage.press("v")
+        await stage.until(lambda: "@@" not in lines(stage))
+        assert [line.split()[1] for line in lines(stage).split("\n")] == ["new.txt", "notes.txt", "shop.py"]
+        await stage.press("v")
+        await stage.until(lambda: "@@" in lines(stage))
+        await stage.press("right_square_bracket")
+        first = stage.one(LineList, "#changes").place
+        await stage.press("right_square_bracket")
+        assert stage.one(LineList, "#changes").place > first
+        await stage.press("left_square_bracket")
+        assert stage.one(LineList, "#changes").place == first
+        await stage.press("escape")
+        assert stage.shows(DashboardScreen)
+
+
+async def test_f_opens_the_review_from_a_conversation(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, _, folders):
+        change(folders["alpha"])
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(FocusScreen))
+        await open_review(stage)
+        await stage.press("escape")
+        assert stage.shows(FocusScreen)
+
+
+async def test_without_a_worktree_or_a_change_the_review_says_so(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, _, _):
+        await open_review(stage, "Nothing changed")
+        await stage.press("greater_than_sign")
+        await stage.until(lambda: "Zoea made no worktree for beta" in lines(stage))
+        await stage.press("less_than_sign")
+        await stage.until(lambda: "Nothing changed" in lines(stage))
+
+
+async def test_words_are_found_also_in_a_folded_file(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, _, folders):
+        change(folders["alpha"])
+        await open_review(stage)
+        await stage.press("v", "slash")
+        await stage.write("SUM")
+        await stage.press("enter")
+        await stage.until(lambda: "return sum(i.price" in lines(stage))
+        assert "-    return sum(i.price" in stage.one(LineList, "#changes").text_of(
+            stage.one(LineList, "#changes").place
+        )
+        await stage.press("n")
+        await stage.until(lambda: "2 of 2" in stage.text())
+        assert "cents(i)" in stage.one(LineList, "#changes").text_of(stage.one(LineList, "#changes").place)
+        await stage.press("N")
+        await stage.until(lambda: "1 of 2" in stage.text())
+        await stage.press("escape")
+        await stage.until(lambda: "1 of 2" not in stage.text())
+        assert stage.shows(ReviewScreen)
+
+
+async def test_m_merges_after_a_question_and_says_what_the_command_says(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, repository, folders):
+        change(folders["alpha"])
+        await open_review(stage)
+        await stage.press("m")
+        await stage.until(lambda: stage.shows(ConfirmDialog))
+        assert "Merge alpha into main?" in stage.text()
+        await stage.press("y")
+        await stage.until(lambda: "alpha is merged into main:" in said(stage))
+        assert (repository / "notes.txt").read_text() == "one\n2\nthree\nfour\n"
+        await stage.until(lambda: "Nothing changed" in lines(stage))
+
+
+async def test_a_refused_merge_changes_nothing_and_says_why(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, repository, folders):
+        change(folders["alpha"])
+        (repository / "notes.txt").write_text("mine\n")
+        before = state(repository)
+        await open_review(stage)
+        await stage.press("m")
+        await stage.until(lambda: stage.shows(ConfirmDialog))
+        await stage.press("y")
+        await stage.until(lambda: "has uncommitted changes: notes.txt" in " ".join(said(stage).split()))
+        assert "alpha was not merged" in said(stage)
+        assert state(repository) == before
+
+
+async def test_marked_myses_are_merged_one_after_the_other(tmp_path: Path) -> None:
+    async with reviewed(tmp_path, "alpha", "beta") as (stage, repository, folders):
+        commit(folders["alpha"], "a", a__txt="a\n")
+        commit(folders["beta"], "b", b__txt="b\n")
+        await stage.press("asterisk")
+        await open_review(stage, "a.txt")
+        await stage.press("m")
+        await stage.until(lambda: stage.shows(ConfirmDialog))
+        assert "Merge alpha, beta?" in stage.text()
+        await stage.press("y")
+        await stage.until(lambda: "beta is merged into main" in said(stage))
+        assert "alpha is merged into main" in said(stage)
+        assert (repository / "a.txt").exists()
+        assert (repository / "b.txt").exists()
+
+
+async def test_s_sends_a_sentence_about_the_marked_lines(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, _, folders):
+        change(folders["alpha"])
+        await open_review(stage)
+        await stage.press("right_square_bracket", "down", "space", "down", "down", "s")
+        await stage.until(lambda: stage.one(MessagePrompt).is_open)
+        assert stage.one(MessagePrompt).text == "notes.txt:1-2: "
+        await stage.write("say why")
+        await stage.press("enter")
+        await stage.until(lambda: not stage.one(MessagePrompt).is_open)
+        assert read_commander_messages(stage.swarm.path)[-1] == "notes.txt:1-2: say why"
+        await stage.swarm.settled("alpha")
+
+
+async def test_drop_keeps_work_and_removes_a_worktree_without_it(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, _, folders):
+        (folders["alpha"] / "new.txt").write_text("new\n")
+        await open_review(stage, "new.txt")
+        await stage.press("D")
+        await stage.until(lambda: stage.shows(ConfirmDialog))
+        await stage.press("y")
+        await stage.until(lambda: "holds work: 1 uncommitted: new.txt" in said(stage))
+        (folders["alpha"] / "new.txt").unlink()
+        await stage.press("D")
+        await stage.until(lambda: stage.shows(ConfirmDialog))
+        await stage.press("y")
+        await stage.until(lambda: "alpha dropped; its last commit was" in said(stage))
+        assert not folders["alpha"].exists()
+
+
+async def test_c_commits_with_a_message(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, _, folders):
+        (folders["alpha"] / "new.txt").write_text("new\n")
+        await open_review(stage, "new.txt")
+        await stage.press("c")
+        await stage.until(lambda: stage.shows(WorktreeCommitDialog))
+        await stage.press("enter")
+        await stage.until(lambda: "A commit needs a message" in stage.text())
+        await stage.write("by hand")
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(ReviewScreen) and "alpha is committed:" in said(stage))
+        assert git(folders["alpha"], "log", "-1", "--format=%s") == "by hand"
+
+
+async def test_e_opens_the_file_at_its_line_but_no_link_that_leads_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "vi"
+    editor.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    async with reviewed(tmp_path) as (stage, _, folders):
+        change(folders["alpha"])
+        (folders["alpha"] / "a.link").symlink_to(tmp_path / "vi")
+        with monkeypatch.context() as patched:
+            patched.setattr(stage.app, "suspend", nullcontext)
+            await open_review(stage, "a.link")
+            await stage.press("e")
+            await stage.until(lambda: any("is no file in the worktree" in one for one in stage.notices))
+            assert not (tmp_path / "arguments").exists()
+            await stage.press("right_square_bracket", "right_square_bracket", "down", "e")
+            await stage.until((tmp_path / "arguments").exists)
+        assert (tmp_path / "arguments").read_text() == f"+1 {folders['alpha']}/notes.txt\n"
+
+
+async def test_ten_thousand_lines_open_and_scroll_soon(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, _, folders):
+        (folders["alpha"] / "big.txt").write_text("".join(f"line {number} of many\n" for number in range(10_000)))
+        await open_review(stage, "line 9 of many")
+        await stage.press("G")
+        await stage.until(lambda: "line 9999 of many" in stage.text())
+
+
+async def test_a_read_only_cockpit_changes_nothing(tmp_path: Path) -> None:
+    async with reviewed(tmp_path, read_only_reason="this cockpit only shows") as (stage, _, folders):
+        change(folders["alpha"])
+        await open_review(stage)
+        for key in ("m", "D", "c", "s", "e"):
+            await stage.press(key)
+            assert stage.shows(ReviewScreen)
+        assert sum("his cockpit only shows" in one for one in stage.notices) == 5

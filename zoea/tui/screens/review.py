@@ -1,0 +1,408 @@
+"""The review: what a mysis changed in its worktree, to be merged, sent back, committed or dropped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult, SuspendNotSupported
+from textual.containers import Vertical
+
+from zoea.model.errors import ZoeaError
+from zoea.model.values import Event, MysisView
+from zoea.text.control_characters import one_line
+from zoea.text.sentences import count_of
+from zoea.tui.commands import swarm_commands
+from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
+from zoea.tui.conversation.change_lines import (
+    ChangeRow,
+    FileDiff,
+    arrange_rows,
+    build_line,
+    find_hunks,
+    find_lines,
+    name_lines,
+)
+from zoea.tui.dialogs.worktree_commit import WorktreeCommitDialog
+from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.state import worktree_access
+from zoea.tui.state.cockpit import Cockpit
+from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.swarm_list.message_targets import list_names
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.line_list import LineList, TextLines
+from zoea.tui.widgets.long_text import open_editor
+from zoea.tui.widgets.message_prompt import MessagePrompt
+from zoea.tui.widgets.search_inputs import FindBar
+from zoea.tui.widgets.widget_part import WidgetPart
+
+_MARK = "▌"
+
+
+class ReviewScreen(CockpitScreen[None]):
+    """Shows the files that a mysis changed, each foldable, as the lines of a patch.
+
+    Args:
+        ids: The myses; the first is shown, and a merge takes all of them that have a worktree.
+    """
+
+    CSS_PATH = "review.tcss"
+    TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}
+    PLACE = ActionPlace.REVIEW
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        super().__init__()
+        self._ids, self._at = list(ids), 0
+        self.review: worktree_access.Review | None = None
+        self._files: Sequence[FileDiff] = ()
+        self._read_files: Sequence[FileDiff] = ()
+        self._folded: set[str] = set()
+        self._rows: list[ChangeRow] = []
+        self._places: dict[tuple[int, int], int] = {}
+        self._hunks: list[int] = []
+        self._anchor: tuple[int, int] | None = None
+        self._hits: list[tuple[int, int]] = []
+        self._words, self._hit, self._busy = "", 0, ""
+        self._prompt = MessagePrompt(id="prompt")
+
+    @classmethod
+    def open_over(cls, cockpit: Cockpit) -> ReviewScreen:
+        return cls([view.id for view in cockpit.action_context().targets])
+
+    def bind_actions(self) -> Handlers:
+        return {
+            "app.back": self.back,
+            "app.find": lambda: self._bar.open(),
+            "review.fold": lambda: self._toggle_fold(),
+            "review.fold-all": self._toggle_all,
+            "review.previous-hunk": lambda: self._go_to_hunk(-1),
+            "review.next-hunk": lambda: self._go_to_hunk(1),
+            "review.previous-mysis": lambda: self._show_other(-1),
+            "review.next-mysis": lambda: self._show_other(1),
+            "review.next-hit": lambda: self._step(1),
+            "review.previous-hit": lambda: self._step(-1),
+            "review.mark": self._mark,
+            "review.merge": self._merge,
+            "review.send": self._send_back,
+            "review.drop": self._drop,
+            "review.commit": self._commit,
+            "review.editor": lambda: self.cockpit.start_work(self._edit, group="editor"),
+        }
+
+    def compose_body(self) -> ComposeResult:
+        with Vertical(id="body"):
+            yield LineList(self._draw, id="changes", classes="panel", empty="Reading the changes…")
+            yield TextLines(id="said", classes="panel")
+            yield FindBar(self._find, self._step, id="find", place="the changes")
+        yield self._prompt
+
+    changes = WidgetPart(LineList, "#changes")
+    said = WidgetPart(TextLines)
+    _bar = WidgetPart(FindBar)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.changes.focus()
+        self._read()
+
+    @property
+    def view(self) -> MysisView | None:
+        return self.cockpit.feed.myses.get(self._ids[self._at])
+
+    @property
+    def _who(self) -> str:
+        view = self.view
+        return view.name if view is not None else ""
+
+    def action_context(self) -> ActionContext:
+        view = self.view
+        return self.cockpit.build_context((view,) if view is not None else (), finding=bool(self._hits))
+
+    @property
+    def holds_keys(self) -> bool:
+        return any(prompt.is_sending for prompt in self.query(MessagePrompt))
+
+    # Reading.
+
+    @work(exclusive=True, exit_on_error=False, group="review")
+    async def _read(self) -> None:
+        name = self._who
+        try:
+            found = await asyncio.to_thread(worktree_access.read_review, self.cockpit.places, name)
+        except ZoeaError as error:
+            if self.is_mounted and name == self._who:
+                self.review, self._read_files = None, ()
+                self._arrange(None, empty=one_line(error.text))
+                self.changes.caption(f"CHANGES OF {name}")
+            return
+        if not self.is_mounted or name != self._who:
+            return
+        place = self.changes.place if self.review is not None else 0
+        self.review, self._read_files, self._hits = found, found.files, []
+        self._arrange(place, empty="Nothing changed")
+        came = f"from {found.target or 'no branch'} {found.base[:7]}"
+        self.changes.caption(f"CHANGES OF {name}", f"{found.counts} · {found.branch} {came}")
+
+    @work(exclusive=True, exit_on_error=False, group="arrange")
+    async def _arrange(self, place: int | tuple[int, int] | None, empty: str | None = None) -> None:
+        """Lay out the rows in a thread, and put the cursor on a row or on a line of a file."""
+        files, width = self._read_files, self.changes.width
+        if width <= 0:
+            return
+        folded = {at for at, file in enumerate(files) if file.path in self._folded}
+        rows, places, hunks = await asyncio.to_thread(_lay_out, files, folded, width)
+        if not self.is_mounted:
+            return
+        self._files, self._rows, self._places, self._hunks = files, rows, places, hunks
+        if isinstance(place, tuple):
+            place = places.get(place, places.get((place[0], -1), 0))
+        self.changes.show(len(rows), place=place, empty=empty)
+
+    def on_line_list_resized(self, event: LineList.Resized) -> None:
+        if event.lines is self.changes:
+            self._arrange(self._here)
+
+    def feed_event(self, event: Event) -> None:
+        if event.mysis_id == self._ids[self._at] and event.kind == "turn.ended" and self.is_mounted:
+            self._read()
+
+    # Drawing.
+
+    def _draw(self, place: int, width: int) -> Sequence[Piece]:
+        row = self._rows[place]
+        file = self._files[row.file]
+        if row.line < 0:
+            sign = self.symbols.folded if file.path in self._folded else self.symbols.open
+            return [(f"{sign} ", "quiet"), *file.head]
+        mark = (_MARK, "asking") if row.line in self._chosen(row.file) else (" ", "")
+        return [mark, *build_line(file.lines[row.line], row, self._words)]
+
+    @property
+    def _here(self) -> tuple[int, int]:
+        """The file and the line under the cursor."""
+        place = self.changes.place
+        return (self._rows[place].file, self._rows[place].line) if place < len(self._rows) else (0, -1)
+
+    @property
+    def _file(self) -> FileDiff | None:
+        return self._files[self._here[0]] if self._files else None
+
+    def _chosen(self, file: int) -> range:
+        """Return the lines of a file between the mark and the cursor."""
+        at, line = self._here
+        if self._anchor is None or self._anchor[0] != at or file != at:
+            return range(0)
+        return range(max(0, min(self._anchor[1], line)), max(self._anchor[1], line) + 1)
+
+    def on_line_list_moved(self, event: LineList.Moved) -> None:
+        if self._anchor is not None and event.lines is self.changes:
+            self.changes.refresh()
+
+    def _mark(self) -> None:
+        self._anchor = None if self._anchor is not None else self._here
+        self.changes.refresh()
+
+    # Moving and folding.
+
+    def on_line_list_chosen(self, event: LineList.Chosen) -> None:
+        if event.lines is self.changes:
+            self._toggle_fold()
+
+    def _toggle_fold(self) -> None:
+        if (file := self._file) is not None:
+            self._folded ^= {file.path}
+            self._arrange((self._here[0], -1))
+
+    def _toggle_all(self) -> None:
+        """Fold all files to their heads, or unfold all."""
+        self._folded = set() if self._folded else {file.path for file in self._files}
+        self._arrange((self._here[0], -1))
+
+    def _go_to_hunk(self, by: int) -> None:
+        here = self.changes.place
+        places = [place for place in self._hunks if (place > here if by > 0 else place < here)]
+        if places:
+            self.changes.move_to(places[0] if by > 0 else places[-1])
+
+    def _show_other(self, by: int) -> None:
+        order = self._ids if len(self._ids) > 1 else [view.id for view in self.cockpit.feed.in_order()]
+        at = order.index(self._ids[self._at]) + by if self._ids[self._at] in order else 0
+        if not 0 <= at < len(order) or (len(self._ids) > 1 and self._prompt.is_open):
+            self.notify("No other mysis there", markup=False)
+            return
+        if len(self._ids) > 1:
+            self._at = at
+        else:
+            self._ids = [order[at]]
+        self.review, self._read_files, self._anchor, self._hits = None, (), None, []
+        self._folded = set()
+        self.said.display = False
+        self._arrange(0, empty="Reading the changes…")
+        self._read()
+        self.redraw_bars()
+
+    # Finding.
+
+    def _find(self, words: str, go: bool) -> None:
+        if go:
+            self.changes.focus()
+        self.run_worker(DeferredWork(lambda: self._find_all(words, go=go)), group="find", exclusive=True)
+
+    async def _find_all(self, words: str, *, go: bool) -> None:
+        if words != self._words or not self._hits:
+            self._hits = await asyncio.to_thread(find_lines, self._files, words)
+            self._words = words
+            here = self._here
+            self._hit = next((at for at, hit in enumerate(self._hits) if hit >= here), 0)
+            self.changes.refresh()
+        if go and self._hits:
+            self._go_to_hit()
+        elif self._bar.display:
+            self._bar.tell(count_of(len(self._hits), "line") if words else "")
+        self.redraw_bars()
+
+    def _step(self, by: int) -> None:
+        if self._hits:
+            self._hit += by
+            self._go_to_hit()
+
+    def _go_to_hit(self) -> None:
+        self._hit %= len(self._hits)
+        hit = self._hits[self._hit]
+        path = self._files[hit[0]].path
+        if path in self._folded and hit[1] >= 0:
+            self._folded -= {path}
+            self._arrange(hit)
+        elif hit in self._places:
+            self.changes.move_to(self._places[hit])
+        self._bar.tell(f"{self._hit + 1:,} of {len(self._hits):,}")
+
+    # Leaving.
+
+    def back(self) -> None:
+        if self._prompt.is_open:
+            self._prompt.close()
+        elif self._bar.display:
+            self._bar.close()
+            self._words, self._hits = "", []
+            self.changes.focus()
+            self.changes.refresh()
+            self.redraw_bars()
+        elif self.said.display and not self._busy:
+            self.said.display = False
+            self.changes.focus()
+        elif self._anchor is not None:
+            self._mark()
+        else:
+            self.cockpit.pop_screen()
+
+    def on_message_prompt_closed(self, event: MessagePrompt.Closed) -> None:
+        self.changes.focus()
+
+    # Acting.
+
+    def _tell(self, title: str, text: str) -> None:
+        said = self.said
+        said.caption(title, "" if self._busy else "esc closes it")
+        said.put(text)
+        said.display = True
+
+    def _start(self, title: str, command: Callable[[], str]) -> None:
+        """Carry a command out in a thread, and show what it says or why it was refused."""
+        if self._busy:
+            self.notify(f"{self._busy} is not done yet", severity="warning", markup=False)
+            return
+        self._busy = title
+        self._tell(title, "under way…")
+        self.cockpit.start_work(lambda: self._carry_out(title, command))
+
+    async def _carry_out(self, title: str, command: Callable[[], str]) -> None:
+        try:
+            text = await asyncio.to_thread(command)
+        except ZoeaError as error:
+            text = f"{error.title}: {error.text}"
+        finally:
+            self._busy = ""
+        if self.is_attached:
+            self._tell(title, text)
+            self._read()
+        else:
+            self.notify(text, title=title, markup=False)
+
+    @work(exit_on_error=False)
+    async def _merge(self) -> None:
+        """Ask, then merge this mysis, or all those that were marked and have a worktree."""
+        places, myses = self.cockpit.places, self.cockpit.feed.myses
+        names = [myses[one].name for one in self._ids if one in myses]
+        if len(names) > 1:
+            with suppress(ZoeaError):
+                names = await asyncio.to_thread(worktree_access.list_owned, places, names)
+        title = f"MERGE OF {', '.join(names)}"
+        lines = [f"Merge {', '.join(names)}?" if names else "None of the marked myses has a worktree"]
+        if len(names) == 1 and self.review is not None:
+            lines = [f"Merge {names[0]} into {self.review.target or 'no branch'}?", self.review.counts]
+        elif names:
+            lines.append("One after the other, each on top of the former; it stops at the first that fails.")
+
+        def merge() -> str:
+            return worktree_access.merge_worktrees(places, names)
+
+        if names:
+            swarm_commands.confirm(self.cockpit, "MERGE", lines, "merge", lambda: self._start(title, merge))
+        else:
+            self.notify(lines[0], severity="warning", markup=False)
+
+    def _drop(self) -> None:
+        if (view := self.view) is None:
+            return
+        places, name = self.cockpit.places, view.name
+        lines = [f"Drop the worktree of {list_names([view])}?", "One that holds uncommitted or unmerged work is kept."]
+        title = f"DROP OF {name}"
+        drop = lambda: self._start(title, lambda: worktree_access.drop_worktree(places, name))  # noqa: E731  two levels
+        swarm_commands.confirm(self.cockpit, "DROP", lines, "drop", drop)
+
+    def _commit(self) -> None:
+        places, name = self.cockpit.places, self._who
+
+        def commit(message: str | None) -> None:
+            if message:
+                self._start(f"COMMIT OF {name}", lambda: worktree_access.commit_worktree(places, name, message))
+
+        self.cockpit.push_screen(WorktreeCommitDialog(), commit)
+
+    def _send_back(self) -> None:
+        """Open the prompt for the mysis, with the file and the lines to begin with."""
+        if (view := self.view) is None:
+            return
+        self._prompt.write_to(view)
+        if (file := self._file) is not None:
+            at, line = self._here
+            self._prompt.add_text(f"{one_line(name_lines(file, self._chosen(at) or [line]))}: ")
+
+    async def _edit(self) -> None:
+        """Open the file under the cursor in the person's editor."""
+        if (file := self._file) is None:
+            return
+        line = file.lines[self._here[1]].new if self._here[1] >= 0 else 0
+        try:
+            path = await asyncio.to_thread(worktree_access.find_file, self.cockpit.places, self._who, file.path)
+            with self.app.batch_update(), self.app.suspend():
+                await open_editor(path, line)
+        except ZoeaError as error:
+            self.say(error)
+        except (SuspendNotSupported, OSError) as error:
+            self.notify(f"The editor did not start: {error}", severity="warning", markup=False)
+        finally:
+            self.app.refresh(layout=True)
+        self._read()
+
+
+def _lay_out(
+    files: Sequence[FileDiff], folded: set[int], width: int
+) -> tuple[list[ChangeRow], dict[tuple[int, int], int], list[int]]:
+    rows = arrange_rows(files, folded, width)
+    places = {(row.file, row.line): place for place, row in enumerate(rows) if row.is_first}
+    return rows, places, find_hunks(rows, files)

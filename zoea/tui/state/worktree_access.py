@@ -1,0 +1,109 @@
+"""What the cockpit reads and does with the worktrees of myses, in a thread. `zoea.files` is loaded at the first use."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from zoea.model.errors import FilesError
+from zoea.settings.paths import Places
+from zoea.tui.conversation.change_lines import FileDiff, parse_patch
+
+if TYPE_CHECKING:
+    from zoea.files.worktrees import Worktrees
+
+
+class Review(Struct, frozen=True):
+    """The change of one mysis.
+
+    Attributes:
+        branch, target, base: Its branch, the one that it came from, the commit that it is compared with.
+        counts: For example `+12 -3, 2 files`.
+        files: What it changed; without lines where the patch was cut.
+    """
+
+    branch: str
+    target: str
+    base: str
+    counts: str
+    files: tuple[FileDiff, ...]
+
+
+def open_worktrees(places: Places) -> Worktrees:
+    """Return the worktrees of a workspace, with its settings."""
+    from zoea.files.worktrees import Worktrees
+    from zoea.settings import load
+
+    return Worktrees(places.data, hooks=load(places).settings.files.hooks)
+
+
+def read_review(places: Places, name: str) -> Review:
+    """Read the change of a mysis. Raises FilesError where Zoea made no worktree for it, or git refused."""
+    from zoea.files.changes import find_base, open_diff
+    from zoea.files.merge import short
+
+    trees = open_worktrees(places)
+    record = trees.owned.read(name)
+    git = trees.git(record)
+    with open_diff(git, find_base(git, record)) as changed:
+        counts, patch = changed.count(), changed.patch()
+    files = parse_patch(patch)
+    shown = {file.path for file in files}
+    if patch.endswith(" bytes left out]\n"):
+        files += tuple(
+            FileDiff(file.path, (), file.added or 0, file.removed or 0)
+            for file in counts.files
+            if file.path not in shown
+        )
+    return Review(short(record.branch), short(record.target), counts.base, counts.text, files)
+
+
+def list_owned(places: Places, names: Sequence[str]) -> list[str]:
+    """Return the names that have a worktree. Raises FilesError for a record that cannot be read."""
+    owned = open_worktrees(places).owned
+    return [name for name in names if owned.find(name) is not None]
+
+
+def merge_worktrees(places: Places, names: Sequence[str]) -> str:
+    """Merge one after the other; return what `zoea merge` would print."""
+    from zoea.files.merge import MergeRules, merge_all
+    from zoea.settings import load
+
+    settings = load(places).settings.files
+    done = merge_all(open_worktrees(places), names, MergeRules(settings.check, settings.check_timeout))
+    return "\n".join(done.lines)
+
+
+def drop_worktree(places: Places, name: str) -> str:
+    """Remove a worktree without work in it; return what `zoea drop` would print. Raises FilesError."""
+    from zoea.files.worktrees import describe_drop
+
+    return describe_drop(name, open_worktrees(places).drop(name))
+
+
+def commit_worktree(places: Places, name: str, message: str) -> str:
+    """Commit all changes; return what was done. Raises FilesError."""
+    commit = open_worktrees(places).commit(name, message)
+    return f"{name} is committed: {commit[:12]}" if commit else f"{name} has nothing to commit"
+
+
+def find_file(places: Places, name: str, path: str) -> Path:
+    """Return a file of a worktree for the editor.
+
+    Raises FilesError where there is none, also where a link leads out of the worktree.
+    """
+    folder = open_worktrees(places).owned.path(name).resolve()
+    file = folder / path
+    try:
+        is_file = stat.S_ISREG(file.stat().st_mode) and file.resolve().is_relative_to(folder)
+    except (OSError, ValueError):
+        is_file = False
+    if not is_file:
+        raise FilesError(
+            f"{path} is no file in the worktree of {name}", hint="It may be gone, or a link that leads out."
+        )
+    return file
