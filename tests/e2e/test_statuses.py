@@ -97,7 +97,7 @@ async def test_who_failed_in_its_turn_is_not_counted_as_working_and_its_report_g
     async with OpenAIServer(otherwise=lambda _: Fail.error(401, "no such key")) as server, cockpit(server) as glass:
         await asyncio.to_thread(glass.until, "3 myses")
         await asyncio.to_thread(zoea, "broadcast", "report")
-        await asyncio.to_thread(glass.until, "3 errored", "3 failed or stopped", "Zoea does not try again by itself")
+        await asyncio.to_thread(glass.until, "need you · 3 errored", "3 errored │", "Zoea does not try again by itself")
         server.otherwise = lambda _: Say("All is well.")
         glass.press("*")
         await asyncio.to_thread(glass.until, "3 marked")

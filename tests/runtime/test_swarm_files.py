@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -23,6 +24,8 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.queries import stored_swarm
 from zoea.runtime.compose import SwarmOptions, running_swarm
+from zoea.runtime.upstream_set import workbench_upstream, world_upstream
+from zoea.settings import Settings
 from zoea.settings.paths import Places
 
 SUM = "def total(numbers):\n    return sum(numbers) + 1\n"
@@ -166,3 +169,15 @@ async def test_others_are_offered_no_files(where: Places) -> None:
         await swarm.wait("alpha", timeout_s=20)
         assert await swarm.upstreams() == ()
     assert not {"read_file", "run"} & {tool.name for request in provider.requests for tool in request.tools}
+
+
+def test_no_module_of_the_folder_that_zoea_was_started_in_is_run(
+    where: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of both own servers, which are processes of this Python."""
+    (tmp_path / "asyncio.py").write_text("raise SystemExit('a module of the folder was run')\n")
+    monkeypatch.chdir(tmp_path)
+    for config in (workbench_upstream(where), world_upstream(Settings(), where)):
+        arguments = (*config.args, "--help")
+        ran = subprocess.run([config.command, *arguments], capture_output=True, text=True, check=False, timeout=60)
+        assert (ran.returncode, "was run" in ran.stderr) == (0, False), ran.stderr

@@ -256,13 +256,11 @@ class MysisView(Struct, frozen=True):
         held_reason: Why a person paused it; empty where they did not say.
         swarm_held: The whole swarm is on hold; `held` concerns this mysis.
         in_turn: A turn is open and advances.
-        queue_place: Place of its request at its provider, 1 for the next; 0 if it does not queue.
-        queue_name: The provider that it queues for.
+        queue_place, queue_name: Place of its request, 1 for the next, 0 if it does not queue; the provider.
         queue_why: Why its provider takes no request of it now.
         queue_until: When that ends, µs UTC; None where it is unknown.
         attempt, attempts: The next attempt of the same request, and how many there are.
-        attempt_at: When the next attempt starts; None if none is due.
-        attempt_why: The cause in a word or two: `429`, `timeout`.
+        attempt_at, attempt_why: When the next attempt starts, None if none is due; why: `429`, `timeout`.
         reading: Percent of the prompt that the server has read; None where it writes or did not say.
         prepares_model: Its turn waits for its model, which a local provider loads first.
         answered_by: The model that answers where the mysis names none; empty before its first turn.

@@ -94,14 +94,11 @@ class SwarmFiles:
         try:
             async with asyncio.timeout(GIT_S):
                 await self._toolbox.upstream(WORKBENCH).released()
-                await asyncio.to_thread(self._drop, name)
+                trees = await asyncio.to_thread(self._open)
+                if trees.owned.find(name) is not None:
+                    await asyncio.to_thread(trees.drop, name)
         except (ZoeaError, OSError, TimeoutError) as error:
             _log.warning("the worktree of %s stays: %s", name, error)
-
-    def _drop(self, name: str) -> None:
-        trees = self._open()
-        if trees.owned.find(name) is not None:
-            trees.drop(name)
 
     def _open(self) -> Worktrees:
         from zoea.files.worktrees import Worktrees

@@ -19,7 +19,7 @@ from zoea.world import DATABASE, INJECT, command
 
 WORLD_PARALLEL = 512
 WORKBENCH = "workbench"
-"""The upstream of files, for the myses whose template names a folder."""
+"""The upstream of files, for myses with a folder in their template."""
 WORKBENCHES = 256
 _PASSED = ("ZOEA_DATA_DIR", "ZOEA_CONFIG_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "PYTHONPATH")
 

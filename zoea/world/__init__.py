@@ -41,7 +41,7 @@ def command(
         fault_seed: Seed of the injected faults.
         http: `HOST:PORT` to serve streamable HTTP instead of stdio.
     """
-    argv = [sys.executable, "-m", "zoea.world", "--data", str(data_dir)]
+    argv = [sys.executable, "-P", "-m", "zoea.world", "--data", str(data_dir)]
     if seed is not None:
         argv += ["--seed", str(seed)]
     if systems is not None:

@@ -183,18 +183,12 @@ def delete(where: Places, names: tuple[str, ...] = MYSES, yes: bool = YES) -> Ou
 
     gone = command(where, work)
     lines = [f"{view.name} (#{view.id}) is deleted" for view in gone]
-    return Output(gone, [*lines, *(_describe_left_tree(where, view.name) for view in gone if _has_tree(where, view))])
-
-
-def _has_tree(where: Places, view: MysisView) -> bool:
-    return bool(view.works_on) and (where.data / "worktrees" / f"{view.name}.json").exists()
-
-
-def _describe_left_tree(where: Places, name: str) -> str:
-    return (
-        f"Its worktree holds work and stays: {where.data / 'worktrees' / name}\n"
-        f"`zoea merge {name}` keeps the work, `zoea drop {name} --force` loses it"
-    )
+    for name in (view.name for view in gone if view.works_on):
+        tree = where.data / "worktrees" / name
+        if tree.with_name(f"{name}.json").exists():
+            lines.append(f"Its worktree holds work and stays: {tree}")
+            lines.append(f"`zoea merge {name}` keeps the work, `zoea drop {name} --force` loses it")
+    return Output(gone, lines)
 
 
 def undelete(

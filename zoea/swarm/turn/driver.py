@@ -468,11 +468,7 @@ class TurnDriver:
         return stored
 
     def _close(self, op: t.TurnOp, end: t.TurnEnd) -> TurnClosing:
-        return TurnClosing(end, partial(self._prepare_end, op, self._describe_request(), end), self._leave_open)
-
-    async def _prepare_end(self, op: t.TurnOp, info: TurnInfo, end: t.TurnEnd) -> TurnWrite:
-        self._owner.capture.tree = (await self._outputs.commit_files(op, end)).tree
-        return await self._prepare_write(op, info)
+        return TurnClosing(end, partial(self._prepare_write, op, self._describe_request(), end), self._leave_open)
 
     def _describe_request(self) -> TurnInfo:
         """Return the rows' values of the turn, with the times of the newest request."""
@@ -482,7 +478,9 @@ class TurnDriver:
             duration_us=self._services.clock.uptime() - self._reserved_at,
         )
 
-    async def _prepare_write(self, op: t.TurnOp, info: TurnInfo) -> TurnWrite:
+    async def _prepare_write(self, op: t.TurnOp, info: TurnInfo, end: t.TurnEnd | None = None) -> TurnWrite:
+        if end is not None:
+            self._owner.capture.tree = (await self._outputs.commit_files(op, end)).tree
         capture = await self._owner.capture.prepare(op)
         return TurnWrite(
             partial(self._write, op=op, info=info, capture=capture), partial(self._settle, op=op, capture=capture)

@@ -65,7 +65,12 @@ class Upstream:
         self._secrets = SentSecrets()
         self._log = StderrLog(logs / f"upstream-{config.name}.log", mask=self._mask_output)
         self._context = SessionContext(
-            config, self._log, pool, on_tools=self._take_tools, on_change=self._notify, jitter=jitter
+            config,
+            self._log,
+            pool,
+            on_tools=(lambda _: None) if config.listed else self._set_tools,
+            on_change=self._notify,
+            jitter=jitter,
         )
         self._arguments: dict[str, tuple[str, ...]] = {}
         self._on_change = on_change
@@ -342,11 +347,6 @@ class Upstream:
             arguments = (*self.config.args, *self._arguments[mysis])
             context = replace(context, config=self.config.model_copy(update={"args": arguments}))
         return UpstreamSession(context, label=label, idle_close=None if shared else self.config.idle_close)
-
-    def _take_tools(self, listed: tuple[RemoteTool, ...]) -> None:
-        """Take the tools that a session lists."""
-        if not self.config.listed:
-            self._set_tools(listed)
 
     def _set_tools(self, listed: tuple[RemoteTool, ...]) -> None:
         bounded = bound_tools(listed, self.config)
