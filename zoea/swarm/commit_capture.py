@@ -402,6 +402,9 @@ class CommitCapture:
         blob, lifted = prepare_blobs(delta.data, delta.lifted)
         ticket_id, thread_id = self._for
         mysis = self.mysis
+        tags = (FRESH,) if self._is_fresh else ()
+        if self.tree:  # as a tag, so that stored and exported commits keep their form
+            tags = (*tags, f"{TREE}{self.tree[:_TREE_DIGITS]}")
         return NewCommit(
             parent=None,  # the branch knows it
             kind=CommitType.DELTA,
@@ -420,15 +423,10 @@ class CommitCapture:
             ),
             message_count=len(entries),
             token_count=sum([one.token_count for one in entries]),
-            note=CommitNote(summarise_entries(entries), self._list_tags()),
+            note=CommitNote(summarise_entries(entries), tags),
             media=tuple([one.digest for entry in entries for one in entry.media]),
             days=self.policy.days,
         )
-
-    def _list_tags(self) -> tuple[str, ...]:
-        """Return the tags of a new commit. The tree is one, so that stored and exported commits keep their form."""
-        tree = (f"{TREE}{self.tree[:_TREE_DIGITS]}",) if self.tree else ()
-        return ((FRESH,) if self._is_fresh else ()) + tree
 
     def _find_trigger(self, op: t.TurnOp) -> Checkpoint | None:
         """Return what the commit of an op is called; None where the policy wants none."""
