@@ -159,6 +159,9 @@ async def test_what_cannot_be_worked_on_is_refused(where: Places, tmp_path: Path
             await swarm.create("alpha", on=str(tmp_path / "missing"))
         with pytest.raises(FilesError, match="in no git repository"):
             await swarm.create("alpha", on=str(plain), worktree=True)
+        top = make_repository(tmp_path / "repo", sums__py=SUM)
+        with pytest.raises(UsageError, match="no name of a worktree"):
+            await swarm.create("my agent", on=str(top), worktree=True)
         assert (await swarm.view()).myses == ()
 
 

@@ -61,7 +61,10 @@ class Ownership:
     def path(self, name: str) -> Path:
         """Return the folder of a worktree. Raises UsageError for what is no name."""
         if not _NAME.fullmatch(name) and not _MERGE.fullmatch(name):
-            raise UsageError(f"{name!r} is no name of a worktree", hint="Give the name of a mysis.")
+            raise UsageError(
+                f"{name!r} is no name of a worktree",
+                hint="Use 1 to 32 letters, digits, - or _, a letter or digit first.",
+            )
         return self.root / name
 
     def _file(self, name: str, kind: str) -> Path:

@@ -58,7 +58,7 @@ class MysisCommands(SwarmCommands):
         files = swarm.services.files
         found = creation.find_template(template, origin, swarm.templates, settings)
         spec = creation.build_spec(new, found, origin, settings)
-        if files is not None and (new.on or found.workbench):
+        if files is not None and (new.on or found.workbench) and not new.question:
             in_use = [runner.known.template for runner in swarm.runners.values()]
             found = await files.settle(found, new.on, new.worktree, in_use)
             spec = replace(spec, template_hash=found.hash, template_body=found.text)
