@@ -127,6 +127,17 @@ async def test_a_report_without_a_change_says_so(where: Places, tmp_path: Path) 
     assert view.text == "done, nothing changed: there is nothing to mend"
 
 
+async def test_a_commit_that_cannot_be_made_is_logged_and_the_turn_goes_on(where: Places, tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    async with open_swarm(where, report_only) as (swarm, _):
+        await swarm.create("alpha", template="free", task="Mend.", on=str(top), worktree=True, start=False)
+        with Worktrees(where.data).owned.lock("alpha"):
+            await swarm.start("alpha")
+            view = await swarm.wait("alpha", timeout_s=60)
+    assert (view.failure, view.text) == (None, "there is nothing to mend")
+    assert "the files of alpha were not committed: another command works with" in where.log.read_text()
+
+
 async def test_the_second_mysis_of_a_repository_gets_a_worktree(where: Places, tmp_path: Path) -> None:
     top = make_repository(tmp_path / "repo", sums__py=SUM)
     async with open_swarm(where, report_only) as (swarm, _):
