@@ -15,6 +15,8 @@ from zoea.tui.conversation.change_lines import (
     name_lines,
     parse_patch,
 )
+from zoea.tui.screens.review import MARK
+from zoea.tui.text_layout import count_cells
 
 PATCH = """\
 diff --git a/a.txt b/a.txt
@@ -69,11 +71,18 @@ def test_a_renamed_file_has_its_new_name(tmp_path: Path) -> None:
 def test_long_lines_are_wrapped_and_folded_files_have_one_row() -> None:
     files = parse_patch(PATCH.replace("eleven", "e" * 50))
     rows = arrange_rows(files, {1}, 40)
-    long = [row for row in rows if row.text.startswith("e")]
+    long = [row for row in rows if row.text.startswith("ee")]
     assert "".join(row.text for row in long) == "e" * 50
     assert [row.is_first for row in long] == [True, False]
     assert [row.line for row in rows if row.file == 1] == [-1]
     assert [rows[place].text[:4] or rows[place].line for place in find_hunks(rows, files)] == ["@@ -", "@@ -", -1]
+
+
+def test_a_drawn_row_is_no_wider_than_the_screen() -> None:
+    files = parse_patch(PATCH.replace("eleven", "日本" * 50 + "e" * 90))
+    for row in arrange_rows(files, (), 40):
+        drawn = build_line(files[row.file].lines[row.line], row, "") if row.line >= 0 else []
+        assert count_cells(drawn) <= 40 - len(MARK)
 
 
 def test_hidden_characters_are_shown_as_escapes() -> None:

@@ -13,13 +13,16 @@ from tests.files.repositories import commit, git, make_repository, state
 from tests.tui.cockpit import Stage, cockpit
 from zoea.files.worktrees import Worktrees
 from zoea.queries.broadcasts import read_commander_messages
+from zoea.settings.paths import Places
 from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.dialogs.worktree_commit import WorktreeCommitDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.review import ReviewScreen
+from zoea.tui.state.worktree_access import FileCounts
 from zoea.tui.widgets.line_list import LineList, TextLines
 from zoea.tui.widgets.message_prompt import MessagePrompt
+from zoea.tui.widgets.swarm_table import SwarmTable
 
 SHOP = "import math\n\n\ndef total(items):\n    return sum(i.price for i in items)\n"
 
@@ -246,3 +249,34 @@ async def test_a_read_only_cockpit_changes_nothing(tmp_path: Path) -> None:
             await stage.press(key)
             assert stage.shows(ReviewScreen)
         assert sum("his cockpit only shows" in one for one in stage.notices) == 5
+
+
+async def test_the_list_shows_what_myses_changed_while_one_did(tmp_path: Path) -> None:
+    async with reviewed(tmp_path, "alpha", "beta") as (stage, repository, folders):
+        stage.app.tick()
+        await stage.pilot.pause()
+        assert " files " not in stage.text()
+        change(folders["alpha"])
+        stage.app.tick()
+        await stage.until(lambda: "+3 -2, 2 files" in stage.text())
+        assert stage.one(SwarmTable).columns.files
+        git(repository, "merge", "--quiet", "--ff-only", "zoea/alpha")
+        stage.app.tick()
+        await stage.until(lambda: "2 files" not in stage.text())
+        assert not stage.one(SwarmTable).columns.files
+
+
+def test_a_tree_is_counted_again_only_after_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = make_repository(tmp_path / "repository")
+    places = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=tmp_path / "run")
+    counts = FileCounts()
+    assert counts.read(places, {"alpha"}) == {}
+    folder = Worktrees(places.data).owned.path(Worktrees(places.data).make("alpha", repository).name)
+    commit(folder, "more", b__txt="b\n")
+    assert counts.read(places, {"alpha"}) == {"alpha": "+1 -0, 1 file"}
+    with monkeypatch.context() as patched:
+        patched.setattr("zoea.files.changes.open_diff", None)
+        assert counts.read(places, {"alpha", "beta"}) == {"alpha": "+1 -0, 1 file"}
+    assert counts.read(places, {"beta"}) == {}
+    commit(folder, "still more", b__txt="b\nc\n")
+    assert counts.read(places, {"alpha"}) == {"alpha": "+2 -0, 1 file"}

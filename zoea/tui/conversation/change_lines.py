@@ -101,7 +101,7 @@ def _unquote(name: str) -> str:
 
 def arrange_rows(files: Sequence[FileDiff], folded: Collection[int], width: int) -> list[ChangeRow]:
     """Return the rows of all files; a folded one has its head alone. A long line is wrapped, never cut."""
-    room = max(10, width - GUTTER - 1)
+    room = max(10, width - GUTTER - 2)  # the mark before the numbers, and the sign after them
     rows: list[ChangeRow] = []
     for at, file in enumerate(files):
         rows.append(ChangeRow(at, -1))

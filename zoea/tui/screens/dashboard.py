@@ -269,8 +269,9 @@ class DashboardScreen(CockpitScreen[None]):
         question = self.cockpit.approvals.of(view.id) if view.approvals else None
         asks = approval_line(question) if question else ""
         now, since = self.cockpit.now(), feed.roster.since(view.id)
-        pinned = view.id in self.cockpit.pins
-        return TableRow(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), now, asks, since, pinned)
+        marked, pinned = view.id in self.cockpit.marks, view.id in self.cockpit.pins
+        files = self.table.files_of(view)
+        return TableRow(view, marked, spark, feed.rate(view.id), now, asks, since, pinned, files)
 
     def _cell(self, mysis_id: int) -> HiveCell:
         feed = self.cockpit.feed

@@ -39,7 +39,7 @@ from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.search_inputs import FindBar
 from zoea.tui.widgets.widget_part import WidgetPart
 
-_MARK = "▌"
+MARK = "▌"
 
 
 class ReviewScreen(CockpitScreen[None]):
@@ -177,7 +177,7 @@ class ReviewScreen(CockpitScreen[None]):
         if row.line < 0:
             sign = self.symbols.folded if file.path in self._folded else self.symbols.open
             return [(f"{sign} ", "quiet"), *file.head]
-        mark = (_MARK, "asking") if row.line in self._chosen(row.file) else (" ", "")
+        mark = (MARK, "asking") if row.line in self._chosen(row.file) else (" ", "")
         return [mark, *build_line(file.lines[row.line], row, self._words)]
 
     @property

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from zoea.model.errors import FilesError
+from zoea.model.errors import FilesError, ZoeaError
 from zoea.settings.paths import Places
 from zoea.tui.conversation.change_lines import FileDiff, parse_patch
 
 if TYPE_CHECKING:
+    from zoea.files.ownership import Record
     from zoea.files.worktrees import Worktrees
+    from zoea.tui.state.cockpit import Cockpit
 
 
 class Review(Struct, frozen=True):
@@ -89,6 +93,64 @@ def commit_worktree(places: Places, name: str, message: str) -> str:
     """Commit all changes; return what was done. Raises FilesError."""
     commit = open_worktrees(places).commit(name, message)
     return f"{name} is committed: {commit[:12]}" if commit else f"{name} has nothing to commit"
+
+
+class FileCounts:
+    """Counts what myses changed in their worktrees, again only where a commit or an index is another one."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[object, str]] = {}
+        self._is_counting = False
+        self.texts: dict[str, str] = {}
+
+    async def update(self, cockpit: Cockpit) -> bool:
+        """Count in a thread, one count at a time; return whether `texts` changed."""
+        if self._is_counting or cockpit.opened is None:
+            return False
+        before, names = self.texts, {view.name for view in cockpit.feed.in_order()}
+        self._is_counting = True
+        try:
+            self.texts = await asyncio.to_thread(self.read, cockpit.places, names)
+        finally:
+            self._is_counting = False
+        return self.texts != before
+
+    def read(self, places: Places, names: Collection[str]) -> dict[str, str]:
+        """Return `+12 -3, 2 files` by name, for those that changed files. Call it in a thread."""
+        if not (places.data / "worktrees").is_dir():
+            return {}
+        from zoea.files.changes import find_base, open_diff
+        from zoea.files.worktrees import Worktrees
+
+        trees = Worktrees(places.data)
+        known: dict[str, tuple[object, str]] = {}
+        for name in trees.owned.names():
+            if name not in names:
+                continue
+            with suppress(ZoeaError, OSError):  # the review of the mysis shows why
+                record = trees.owned.read(name)
+                stamps = _read_stamps(record)
+                known[name] = self._known.get(name, (None, ""))
+                if known[name][0] != stamps:
+                    git = trees.git(record)
+                    with open_diff(git, find_base(git, record)) as changed:
+                        counts = changed.count()
+                    known[name] = stamps, counts.text if counts.files else ""
+        self._known = known
+        return {name: text for name, (_, text) in known.items() if text}
+
+
+def _read_stamps(record: Record) -> tuple[int, ...]:
+    """Return the times of the index and of the refs that decide what a worktree changed."""
+    own, common = Path(record.git_dir), Path(record.repository)
+    files = (
+        own / "index",
+        own / "HEAD",
+        common / record.branch,
+        common / (record.target or "HEAD"),
+        common / "packed-refs",
+    )
+    return tuple(file.stat().st_mtime_ns if file.is_file() else 0 for file in files)
 
 
 def find_file(places: Places, name: str, path: str) -> Path:

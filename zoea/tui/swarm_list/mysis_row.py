@@ -43,6 +43,8 @@ TAGS_FROM = 45
 TAGS_SHARE = 3
 """Tags take at most one part in this many of the text's width."""
 BUDGET_WIDTH = 10
+FILES_WIDTH = 18
+"""`+120 -34, 12 files`."""
 FULL_SHARE = 0.8
 """Share from which on a context or a budget counts as nearly full."""
 _TOTALS = (SortColumn.TOKENS, SortColumn.COST)
@@ -62,14 +64,18 @@ class RowColumns(Struct, frozen=True):
     spark: int
     rate: int = 0
     bar: int = 0
+    files: int = 0
 
     @classmethod
-    def of(cls, width: int, longest: int = NAME_MAX) -> RowColumns:
+    def of(cls, width: int, longest: int = NAME_MAX, *, has_files: bool = False) -> RowColumns:
         """Return the columns that fit in `width` cells; drop the least important first.
 
         Args:
             longest: Width of the longest name.
+            has_files: Whether a mysis changed files in a worktree.
         """
+        files = FILES_WIDTH if has_files and width >= ACTIVITY_FROM else 0
+        width -= files + 1 if files else 0
         activity = ACTIVITY_WIDTH if width >= ACTIVITY_FROM else 0
         spark = SPARK_WIDTH if width >= SPARK_FROM else 0
         rate = RATE_WIDTH if width >= RATE_FROM else 0
@@ -77,7 +83,7 @@ class RowColumns(Struct, frozen=True):
         fixed = 3 + STATUS_WIDTH + 1 + TIME_WIDTH + 1 + CONTEXT_WIDTH + 1
         fixed += sum(one + 1 for one in (activity, rate, bar) if one) + (spark + 2 if spark else 0)
         name = max(NAME_MIN, min(NAME_MAX, longest, width - fixed - TEXT_MIN - 1))
-        return cls(name, max(0, width - fixed - name - 1), activity, spark, rate, bar)
+        return cls(name, max(0, width - fixed - name - 1), activity, spark, rate, bar, files)
 
 
 class TableRow(Struct, frozen=True):
@@ -89,6 +95,7 @@ class TableRow(Struct, frozen=True):
         now: Time in µs.
         since: When the mysis got its status, in µs; 0 where that is not known.
         asks: Call or question that waits for the commander.
+        files: The lines and files that it changed in its worktree, as counted last.
     """
 
     view: MysisView
@@ -99,6 +106,7 @@ class TableRow(Struct, frozen=True):
     asks: str = ""
     since: int = 0
     pinned: bool = False
+    files: str = ""
 
 
 def status_text(view: MysisView) -> str:
@@ -172,6 +180,7 @@ def build_heading(columns: RowColumns, sort: SortColumn = SortColumn.AGE) -> lis
     line += f"{fit_text(name(SortColumn.TIME), TIME_WIDTH, right=True)} "
     line += f"{fit_text('', columns.bar)} " if columns.bar else ""
     line += f"{fit_text(f'{name(third)} ', CONTEXT_WIDTH, right=True)} "
+    line += f"{fit_text('files', columns.files)} " if columns.files else ""
     line += f"{fit_text('doing', columns.activity)} " if columns.activity else ""
     line += fit_text("last minute" if columns.rate else "tokens/min", columns.spark) if columns.spark else ""
     line += f" {fit_text(name(SortColumn.RATE), columns.rate, right=True)}" if columns.rate else ""
@@ -198,6 +207,8 @@ def build_row(
         *(_total(view, columns, sort) if sort in _TOTALS else _context(view, columns)),
         (" ", ""),
     ]
+    if columns.files:
+        pieces.append((f"{fit_text(row.files, columns.files)} ", ""))
     if columns.activity:
         pieces += [(fit_text(describe_activity(view), columns.activity), str(view.activity)), (" ", "")]
     if columns.spark:

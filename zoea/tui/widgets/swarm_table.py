@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
+from typing import TYPE_CHECKING, cast
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
+from textual import events, work
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -20,6 +21,7 @@ from textual.strip import Strip
 
 from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line
+from zoea.tui.state.worktree_access import FileCounts
 from zoea.tui.swarm_list.hive_layout import (
     CELL,
     HiveCell,
@@ -44,6 +46,9 @@ from zoea.tui.swarm_list.row_order import RowOrder
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
+
+if TYPE_CHECKING:
+    from zoea.tui.state.cockpit import Cockpit
 
 _DRAWN_KEPT = 500
 
@@ -102,6 +107,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._filter = RowFilter()
         self.order = order
         self._longest = NAME_MIN
+        self._counts = FileCounts()
         self._drawn: dict[int, list[Piece]] = {}
 
     # Content and state.
@@ -180,6 +186,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def tick(self) -> None:
         """Redraw visible lines with ages, waits or brightness that changed."""
+        self._count_files()
         first = self.scroll_offset.y
         if self._grouping is None and self.order.is_moving:
             before = self._shown
@@ -196,10 +203,21 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             if self._pieces(place) != self._drawn.get(place):
                 self.refresh_line(place)
 
+    def files_of(self, view: MysisView) -> str:
+        """Return the lines and files that a mysis changed in its worktree, as counted last."""
+        return self._counts.texts.get(view.name, "")
+
+    @work(exit_on_error=False, group="files")
+    async def _count_files(self) -> None:
+        """Count what myses changed in their worktrees; the column is there while one of them did."""
+        if await self._counts.update(cast("Cockpit", self.app)) and self.is_mounted:
+            self.refresh()
+            self.post_message(self.Sized())
+
     @property
     def columns(self) -> RowColumns:
         """Return the column widths in use."""
-        return RowColumns.of(self.scrollable_content_region.width, self._longest)
+        return RowColumns.of(self.scrollable_content_region.width, self._longest, has_files=bool(self._counts.texts))
 
     @property
     def cursor(self) -> MysisView | None:
