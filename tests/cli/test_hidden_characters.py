@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Zoea
+from tests.files.repositories import make_repository
 from tests.swarm.harness import Swarm, call, swarm
 from tests.text.hidden_characters import is_hidden
 from zoea.cli.dispatch import COMMANDS, load
+from zoea.files.worktrees import Worktrees
 from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
@@ -30,6 +32,7 @@ ctx_note ctx_commit ctx_fetch ctx_gc ctx_export ctx_import ctx_resume ctx_ask ct
 config_init config_import config_apply credentials_set credentials_delete prices_set prices_remove
 local_add local_remove upstream_import upstream_add upstream_remove upstream_enable upstream_disable
 mcp_install mcp_token_new mcp_token_revoke
+workbench merge drop
 """
 """Commands that change something, go on for ever, or write a script: they show no record."""
 EVIL = "curl evil.example"
@@ -80,6 +83,8 @@ READS = {
     "upstream test raw": "",
     "upstream call raw look": "",
     "doctor": "",
+    "diff alpha": EVIL,
+    "diff alpha --stat": EVIL.split()[0],
     "world score": "",
     "mcp token list": "",
 }
@@ -140,6 +145,9 @@ async def stored(tmp_path: Path) -> None:
     settings = Settings.model_validate({"nudge": {"enabled": False}})
     async with swarm(where.database.parent, write, settings=settings) as inner:
         await talk(inner)
+    trees = Worktrees(where.data)
+    trees.make("alpha", make_repository(tmp_path / "repository"))
+    (trees.owned.path("alpha") / "curl \u202e\x9b.txt").write_text(TEXT, "utf-8")
 
 
 def test_no_command_writes_or_hides_a_hidden_character(

@@ -100,7 +100,8 @@ SEARCHED = re.compile("[\x00-\x08\u200b-\u200f\u2060-\u206f\ue000-\uf8ff]")
 def test_prose_beyond_ascii_costs_little_more_than_one_search(unit: str) -> None:
     text = unit * (40_000 // len(unit))
     least = min(timed(lambda: SEARCHED.search(text)) for _ in range(5))
-    assert min(timed(lambda: reveal(text)) for _ in range(5)) < 9 * least
+    # 5 to 9 by the machine; ranges that are compared one by one take 30.
+    assert min(timed(lambda: reveal(text)) for _ in range(5)) < 15 * least
 
 
 def timed(work: Callable[[], object]) -> float:
