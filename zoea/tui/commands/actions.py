@@ -110,7 +110,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
         Action("mysis.result", "d", "result", "Show what this mysis reports, the files it changed, and its calls",
                require_one_target, footer=48, command="result", flags=SPARE,
                opens="screens.focus.ResultScreen"),
-        Action("mysis.review", "f", "files", "Show what this mysis, or the marked ones, changed in worktrees, to merge",
+        Action("mysis.review", "f", "files", "Show what this mysis changed in its worktree, to merge or send back",
                require_target, footer=49, command="diff", flags=SPARE, opens="screens.review.ReviewScreen"),
         Action("mysis.stop", "s", "stop", "Stop this mysis, or the marked ones, at once; finished work is kept",
                require_stoppable_target, footer=42, command="stop", flags=SWARM | SPARE),
@@ -256,7 +256,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
         Action("compare.verbose", "v", "verbose", "Unfold or fold all messages", footer=20),
     ),
     ActionPlace.REVIEW: (
-        Action("review.merge", "m", "merge", "Merge it into the branch that it came from, or all that were marked",
+        Action("review.merge", "m", "merge", "Merge it, and those chosen with it, into the branch it came from",
                require_one_target, footer=10, flags=SWARM | ASKS),
         Action("review.send", "s", "send back", "Send the mysis a message about the lines under the cursor",
                require_one_target, footer=12, flags=SWARM | TEXT),
