@@ -260,7 +260,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
                require_one_target, footer=10, flags=SWARM | ASKS),
         Action("review.send", "s", "send back", "Send the mysis a message about the lines under the cursor",
                require_one_target, footer=12, flags=SWARM | TEXT),
-        Action("review.mark", "space", "mark lines", "Mark lines from here to the cursor, for a message about them",
+        Action("review.mark", "space", "choose lines", "Choose lines from here to the cursor, to send back",
                footer=14, flags=SPARE),
         Action("review.drop", "D", "drop", "Remove the worktree, unless it holds work that is nowhere else",
                require_one_target, footer=16, flags=SWARM | ASKS),
