@@ -110,12 +110,13 @@ async def run_attached(options: RunOptions, where: Places) -> int:
         try:
             await _show(swarm, front, options, after, lines, ending=ending, is_owner=False)
             if is_interactive:
-                await front.say("The swarm runs on: `zoea run` shows it again, `zoea stop --swarm` ends it.")
+                parting = "The swarm runs on: `zoea run` shows it again, `zoea stop --swarm` ends it."
+                is_written = await write_in_time(front.say(parting))
             if options.as_json:  # the last line is the summary here too, as in an own run
                 myses = (await swarm.view()).myses
                 rows = summary(myses, await asyncio.to_thread(read_credits, where, myses))
                 is_written = await write_in_time(front.summary(rows))
-            else:
+            elif is_written:
                 is_written = await write_in_time(asyncio.to_thread(finish_writing))
         except NoRunningSwarm:
             if options.as_json:
