@@ -23,6 +23,8 @@ from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError, WorkHeld
 
 SOAK = bool(os.environ.get("ZOEA_SOAK"))
+PYTHON = os.path.realpath(sys.executable)
+"""Not the link of a virtual environment, which may stand where a confined command sees nothing."""
 
 
 def environment() -> dict[str, str]:
@@ -59,18 +61,18 @@ async def test_a_failing_test_is_made_to_pass_and_merged(repository: Path, trees
     async with Client(server(str(repository), "--worktree", "alpha")) as client:
         listed = {tool.name for tool in (await client.list_tools()).tools}
         assert {"read_file", "edit_file", "run", "diff"} <= listed
-        failed = await call(client, "run", command=f"{sys.executable} -B test_add.py")
+        failed = await call(client, "run", command=f"{PYTHON} -B test_add.py")
         assert "AssertionError" in failed
         assert "confined" in failed
         await call(client, "read_file", path="add.py")
         await call(client, "edit_file", path="add.py", edits=[{"old": "a - b", "new": "a + b"}])
-        assert "exit code 0" in await call(client, "run", command=f"{sys.executable} -B test_add.py")
+        assert "exit code 0" in await call(client, "run", command=f"{PYTHON} -B test_add.py")
         assert "+    return a + b" in await call(client, "diff")
         with pytest.raises(WorkHeld, match="a workbench serves"):
             trees.drop("alpha", force=True)
         (trees.owned.path("alpha") / ".gitignore").write_text("__pycache__\n")
         assert trees.commit("alpha", "Add the numbers")
-    merge(trees, "alpha", MergeRules(f"{sys.executable} -B test_add.py", 60))
+    merge(trees, "alpha", MergeRules(f"{PYTHON} -B test_add.py", 60))
     assert (repository / "add.py").read_text() == "def add(a, b):\n    return a + b\n"
     assert (repository / "notes.txt").read_text() == "mine"
     trees.drop("alpha")

@@ -204,10 +204,11 @@ def test_every_tool_but_three_takes_a_session_and_says_whether_it_only_reads() -
 
 def test_the_command_line_carries_every_option(tmp_path: Path) -> None:
     argv = command(tmp_path, seed=4, tick=0.5, turbo=True, faults="error=0.1", fault_seed=3, http="127.0.0.1:0")
-    options = parse(argv[3:])
+    assert argv[1:4] == ["-P", "-m", "zoea.world"]
+    options = parse(argv[4:])
     assert (options.data, options.seed, options.tick, options.turbo) == (tmp_path, 4, 0.5, True)
     assert (options.faults, options.fault_seed, options.http) == ("error=0.1", 3, "127.0.0.1:0")
-    assert parse(command(tmp_path)[3:]).seed is None
+    assert parse(command(tmp_path)[4:]).seed is None
 
 
 @pytest.mark.parametrize("wrong", [["--tick", "0"], ["--systems", "3"], ["--nonsense"]])
