@@ -187,7 +187,7 @@ class CommandRuns:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of processes whose parent ends, on Linux, so that those that left their group can be ended."""
+    """Adopt processes whose parent ends (on Linux), so that they can be ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 

@@ -1,4 +1,4 @@
-"""Names what killed commands left behind, and what stands among the worktrees without a record."""
+"""Names what killed commands left behind, and worktrees without a record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Leftover(Struct, frozen=True):
 
 
 def find_leftovers(data: Path) -> list[Leftover]:
-    """Return what stands in the data directory, and the branches in its repositories, that no command works with."""
+    """Return the files and branches that no command works with."""
     owned = Ownership(data)
     found: list[Leftover] = []
     records: list[Record] = []

@@ -78,7 +78,7 @@ class MergeRules(Struct, frozen=True):
 
 
 class MergeQueueResult(Struct, frozen=True):
-    """How far a queue came: what was merged, the error that stopped it, and the names not tried."""
+    """What a queue merged, the error that stopped it, and the names not tried."""
 
     merged: tuple[Merged, ...]
     failed: str = ""

@@ -1,4 +1,4 @@
-"""Tells what a worktree holds that is nowhere else: uncommitted changes and unmerged commits.
+"""Finds uncommitted changes and unmerged commits of a worktree.
 
 Whether commits are merged is decided by their trees and patches, not by ancestry alone, so that squashed and rebased
 work counts as merged. What cannot be told counts as work.
