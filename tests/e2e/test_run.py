@@ -259,6 +259,8 @@ def test_workspaces_are_separate() -> None:
     zoea("run", "--headless", "--myses", "1", "--provider", "scripted", "--for", "1s", "-w", "north", timeout=60)
     assert len(json.loads(zoea("list", "--json", "-w", "north").stdout)) == 1
     assert json.loads(zoea("list", "--json").stdout) == []
+    empty = zoea("run", "--headless", "--for", "100ms", timeout=60)
+    assert "There are no myses yet; `zoea new NAME --task TEXT` creates one" in empty.stdout
 
 
 def test_a_run_without_the_cockpit_says_what_ran_when_zoea_ended() -> None:

@@ -73,7 +73,10 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
         output.say(await prepare_own_swarm(swarm, options, where, loaded.settings))
         if is_interactive:
             await front.say("Type help for the commands; quit ends the swarm.")
-        if ended := count_ended((await swarm.view()).myses):
+        myses = (await swarm.view()).myses
+        if not myses:
+            await front.say("There are no myses yet; `zoea new NAME --task TEXT` creates one")
+        if ended := count_ended(myses):
             how = "`start again` continues" if is_interactive else "`zoea start --again` continues"
             await front.say(f"{ended} had work to do when Zoea ended; {how} {'it' if ended == 1 else 'them'}")
         async with _typed_lines(is_interactive) as lines:
