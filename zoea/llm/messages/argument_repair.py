@@ -6,6 +6,7 @@ guessed into a call that may cost money.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from typing import Any
@@ -15,18 +16,22 @@ from zoea.text.large_json import is_deep
 
 _FENCE = re.compile(r"^```[a-zA-Z]*\s*\n?(.*?)\n?```$", re.DOTALL)
 MAX_REPAIR = 200_000
-MAX_GUESSED = 10_000
+MAX_GUESSED = 2_000
 """Characters from the first fault on that `json_repair` reads: it may take the square of their number."""
-MAX_STEPS = 100_000_000
-"""Characters times escaped quotes: from each of them the end of a text may be looked for."""
 MAX_UNCLOSED = 100
 """Brackets that a text may leave open. A model that runs away repeats them, and `json_repair` reads each to the end."""
-_TEXT = re.compile(r'("(?:[^"\\]|\\.)*")', re.DOTALL)
+_TEXT = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\\?\Z))', re.DOTALL)
+"""A text, or its beginning at the end: else each quote that it holds would be looked from to the end."""
 _ESCAPE = re.compile(r"\\([\"\\/bfnrt]|u[0-9a-fA-F]{4})?")
 _PATH_ESCAPE = re.compile(r"\\([\"\\])?")
 _DRIVE = re.compile(r"[A-Za-z]:\\(?!\\)")
 _BLANK_ESCAPE = re.compile(r"\\[nrt]")
 _CONTROL = re.compile(r"[\x00-\x1f]")
+_QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*(?:"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z))""", re.DOTALL)
+_LAST_COMMA = re.compile(r",(?=\s*[}\]])")
+_BARE_KEY = re.compile(r"(?<=[{,])(\s*)([A-Za-z_]\w*)(?=\s*:)")
+_WORD = re.compile(r"\b(?:True|False|None)\b")
+_WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
 def repair(text: str, *, is_cut: bool = False) -> tuple[str, str]:
@@ -68,14 +73,14 @@ def _mend(text: str, stripped: str, error: ValueError) -> tuple[str, str]:
     fenced = _FENCE.match(stripped)
     if fenced:
         stripped = fenced.group(1).strip()
-    steps = len(stripped) * stripped.count('\\"')
-    if len(stripped) > MAX_REPAIR or steps > MAX_STEPS or not stripped.startswith("{"):
+    if len(stripped) > MAX_REPAIR or not stripped.startswith("{") or _is_cut(stripped):
         return text, reason
-    try:
-        return _object(text, parse(_mend_signs(stripped), constant=_no_constant))
-    except ValueError:
-        pass
-    if len(stripped) - place > MAX_GUESSED or _is_cut(stripped):
+    for mend in (_mend_signs, lambda broken: _mend_signs(_mend_marks(broken))):
+        try:
+            return _object(text, parse(mend(stripped), constant=_no_constant))
+        except (ValueError, SyntaxError):
+            continue
+    if len(stripped) - place > MAX_GUESSED:
         return text, reason
     if any(stripped.count(one) - stripped.count(end) > MAX_UNCLOSED for one, end in ("{}", "[]")):
         return text, reason
@@ -113,6 +118,28 @@ def _mend_signs(text: str) -> str:
     return "".join(parts)
 
 
+def _mend_marks(text: str) -> str:
+    """Return JSON with what stands between its texts mended; each text stays as it is.
+
+    That is a comma before a closing bracket, words and texts of Python, a key without quotes, and brackets left open.
+    """
+    parts = _QUOTED.split(text)
+    closing: list[str] = []
+    for place, part in enumerate(parts):
+        if place % 2:
+            if part.startswith("'"):
+                parts[place] = json.dumps(ast.literal_eval(part))
+            continue
+        mended = _BARE_KEY.sub(r'\1"\2"', _LAST_COMMA.sub("", part))
+        parts[place] = _WORD.sub(lambda word: _WORDS[word.group()], mended)
+        for sign in part:
+            if sign in "{[":
+                closing.append("}" if sign == "{" else "]")
+            elif sign in "}]" and closing:
+                closing.pop()
+    return "".join(parts + closing[::-1])
+
+
 def _double_lone(match: re.Match[str]) -> str:
     return match.group() if match.group(1) else "\\\\"
 
@@ -142,15 +169,14 @@ def _is_cut(text: str) -> bool:
 
 
 def _keeps(text: str, value: Any) -> bool:
-    """Return True if the text has the words and numbers of the repaired value exactly."""
-    words = _words(json.dumps(value, ensure_ascii=False))
-    return words == _words(text)
+    """Return True if the text has the words and numbers of the repaired value exactly, and no more line ends."""
+    written = json.dumps(value, ensure_ascii=False)
+    return _words(written) == _words(text) and written.count("\\n") >= text.count("\\n")
 
 
 def _words(text: str) -> list[str]:
-    plain = {"True": "true", "False": "false", "None": "null"}
     text = re.sub(r"\\(u[0-9a-fA-F]{4}|.)", " ", text)
-    return [plain.get(word, word) for word in re.findall(r"[^\W_]+", text)]
+    return [_WORDS.get(word, word) for word in re.findall(r"[^\W_]+", text)]
 
 
 def _no_constant(name: str) -> Any:
