@@ -107,6 +107,20 @@ FORMS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, dict[str, Any]]]]] 
     "null arguments": ([{"index": 0, "id": "a", "function": {"name": NORTH, "arguments": None}}], [(NORTH, {})]),
     "one id, head again at the end": ([p(NORTH, '{"km"', 0, "a"), p(None, ": 7}", 0), p(NORTH, "", 0, "a")], SEVEN),
     "index 1 first": ([p(NORTH, ONE, 1, "a"), p(SOUTH, TWO, 2, "b")], BOTH),
+    "whole arguments again, of each of two": (  # lidge-jun/opencodex#361
+        [p(NORTH, "", 0, "a"), p(None, ONE, 0), p(None, ONE, 0), p(SOUTH, "", 1, "b"), p(None, TWO, 1), p(None, TWO, 1)],
+        BOTH,
+    ),
+    "arguments with the name, then again": ([p(NORTH, ONE, 0, "a"), p(None, ONE, 0)], [(NORTH, {"km": 1})]),  # 64bit/async-openai#329
+    "counted from 1, side by side": (  # AstrBotDevs/AstrBot#9593
+        [p(NORTH, "", 1, "a"), p(SOUTH, "", 2, "b"), p(None, ONE, 1), p(None, TWO, 2)],
+        BOTH,
+    ),
+    "one index, other ids, rest in between": (  # google-deepmind/amplio#3
+        [p(NORTH, '{"km"', 0, "a"), p(SOUTH, '{"km"', 0, "b"), p(None, ": 1}", 0, "a"), p(None, ": 2}", 0, "b")],
+        BOTH,
+    ),
+    "an id in the first piece alone": ([p(NORTH, "", 0, "a"), p(None, '{"km"', 0, None), p(None, ": 7}", 0, None)], SEVEN),  # sigoden/aichat#1522
     "calls in reverse": ([p(NORTH, "", 1, "a"), p(SOUTH, "", 0, "b"), p(None, TWO, 0), p(None, ONE, 1)], BOTH),
 }  # fmt: skip
 

@@ -33,6 +33,7 @@ CHOICE = {
 }
 ATTACH, PLAIN = ToolSpec("attach", "Attaches.", CHOICE), ToolSpec("plain", "Waits.", {})
 SPOKEN = (system("You are a mysis."), user(), assistant("", call(), reasoning="why"), result())
+TWO_CALLS = (assistant("Both.", call(id="c2"), call(id="c3")), result(id="c2"), result(id="c3"))
 Wrong = Callable[[dict[str, Any]], bool]
 
 
@@ -65,6 +66,27 @@ def has_body(key: str) -> Wrong:
 def has_neighbours(body: dict[str, Any]) -> bool:
     roles = [one["role"] for one in body["messages"]]
     return any(pair == ("user", "user") for pair in pairwise(roles))
+
+
+def has_user_after_result(body: dict[str, Any]) -> bool:
+    return any(pair == ("tool", "user") for pair in pairwise(one["role"] for one in body["messages"]))
+
+
+def has_several_calls(body: dict[str, Any]) -> bool:
+    """Return whether an answer has more than one call, or a call lost its result."""
+    roles = [one["role"] + "!" * len(one.get("tool_calls") or ()) for one in body["messages"]]
+    calls = sum(len(one.get("tool_calls") or ()) for one in body["messages"])
+    paired = sum(pair == ("assistant!", "tool") for pair in pairwise(roles))
+    return "assistant!!" in roles or not calls == paired == roles.count("tool")
+
+
+def lacks_signature(body: dict[str, Any]) -> bool:
+    answers = [one["tool_calls"] for one in body["messages"] if one.get("tool_calls")]
+    return not all(calls[0].get("extra_content", {}).get("google", {}).get("thought_signature") for calls in answers)
+
+
+def lacks_properties(body: dict[str, Any]) -> bool:
+    return not all("properties" in one["function"]["parameters"] for one in body.get("tools", []))
 
 
 def has_tool(name: str) -> Wrong:
@@ -110,6 +132,19 @@ FORMS: tuple[tuple[int, str, Wrong, str, tuple[str, ...]], ...] = (
     (400, "Unsupported parameter: 'reasoning_effort' is not supported with this model.", has_body("reasoning_effort"), "reef", (Trait.NO_THINKING,)),
     (422, "stream_options: Extra inputs are not permitted", has_body("stream_options"), "reef", (Trait.NO_STREAM_OPTIONS,)),
     (400, "Function calling is not enabled for models/gemma-3-27b-it", has_body("tools"), "reef", (Trait.NO_TOOLS,)),
+    (400, '"qwen2.5:14b" does not support thinking', has_body("reasoning_effort"), "reef", (Trait.NO_THINKING,)),  # musistudio/claude-code-router#1046, atomantic/PortOS#6130
+    # NousResearch/hermes-agent#20154, aaif-goose/goose#5998, zed-industries/zed#37021, mistralai/mistral-vibe#578
+    (400, "Unexpected role 'user' after role 'tool'", has_user_after_result, "reef", (Trait.BRIDGED_USERS,)),
+    # OpenHands/OpenHands#5350
+    (400, 'litellm.BadRequestError: BedrockException - {"message":"messages.32.content: Conversation blocks and tool result blocks cannot be provided in the same turn."}', has_user_after_result, "reef", (Trait.BRIDGED_USERS,)),
+    (400, "This model only supports single tool-calls at once!", has_several_calls, "reef", (Trait.SINGLE_CALLS,)),  # openclaw/openclaw#37516
+    # lbjlaq/Antigravity-Manager#3202, dify-official-plugins#2088; QwenLM/qwen-code#1187, GewoonJaap/gemini-cli-openai#156
+    (400, "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly.", lacks_signature, "reef", (Trait.SIGNED_CALLS,)),
+    (400, "Unable to submit request because function call `default_api:read_file` in the 4. content block is missing a `thought_signature`.", lacks_signature, "reef", (Trait.SIGNED_CALLS,)),
+    # chattermate/chattermate.chat#303, camel-ai/camel#2629
+    (400, "Invalid schema for function 'attach': In context=('properties','queryBody','additionalProperties'), schema must have a 'type' key.", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    # reportportal/reportportal-mcp-server#25
+    (400, "Unable to submit request because attach functionDeclaration parameters.modes schema specified incorrect schema type field. For schema with enum values, schema type should not be OBJECT or ARRAY.", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
     (400, "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", has_body("max_tokens"), "reef", (Trait.COMPLETION_TOKENS,)),
 )  # fmt: skip
 
@@ -122,7 +157,7 @@ def refusing(status: int, sentence: str, is_wrong: Wrong) -> Callable[[Received]
 async def test_a_refused_form_is_changed_at_once_and_kept(
     status: int, sentence: str, is_wrong: Wrong, model: str, traits: tuple[str, ...]
 ) -> None:
-    asked = request(*SPOKEN, user("Go on."), user("Now."), tools=(ATTACH, PLAIN), model=model)
+    asked = request(*SPOKEN, *TWO_CALLS, user("Go on."), user("Now."), tools=(ATTACH, PLAIN), model=model)
     async with OpenAIServer(otherwise=refusing(status, sentence, is_wrong)) as server:
         source = provider("openai", server.base_url, thinking="low", temperature=0.0)
         first = await answer(source, asked)
@@ -136,6 +171,16 @@ async def test_a_refused_form_is_changed_at_once_and_kept(
     assert set(traits) <= {name for name, _ in first.traits}
     assert all(sentence[:60] in said for name, said in first.traits if name in traits)
     assert not again.traits
+
+
+async def test_every_tool_has_properties_from_the_first_request_on() -> None:
+    # Azure/azure-mcp#197, janhq/jan#7017, evalstate/fast-agent#143, mark3labs/mcphost#88
+    bare = ToolSpec("list", "Lists.", {"type": "object"})
+    async with OpenAIServer(otherwise=lambda _: Say("done")) as server:
+        source = provider("openai", server.base_url)
+        await answer(source, request(*SPOKEN, tools=(bare, PLAIN)))
+        await source.close()
+        assert not lacks_properties(server.chats[-1].json)
 
 
 async def test_a_refusal_of_a_form_inside_the_stream_is_learnt_too() -> None:

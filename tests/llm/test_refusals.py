@@ -90,6 +90,14 @@ TOO_LONG: tuple[tuple[int, Any, int | None], ...] = (
     (400, said("This model's maximum context length is 16384 tokens. However, your request has 18225 input tokens. Please reduce the length of the input messages. None", None, "BadRequestError"), 16_384),  # QwenLM/Qwen-Agent#759
     (400, said("prompt token count exceeds the limit: the model has a 32k context window"), 32_000),
     (400, said("input tokens (40000) exceed 32768"), 32768),
+    (400, said("The total length of all messages is too long."), None),  # BerriAI/litellm#21647
+    (400, said("Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 509178 tokens. Please reduce the length of the messages."), 272_000),  # BerriAI/litellm#15968
+    # What the prompt may have beside the answer: anomalyco/opencode#17746
+    (400, said("You passed 99073 input tokens and requested 32000 output tokens. However, the model's context length is only 131072 tokens, resulting in a maximum input length of 99072 tokens. (parameter=input_tokens, value=99073)"), 99_072),
+    (400, said("Your input exceeds the context window of this model. Please adjust your input and try again."), None),  # openai/codex#20866
+    (400, said("Prompt exceeds max length"), None),  # tashfeenahmed/freellmapi#873
+    (400, {"message": "Input exceeds the max input token limit", "__type": "ValidationException"}, None),  # openclaw/openclaw#58839
+    (400, said("litellm.BadRequestError: AnthropicException - b'{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"input length and `max_tokens` exceed context limit: 179413 + 32768 > 200000, decrease input length or `max_tokens` and try again\"}}'. Received Model Group=anthropic/reef"), 200_000),  # BrokkAi/brokk-app#540
     (429, {"type": "error", "error": {"type": "rate_limit_error", "message": "Usage credits are required for long context requests."}}, None),  # anthropics/claude-code#64982
 )  # fmt: skip
 
@@ -212,6 +220,13 @@ WAITS: tuple[tuple[Any, dict[str, str], float | None], ...] = (
     (said("Usage limit reached. Resets at 10:00 UTC."), {}, 79_200.0),
     (said("Usage limit reached. Resets at 11:58 UTC."), {}, None),  # a moment ago, not tomorrow
     (said("请求过于频繁，额度稍后恢复"), {}, None),
+    # firecrawl/firecrawl#819
+    ({"success": False, "error": "Rate limit exceeded. Consumed (req/min): 11, Remaining (req/min): 0. Upgrade your plan at https://reef.example/pricing or please retry after 25s, resets at Sun Nov 01 2026 12:00:25 GMT+0000 (Coordinated Universal Time)"}, {}, 25.0),
+    ({"error": "Rate limit exceeded, resets at Sun Nov 01 2026 13:00:25 GMT+0100 (Central European Standard Time)"}, {}, 25.0),
+    ({"error": "Too many requests", "retryAfter": 9}, {}, 9.0),  # sekine-1113/Negotole#61
+    ("", {"x-ratelimit-limit": "60", "x-ratelimit-remaining": "56", "x-ratelimit-reset": "12"}, 12.0),  # agentgateway/agentgateway#3329
+    ({"detail": "rate limit exceeded for the hour window"}, {"ratelimit": '"minute";r=178;t=44, "hour";r=0;t=1724'}, 1724.0),  # runpod/runpod-mcp#64
+    ({"error": {"type": "usage_limit_reached", "message": "The usage limit has been reached", "resets_at": NOW // 1_000_000 + 757}}, {}, 757.0),  # NousResearch/hermes-agent#26893
     # A time that is over, now or meaningless is none; the usual pause follows.
     (said("Too many requests"), {"retry-after": "1e9"}, None),
     (said("Too many requests"), {"retry-after": "-3"}, None),

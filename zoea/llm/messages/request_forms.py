@@ -14,6 +14,7 @@ from zoea.model.enums import Role
 from zoea.model.request import RequestMessage, ToolSpec
 from zoea.text.flat_schema import flat
 
+BRIDGE = "(I go on with the next message.)"
 _SHORT = re.compile(r"[a-zA-Z0-9]{9}")
 _CHOICES = ("allOf", "anyOf", "oneOf")
 _PLAIN = ("type", "description", "properties", "required", "items", "enum")
@@ -44,6 +45,34 @@ def fit_ids(messages: Sequence[RequestMessage], traits: Traits) -> list[RequestM
 def _short_id(id: str) -> str:
     """Return nine letters or digits that stand for an id, always the same."""
     return id if _SHORT.fullmatch(id) else hashlib.blake2b(id.encode(), digest_size=8).hexdigest()[:9]
+
+
+def fit_order(messages: list[RequestMessage], traits: Traits) -> list[RequestMessage]:
+    """Put each call into a message of its own, or an answer between a result and a user message."""
+    if Trait.SINGLE_CALLS in traits:
+        results = {one.call_id: one for one in messages if one.role is Role.TOOL}
+        split = {call.id for message in messages if len(message.calls) > 1 for call in message.calls}
+        apart: list[RequestMessage] = []
+        for message in messages:
+            if len(message.calls) > 1:
+                for number, call in enumerate(message.calls):
+                    bare = RequestMessage(Role.ASSISTANT, "") if number else replace(message, native=None)
+                    apart += [replace(bare, calls=(call,)), *([results[call.id]] if call.id in results else [])]
+            elif message.call_id not in split:
+                apart.append(message)
+        messages = apart
+    if Trait.BRIDGED_USERS in traits:
+        pairs = zip([None, *messages], messages, strict=False)
+        messages = [
+            one
+            for last, message in pairs
+            for one in (
+                (RequestMessage(Role.ASSISTANT, BRIDGE), message)
+                if message.role is Role.USER and last is not None and last.role is Role.TOOL
+                else (message,)
+            )
+        ]
+    return messages
 
 
 def fit_system(system: str, messages: list[RequestMessage], traits: Traits) -> tuple[str, list[RequestMessage]]:

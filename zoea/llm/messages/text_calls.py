@@ -27,10 +27,12 @@ MAX_PREAMBLE = 400
 """Characters of text before the first call; a longer text explains something."""
 _TAG = re.compile(
     # Phi 4 mini, Nemotron, InternLM 2 and LFM2 (vllm-project/vllm, their parsers)
-    r"\[TOOL_CALLS\]|</?(?:\|?tool_calls?\|?|tools|function_calls?|calls|TOOLCALL)>|functools(?=\s*\[)"
+    r"\[TOOL_CALLS\]|</?(?:\|?tool_calls?\|?|tools|function_calls?|calls|TOOLCALL|toolcall)>|functools(?=\s*\[)"
     r"|<\|(?:python_tag|START_ACTION|END_ACTION|/?tool_call|tool_call_(?:start|end)|action_(?:start|end)|plugin)\|>"
 )
 _FENCE = re.compile(r"^[ \t]*```[a-zA-Z_]*[ \t]*$", re.MULTILINE)
+# openai/harmony: vllm-project/vllm#32587, pydantic/pydantic-ai#7143, tontinton/maki#518; Gemini: qwen-code#1187
+_FRAME = re.compile(r"\A(?:functions|default_api)[.:]|<\|.*\Z", re.DOTALL)
 _SEPARATOR = re.compile(r"[\s,;]*")
 _EXPLAINS = re.compile(
     r"```|\b(?:json|examples?|e\.g|instance|format|formats|schema|syntax|template|sample|structure|payload|snippet"
@@ -41,7 +43,20 @@ _EXPLAINS = re.compile(
 _THOUGHT = re.compile(r"^[ \t]*Thought:[^\n]*$", re.MULTILINE)
 _QUOTED = re.compile(r"^[ \t]*(?:[>*|-]|\d+\.)[ \t]*\Z|[`\"'«“(]\Z", re.MULTILINE)
 """Ends a text whose next words are quoted, or an item of a list."""
-_KEYS = frozenset({"name", "arguments", "parameters", "id", "type", "function", "tool_name", "tool_call_id"})
+_NAMES = ("name", "tool_name")
+_ARGUMENTS = ("arguments", "parameters", "args")
+_KEYS = frozenset({"id", "type", "function", "tool_call_id", *_NAMES, *_ARGUMENTS})
+_PAIRS = (("action", "action_input"), ("tool_name", "tool_input"))
+"""Keys of a call that are taken together alone, because each by itself says little."""
+
+
+def read_names(answer: Answer, tools: Collection[str]) -> Answer:
+    """Return the answer with the names of its calls as they were offered, without what a template adds to them."""
+    named = [_FRAME.sub("", call.name) if call.name not in tools else call.name for call in answer.calls]
+    calls = tuple(
+        replace(call, name=name) if name in tools else call for call, name in zip(answer.calls, named, strict=True)
+    )
+    return answer if calls == answer.calls else replace(answer, calls=calls)
 
 
 def read_text_calls(answer: Answer, tools: Collection[str], schemas: Schemas | None = None) -> Answer:
@@ -102,6 +117,8 @@ def _objects(text: str) -> list[Any] | None:
             return None
         if is_deep(value):
             return None
+        if isinstance(value, dict) and value.keys() == {"tool_calls"}:
+            value = value["tool_calls"]
         found += value if isinstance(value, list) else [value]
         place = _SEPARATOR.match(text, place).end()  # type: ignore[union-attr]  # the pattern matches everywhere
     return found
@@ -109,13 +126,18 @@ def _objects(text: str) -> list[Any] | None:
 
 def _call(value: Any, tools: Collection[str]) -> AnswerCall | None:
     """Return the call that an object describes. None if it is not one of a tool in the toolbox."""
-    if not isinstance(value, dict) or not value.keys() <= _KEYS:
+    if not isinstance(value, dict):
+        return None
+    for called, given in _PAIRS:
+        if value.keys() == {called, given}:
+            value = {"name": value[called], "arguments": value[given]}
+    if not value.keys() <= _KEYS:
         return None
     inner = value.get("function")
     if isinstance(inner, dict):
         return _call(inner, tools) if inner.keys() <= _KEYS - {"function"} else None
-    name = value.get("name", value.get("tool_name"))
-    arguments = value.get("arguments", value.get("parameters"))
+    name = next((value[key] for key in _NAMES if key in value), None)
+    arguments = next((value[key] for key in _ARGUMENTS if key in value), None)
     if not isinstance(name, str) or name not in tools or not isinstance(arguments, (dict, str)):
         return None
     written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

@@ -14,7 +14,7 @@ from typing import Protocol, Self
 from msgspec.structs import replace
 
 from zoea.llm.messages.request_forms import fit_tools
-from zoea.llm.messages.text_calls import read_text_calls
+from zoea.llm.messages.text_calls import read_names, read_text_calls
 from zoea.llm.model_table import preset_traits
 from zoea.llm.model_traits import TraitBook, Traits, trait_in
 from zoea.llm.provider_config import AUTOMATIC_CONCURRENCY, SLOW_READING, ProviderConfig, is_loopback
@@ -257,10 +257,12 @@ class HttpProvider:
         if self._config.concurrency is None and self._is_near and answer.reading_rate is not None:
             self._heed_reading_rate(answer.reading_rate)
         answer = replace(answer, traits=self.traits.take_news(self._model(request)))
+        schemas = {tool.name: tool.input_schema for tool in request.tools}
+        tools = {*schemas, *request.other_tools}
+        answer = read_names(answer, tools)
         if self._config.tool_mode is not ToolMode.AUTO:
             return answer
-        schemas = {tool.name: tool.input_schema for tool in request.tools}
-        read = read_text_calls(answer, {*schemas, *request.other_tools}, schemas)
+        read = read_text_calls(answer, tools, schemas)
         return replace(read, needs_schema=True) if read.are_calls_text and self.has_schema_mode else read
 
     def _heed_reading_rate(self, rate: float) -> None:

@@ -7,6 +7,7 @@ Sources: https://platform.openai.com/docs/api-reference/chat/create, and the dif
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from zoea.llm.messages.message_rules import (
     settle,
     user_first,
 )
-from zoea.llm.messages.request_forms import fit_ids, fit_system, fit_tools
+from zoea.llm.messages.request_forms import fit_ids, fit_order, fit_system, fit_tools
 from zoea.llm.model_traits import Trait, Traits
 from zoea.llm.provider_config import ProviderConfig
 from zoea.model.enums import Role, ToolMode
@@ -45,6 +46,8 @@ def forms_in(body: dict[str, Any], mode: ToolMode) -> frozenset[str]:
             ("system", messages[0]["role"] == "system"),
             ("answers", bool(answers)),
             ("calls", any(one.get("tool_calls") for one in answers)),
+            ("several calls", any(len(one.get("tool_calls", ())) > 1 for one in answers)),
+            ("user after result", ("tool", "user") in pairwise(one["role"] for one in messages)),
             ("reasoning", any("reasoning_content" in one or "reasoning_details" in one for one in answers)),
             ("opening calls", first is not None and opening and "tool_calls" in first),
             ("opening answer", first is not None and opening and "tool_calls" not in first),
@@ -87,6 +90,7 @@ def body_of(
     system, messages = fit_system(system, messages, traits)
     if Trait.MERGED_USERS in traits or schema:
         messages = merge_users(messages)
+    messages = fit_order(messages, traits)
     wire: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     wire.extend(_message(message, provider, model, traits, without_thinking) for message in messages)
     body: dict[str, Any] = {"model": model, "messages": wire, "stream": True}
@@ -123,11 +127,16 @@ def effort_of(thinking: bool | int | str | None) -> str | None:
 
 
 def tool_wire(tool: ToolSpec) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema or _NO_PARAMETERS}
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": {**_NO_PARAMETERS, **tool.input_schema},
+    }
     return {"type": "function", "function": function}
 
 
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+"""OpenAI refuses a schema without them (Azure/azure-mcp#197, evalstate/fast-agent#143)."""
 
 
 def _message(
@@ -163,7 +172,13 @@ def _assistant(
         wire["reasoning_content"] = message.reasoning
     if (native := native_for(message, provider, model)) is not None:
         _put_back(wire, json.loads(native.blocks))
+    if Trait.SIGNED_CALLS in traits and message.calls:  # Gemini looks at the first call of an answer alone
+        wire["tool_calls"][0].setdefault("extra_content", _UNSIGNED)
     return wire
+
+
+_UNSIGNED: dict[str, Any] = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""Stands for the signature of a call that another model made: https://ai.google.dev/gemini-api/docs/thought-signatures"""
 
 
 def _put_back(wire: dict[str, Any], blocks: list[dict[str, Any]]) -> None:

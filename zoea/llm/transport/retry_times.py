@@ -24,6 +24,8 @@ _SPAN = rf"{_PART}(?:[\s,]*(?:and\s+)?{_PART})*"
 _DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s*(?:Z|UTC|GMT|[+-]\d\d:?\d\d)?"
 _CLOCK = r"\d?\d:\d\d(?::\d\d)?\s*(?:UTC|GMT|Z\b)"
 _HTTP_DATE = r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"
+_SCRIPT_DATE = r"[A-Z][a-z]{2} [A-Z][a-z]{2} \d\d? \d{4} \d\d:\d\d:\d\d GMT[+-]\d{4}"
+"""As JavaScript writes a date (firecrawl/firecrawl#819)."""
 _VERB = r"(?:again|retry(?:ing)?|wait|resets?|available(?! for)|refresh\w*|renews?|replenish\w*)"
 _GAP = r"(?:(?!every|each)[^\d\n]){0,40}?"
 CHINA = timezone(timedelta(hours=8))
@@ -33,7 +35,7 @@ _COUNTED = r"(?![\d.]*\s*(?:times|attempts|tokens|requests|[/%]))"
 _SENTENCES = tuple(
     compile_lazily(pattern, re.IGNORECASE)
     for pattern in (
-        rf"\b{_VERB}\b{_GAP}{_WHEN}\s*{_GAP}({_SPAN}|{_DATE}|{_HTTP_DATE}|{_CLOCK})",
+        rf"\b{_VERB}\b{_GAP}{_WHEN}\s*{_GAP}({_SPAN}|{_DATE}|{_HTTP_DATE}|{_SCRIPT_DATE}|{_CLOCK})",
         rf"\bwait\b{_GAP}({_SPAN})",
         rf"\b(?:retry(?:ing)?|again|wait)[^\d\n.]{{0,20}}\b(?:in|after|for|at|until)\s*:?\s*(\d+(?:\.\d+)?){_COUNTED}",
         r"(?<!\d)(\d+(?:\.\d+)?\s*(?:毫秒|秒|分钟|小时))钟?(?:后|之后|以后)",
@@ -46,6 +48,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "秒": 1.0, "分":
 _EXACT_HEADERS = ("retry-after-ms", "x-ms-retry-after-ms", "retry-after", "x-retry-after")
 _RESET_HEADER = compile_lazily(r"rate-?limit.*reset|reset.*rate-?limit", re.I)
 _IETF_RESET = compile_lazily(r"(?:\breset=|;\s*t=)(\d+)")
+_IETF_LEFT = compile_lazily(r";\s*r=0*[1-9]")
 _FIELD = compile_lazily(
     r"(?:retry(?:after|delay|in|at|time)|(?:quota|rate|limit|ratelimit|xratelimit|usage)*reset"
     r"(?:delay|timestamp|time|sat|at|sin|in|after|requests|tokens)?|wait(?:time)?|estimatedtime|cooldown|availableat)"
@@ -72,8 +75,10 @@ def limit_reset(headers: Mapping[str, str], now_us: int | None) -> float | None:
     resets: list[tuple[float, float]] = []
     for name, text in headers.items():
         low = name.lower()
-        if low == "ratelimit" and (match := _IETF_RESET.search(text)) is not None:
-            resets.append((0.0, float(match.group(1))))
+        if low == "ratelimit":
+            for limit in text.split(",") if "t=" in text else [text]:  # one item for each limit (runpod/runpod-mcp#64)
+                if (match := _IETF_RESET.search(limit)) is not None:
+                    resets.append((1.0 if _IETF_LEFT.search(limit) else 0.0, float(match.group(1))))
         elif _RESET_HEADER.search(low) and (seconds := read_time(text, now_us)) is not None:
             resets.append((_share_left(headers, low), seconds))
     if not resets:
@@ -163,6 +168,9 @@ def _until(date: str, now_us: int | None, zone: tzinfo) -> float | None:
         hour, minute, *second = (int(part) for part in re.findall(r"\d+", date))
         wait = (hour * 3_600 + minute * 60 + sum(second) - now.hour * 3_600 - now.minute * 60 - now.second) % 86_400
         return float(wait) if wait < 86_100 else 0.0
+    if re.fullmatch(_SCRIPT_DATE, date, re.IGNORECASE):
+        _, month, day, year, clock, offset = date.split()
+        date = f"{day} {month} {year} {clock} {offset[3:]}"
     try:
         when = parsedate_to_datetime(date)
     except (ValueError, OverflowError):
