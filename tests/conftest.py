@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.fakes.database_template import migrate_by_copy
 from tests.fakes.processes import find_children, find_processes, wait_until_none
+from tests.fakes.unwaited_processes import unwaited
 from tests.running_order import put_long_first
 from zoea.process.group_guard import guard
 from zoea.store import store as store_module
@@ -41,6 +42,8 @@ _ONE_CERTIFICATE = Path(__file__).parent / "fakes" / "one_certificate.pem"
 gc.set_threshold(100_000, 50, 100)
 
 _LEAKY = ("ZOEA_", "XDG_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "OPENROUTER_", "GROQ_", "MISTRAL_", "GEMINI_")
+
+unwaited.watch()
 
 _TERMINAL = ("COLUMNS", "LINES")  # readline, once imported, sets them for every process started later
 
@@ -67,6 +70,23 @@ def pytest_sessionstart() -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[Any]:
+    """Let what is shared by several tests have processes that outlast each of them."""
+    if fixturedef.scope == "function":
+        return (yield)
+    with unwaited.shared():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Fail the test that started a process and did not wait for its end, instead of a later one."""
+    yield
+    left = unwaited.take()
+    assert not left, f"started, and nobody waited for: {left}"
 
 
 @pytest.hookimpl(trylast=True)

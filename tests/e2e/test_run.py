@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.zoea_process import PATIENCE_S, ask, environment, events, spawn, zoea
+from tests.fakes.unwaited_processes import unwaited
 from tests.waiting import until_true
 from zoea.model.errors import StoreError
 from zoea.queries.stored_swarm import read_swarm_view
@@ -76,7 +77,8 @@ def playing(shared: tuple[Path, list[subprocess.Popen[str]]], monkeypatch: pytes
         monkeypatch.setenv(name, str(folder / name))
         (folder / name).mkdir(mode=0o700, exist_ok=True)
     if not started:
-        started.append(spawn(*TWO, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        with unwaited.shared():
+            started.append(spawn(*TWO, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
     until_true(lambda: has_worked(1))
     return started[0]
 
