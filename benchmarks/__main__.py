@@ -28,8 +28,9 @@ BENCHMARKS = (
     "large_start",
     "tui_load",
     "transcript",
+    "files",
 )
-WITH_QUICK = ("planner", "swarm_scale", "first_paint", "large_start", "tui_load")
+WITH_QUICK = ("planner", "swarm_scale", "first_paint", "large_start", "tui_load", "files")
 
 
 def main() -> int:

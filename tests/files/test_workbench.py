@@ -256,6 +256,10 @@ class TestSearching:
         assert "… [1,007 characters]" in lines[0]
         assert lines[20:] == ["[cut at 20]"]
 
+    async def test_the_end_of_a_large_file_is_searched(self, found: Workbench, root: Path) -> None:
+        (root / "large").write_text("x" * 99 + "\n" + "line\n" * 40_000 + "needle")
+        assert await call(found, "search_files", expression="needle") == "large:40002:needle"
+
     async def test_a_pattern_that_cannot_be_read_is_refused(self, found: Workbench) -> None:
         for expression in ("(", "a\nb", "a\0b"):
             with pytest.raises(FilesError):

@@ -72,12 +72,11 @@ class TreeDiff:
 @contextmanager
 def open_diff(git: Git, base: str) -> Iterator[TreeDiff]:
     """Read a working tree to compare it with a commit. Raises GitError."""
-    own = Path(git.text("rev-parse", "--path-format=absolute", "--git-dir"))
-    objects = git.text("rev-parse", "--path-format=absolute", "--git-path", "objects")
+    own, objects = git.text("rev-parse", "--path-format=absolute", "--git-dir", "--git-path", "objects").split("\n")
     with TemporaryDirectory(prefix="zoea-diff-") as folder:
         index = Path(folder, "index")
-        if (own / "index").exists():
-            shutil.copyfile(own / "index", index)  # with the times of the files, so that few are read
+        if (stands := Path(own, "index")).exists():
+            shutil.copyfile(stands, index)  # with the times of the files, so that few are read
         Path(folder, "objects").mkdir()
         environment = {
             "GIT_INDEX_FILE": str(index),
@@ -93,10 +92,8 @@ def find_base(git: Git, record: Record | None) -> str:
 
     Raises GitError.
     """
-    head = find_commit(git, "HEAD")
     if record is None:
-        return head or git.run("hash-object", "-t", "tree", "--stdin").text
-    if record.target and (target := find_commit(git, record.target)):
-        fork = git.run("merge-base", target, head, accept=(0, 1)).text
-        return fork or record.base
-    return record.base
+        return find_commit(git, "HEAD") or git.run("hash-object", "-t", "tree", "--stdin").text
+    if not record.target:
+        return record.base
+    return git.run("merge-base", record.target, "HEAD", accept=(0, 1, 128)).text or record.base  # 128: it is gone

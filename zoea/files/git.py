@@ -49,6 +49,7 @@ _OPTIONS = {
     "merge.autoStash": "false",
     "rebase.autoStash": "false",
     "submodule.recurse": "false",
+    "checkout.workers": "0",  # as many as there are cores
     "log.showSignature": "false",
     "diff.noprefix": "false",
     "diff.mnemonicPrefix": "false",

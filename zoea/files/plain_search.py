@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from fnmatch import translate
 
 _MOST_BYTES = 16_000_000
+_FIRST_BYTES = 65_536
+"""Most files are smaller; a buffer of the most for each would take longer than to read it."""
 MOST_GLOB = 300
 _MOST_DEPTHS = 4
 _Rule = tuple[re.Pattern[str], bool, bool]
@@ -67,16 +69,17 @@ def _translate(part: str) -> str:
 def walk(folder: str = "", above: tuple[tuple[str, list[_Rule]], ...] = ()) -> Iterator[str]:
     """Yield the files below a folder that no `.gitignore` names, without following links."""
     here = folder or "."
-    rules = read_rules(here)
-    levels = (*above, (folder, rules)) if rules else above
     try:
-        entries = sorted(os.scandir(here), key=lambda entry: entry.name)
+        with os.scandir(here) as found:
+            entries = {entry.name: entry for entry in found}
     except OSError:
         return
-    for entry in entries:
-        path = f"{folder}{entry.name}"
+    rules = read_rules(here) if ".gitignore" in entries else []
+    levels = (*above, (folder, rules)) if rules else above
+    for name in sorted(entries):
+        entry, path = entries[name], f"{folder}{name}"
         is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name == ".git" or entry.is_symlink() or is_ignored(path, is_folder, levels):
+        if name == ".git" or (levels and is_ignored(path, is_folder, levels)):
             continue
         if is_folder:
             yield from walk(f"{path}/", levels)
@@ -114,12 +117,14 @@ def main(arguments: list[str]) -> int:
         except OSError:
             continue
         try:
-            content = os.read(handle, _MOST_BYTES)
+            content = os.read(handle, _FIRST_BYTES)
+            if len(content) == _FIRST_BYTES:
+                content += os.read(handle, _MOST_BYTES)
         except OSError:
             continue
         finally:
             os.close(handle)
-        if b"\0" in content[:8_000] or not anywhere.search(content):
+        if content.find(b"\0", 0, 8_000) >= 0 or not anywhere.search(content):
             continue
         for number, line in enumerate(content.split(b"\n"), 1):
             if pattern.search(line):
