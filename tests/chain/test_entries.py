@@ -18,6 +18,7 @@ from zoea.chain.entries import (
     encode_delta,
     join_deltas,
     lifted_hashes,
+    summarise_entries,
 )
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError, MissingBlob
@@ -115,3 +116,27 @@ def test_each_call_gets_one_result() -> None:
 def test_a_result_without_its_call_is_left_out() -> None:
     repaired, added = answer_open_calls([ContextEntry(Role.TOOL, "whose?", position=0), ContextEntry(Role.USER, "hi")])
     assert ([one.content for one in repaired], added) == (["hi"], 0)
+
+
+DONE = ContextCall("zoea_done", '{"summary": "I counted 42 units."}')
+RESULT = ContextEntry(Role.TOOL, "You are done.", position=0)
+
+
+@pytest.mark.parametrize(
+    ("entries", "report", "summary"),
+    [
+        (
+            [ContextEntry(Role.USER, "Count."), ContextEntry(Role.ASSISTANT, calls=(DONE,))],
+            "",
+            "Count. … I counted 42 units.",
+        ),
+        ([ContextEntry(Role.ASSISTANT, calls=(DONE,)), RESULT], "", "I counted 42 units."),
+        ([RESULT], "I counted 42 units.", "I counted 42 units."),
+        ([RESULT], "", "You are done."),
+        ([ContextEntry(Role.USER, "Again."), ContextEntry(Role.ASSISTANT, "Yes.")], "I counted.", "Again. … Yes."),
+    ],
+)
+def test_a_summary_has_the_report_of_a_task_instead_of_the_result_of_its_call(
+    entries: list[ContextEntry], report: str, summary: str
+) -> None:
+    assert summarise_entries(entries, report) == summary

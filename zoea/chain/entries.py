@@ -14,8 +14,10 @@ import cbor2
 from blake3 import blake3
 from msgspec import Struct
 
-from zoea.model.enums import Role
+from zoea.model.enums import DONE_TOOL, Role
 from zoea.model.errors import ContextFormatError
+from zoea.model.values import ToolCall
+from zoea.text.call_text import parse_arguments
 from zoea.text.estimate import tokens
 from zoea.text.shorten import head
 
@@ -365,12 +367,27 @@ _CHARS = 300
 _TOOLS = 4
 
 
-def summarise_entries(entries: Sequence[ContextEntry]) -> str:
-    """Return what a context began with and said last, or called."""
+def find_report(calls: Iterable[ContextCall | ToolCall]) -> str:
+    """Return what a call reports as the result of a task. Empty where none does."""
+    for call in calls:
+        if call.name == DONE_TOOL:
+            arguments = parse_arguments(call.arguments) or {}
+            return str(arguments.get("summary") or "")
+    return ""
+
+
+def summarise_entries(entries: Sequence[ContextEntry], report: str = "") -> str:
+    """Return what a context began with and said or reported last, or called.
+
+    Args:
+        report: What the answer before the entries reports; it stands for the result of that call.
+    """
+    calls = [call for one in entries for call in one.calls]
     first = next((one.content for one in entries if one.role is Role.USER and not one.is_synthetic), "")
     last = next((one.content for one in reversed(entries) if one.role is Role.ASSISTANT and one.content), "")
-    parts = [_line(one) for one in (first, last) if one]
-    called = list(dict.fromkeys(call.name for one in entries for call in one.calls))
+    has_only_results = all(one.role is Role.TOOL for one in entries)
+    parts = [_line(one) for one in (first, find_report(calls) or last or (report if has_only_results else "")) if one]
+    called = list(dict.fromkeys(call.name for call in calls if call.name != DONE_TOOL or not parts))
     if called:
         more = f" and {len(called) - _TOOLS} more" if len(called) > _TOOLS else ""
         parts.append(f"calls {', '.join(f'{name}()' for name in called[:_TOOLS])}{more}")

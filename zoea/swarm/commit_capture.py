@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
 from zoea.chain.commit_ops import NewCommit, prepare_blobs
-from zoea.chain.entries import ContextCall, ContextEntry, ContextMedia, encode_delta, summarise_entries
+from zoea.chain.entries import ContextCall, ContextEntry, ContextMedia, encode_delta, find_report, summarise_entries
 from zoea.chain.formats import ZOEA
 from zoea.context import Note
 from zoea.context.inherited_pack import Inheritance
@@ -191,6 +191,7 @@ class CommitCapture:
         self._media: dict[int, tuple[ContextMedia, ...]] = {}  # of results, by the id of their call
         self._positions: dict[int, int] = {}
         self._names: dict[int, str] = {}  # of the tools of open calls
+        self._report = ""  # in the newest answer with calls
         self._turn_number = 0
         self._answers = 0
         self._for: tuple[str | None, str | None] = (None, None)
@@ -316,6 +317,7 @@ class CommitCapture:
             if memory.role is Role.ASSISTANT and memory.calls:
                 self._positions = {call.id: call.position for call in memory.calls}
                 self._names = {call.id: call.name for call in memory.calls}
+                self._report = find_report(memory.calls)
 
     async def prepare(self, op: t.TurnOp) -> CaptureStep:
         """Return the commit that belongs to an op of the turn, with its blobs ready."""
@@ -423,7 +425,7 @@ class CommitCapture:
             ),
             message_count=len(entries),
             token_count=sum([one.token_count for one in entries]),
-            note=CommitNote(summarise_entries(entries), tags),
+            note=CommitNote(summarise_entries(entries, self._report), tags),
             media=tuple([one.digest for entry in entries for one in entry.media]),
             days=self.policy.days,
         )
