@@ -63,6 +63,20 @@ async def test_what_was_used_is_stored_for_the_minute_in_which_it_was_used(tmp_p
     assert [point.tokens > 0 for point in stats.points[-2:]] == [True, False]
 
 
+async def test_the_first_minute_of_a_database_keeps_its_tokens_once_it_has_ended(tmp_path: Path) -> None:
+    clock = HandClock(START)
+    async with swarm(tmp_path, rules=answering(), clock=clock, settings=QUIET) as inner:
+        async with record_minutes(inner.store, clock, inner.commander.swarm.live_view.count_statuses):
+            await inner.commander.create("alpha")
+            await inner.commander.send("alpha", "hello")
+            await inner.settled("alpha")
+            clock.by(60)
+            await until(lambda: inner.store.read("SELECT minute FROM minute_stat WHERE tokens > 0"))
+        stats = read_stats(inner.path, StatSpan.HOUR, clock.now())
+        used = inner.commander.swarm.live_view.row(1).tokens
+    assert [point.tokens for point in stats.points[-2:]] == [used, 0]
+
+
 async def test_a_restart_loses_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:
     clock = HandClock(START)
     for _ in range(2):

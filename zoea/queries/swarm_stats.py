@@ -102,8 +102,6 @@ def read_stats(database: Path, span: StatSpan, now: int, present: Mapping[str, i
         if present:
             stored = rows[-1] if rows else before
             rows = [row for row in rows if row["minute"] != last]
-            if before is None and not rows:
-                before = stored  # of this minute, from when the swarm was opened: what came since is counted
             rows.append(_read_present(reader, last, stored, present))
     found: dict[int, list[_Minute]] = {}
     tokens, cost = (before["tokens"], before["cost_micros"]) if before is not None else (None, None)

@@ -38,7 +38,7 @@ ON CONFLICT(minute) DO UPDATE SET event_id = excluded.event_id, tokens = exclude
 def store_minute(conn: WriterConnection, statuses: Mapping[str, int], minute: int | None = None) -> None:
     """Store the row of a minute, or bring it up to date. Remove rows that are too old.
 
-    The first row of a database counts no turns: it is what later rows are compared with.
+    The first row of a database counts nothing, and is stored for the minute before: later rows are compared with it.
 
     Args:
         minute: Minutes since the epoch; the present one if None.
@@ -47,7 +47,9 @@ def store_minute(conn: WriterConnection, statuses: Mapping[str, int], minute: in
     last = conn.execute(_LAST).fetchone()
     newest = conn.execute(_NEWEST).fetchone()[0]
     outcomes: Counter[str] = Counter()
-    if last is not None:
+    if last is None:
+        minute, statuses = minute - 1, {}
+    else:
         minute = max(minute, last["minute"])
         outcomes.update({row["outcome"]: row["turns"] for row in conn.execute(ENDED, (last["event_id"],))})
         if last["minute"] == minute:
