@@ -15,7 +15,7 @@ from zoea.model.enums import MysisState
 from zoea.model.request import Answer
 from zoea.model.values import Usage
 from zoea.settings import Settings
-from zoea.swarm.budgets import exceeded, spent
+from zoea.swarm.budgets import exceeded, renew_reason, spent
 
 
 def prices(tmp_path: Path, model: str = "priced") -> PriceList:
@@ -134,6 +134,25 @@ def test_money_is_written_in_dollars(micros: int, said: str) -> None:
 def test_messages_say_what_is_left_and_what_the_request_needs() -> None:
     assert exceeded("turn", 205_660, 200_000, 199_100).endswith("; 900 left, this request needs 6,560")
     assert spent(10, 30, 20) == "Swarm budget: 10/20 tokens used today, and the next request may take 20"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "money", "shown"),
+    [
+        (5_000, None, "Swarm budget: 4,661/5,000 tokens used today, and the next request may take 900"),
+        (500_000, None, "Swarm budget is now 500,000 tokens: resume to go on"),
+        (None, 2.0, "Swarm budget is lifted: resume to go on"),
+    ],
+)
+def test_a_hold_names_the_present_budget_of_the_day(tokens: int | None, money: float | None, shown: str) -> None:
+    assert renew_reason(spent(4_661, 5_561, 5_000), tokens, money) == shown
+
+
+def test_a_hold_for_money_names_the_present_limit_and_other_holds_stay() -> None:
+    reason = spent(70_000, 120_000, 100_000, is_money=True)
+    assert renew_reason(reason, 5_000, 0.1) == reason
+    assert renew_reason(reason, 5_000, 3.0) == "Swarm budget is now $3.00: resume to go on"
+    assert renew_reason("I look first", 5_000, 3.0) == "I look first"
 
 
 def test_a_price_of_a_pattern_is_marked_as_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ _BACKPRESSURE = ((1.0, 5_000_000), (0.95, 1_500_000), (0.90, 750_000), (0.85, 30
 _NAMES = {"turn": "Task", "mission": "Mission", "mysis": "Mysis", "swarm": "Swarm", "background": "Background"}
 MICROS = 1_000_000
 WARN_AT = 0.80
+_SPENT = re.compile(r"Swarm budget: \S+?/(\S+) (tokens used|spent) today")
 
 
 class BudgetLimit(Struct, frozen=True):
@@ -147,6 +149,21 @@ def spent(used: int, total: int, limit: int, *, is_money: bool = False) -> str:
         f"Swarm budget: {_amount(used, is_money)}/{_amount(limit, is_money)} {unit} today,"
         f" and the next request may take {needs}"
     )
+
+
+def renew_reason(reason: str, tokens: int | None, money: float | None) -> str:
+    """Return the reason of a hold; where `spent` wrote it under another limit of the day, with the present one."""
+    found = _SPENT.match(reason)
+    if found is None:
+        return reason
+    limit, unit = found.groups()
+    is_money = unit == "spent"
+    present = as_micros(money) if is_money else tokens
+    if present is not None and _amount(present, is_money) == limit:
+        return reason
+    if present is None:
+        return "Swarm budget is lifted: resume to go on"
+    return f"Swarm budget is now {_amount(present, is_money)}{'' if is_money else ' tokens'}: resume to go on"
 
 
 def _amount(number: int, is_money: bool) -> str:

@@ -22,6 +22,7 @@ from zoea.settings import Settings, Template, Templates
 from zoea.store import Store, WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.approvals import ApprovalQueue
+from zoea.swarm.budgets import renew_reason
 from zoea.swarm.clock_watch import watch_clock
 from zoea.swarm.commit_capture import RECOVERED, CommitCapture
 from zoea.swarm.live_view import LiveView
@@ -343,14 +344,15 @@ class Swarm:
             self.live_view.touch(mysis_id)
 
     def _summary(self, myses: tuple[MysisView, ...], version: int) -> SwarmView:
+        budget = self.settings.budget
         return SwarmView(
             version=version,
             held=self.hold_switch.swarm,
-            hold_reason=self.hold_switch.reason,
+            hold_reason=renew_reason(self.hold_switch.reason, budget.swarm_per_day, budget.swarm_money_per_day),
             myses=myses,
             tokens_today=self.today.tokens,
             cost_today_micros=self.today.cost_micros,
-            budget_today=self.settings.budget.swarm_per_day,
+            budget_today=budget.swarm_per_day,
             event_id=self.services.events.last_id,
             started_at=self._started_at,
         )
