@@ -33,7 +33,7 @@ def test_an_error_says_all_four_parts() -> None:
 
 def test_the_plan_follows_the_retry_and_the_holds() -> None:
     retried = replace(ERRORED, retry_at=NOW + 27 * SECOND, retry_count=2)
-    assert plan(retried) == "Zoea tries again in 27 s, attempt 2"
+    assert plan(retried) == "Zoea tries again in 27 s, 2nd retry"
     assert plan(replace(retried, held=True)) == "Zoea tries again when you resume this mysis"
     assert plan(replace(retried, swarm_held=True)) == "Zoea tries again when the hold is lifted"
 

@@ -34,7 +34,7 @@ SOON = NOW + 8 * SECOND
             replace(RUNNING, attempt=3, attempts=5, attempt_at=SOON, attempt_why="429"),
             "retrying (3/5 in 8 s: 429 too many requests)",
         ),
-        (replace(ERRORED, retry_at=SOON, retry_count=2), "retrying (attempt 2 in 8 s: 429 from ollama)"),
+        (replace(ERRORED, retry_at=SOON, retry_count=2), "retrying (2nd retry in 8 s: 429 from ollama)"),
         (ERRORED, "errored: 429 from ollama"),
         (replace(RUNNING, waiting_until=SOON, waiting_for="arrival_tick 12"), "waiting (arrives at tick 12, 8 s left)"),
         (replace(RUNNING, held=True), "paused"),

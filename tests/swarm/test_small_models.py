@@ -18,6 +18,7 @@ from zoea.model.enums import ToolMode, ToolShow
 from zoea.model.ports import Provider
 from zoea.process.clock import SystemClock
 from zoea.queries.conversation import read_newest
+from zoea.queries.events import read_line_ids, read_log_lines
 from zoea.queries.request_inspection import inspect_request
 from zoea.queries.status_phrases import describe_status
 from zoea.settings import Settings
@@ -151,6 +152,29 @@ async def test_a_retry_stands_in_the_conversation_the_events_and_the_log(
     assert '"attempt":2' in told.replace(" ", "")
     assert any("the request of mysis #1 failed (attempt 1)" in line for line in caplog.messages)
     assert not any("Attempt 2 of" in str(chat.json) for chat in server.chats)
+
+
+async def test_several_attempts_at_one_request_are_told_once_with_their_number(
+    tmp_path: Path, server: OpenAIServer
+) -> None:
+    server.script += [Fail.error(503, "Overloaded.")] * 3
+    settings = Settings.model_validate({"llm": {"backoff_first": 0.01, "backoff_max": 0.01}})
+    made = provider(server)
+    async with swarm(tmp_path, providers=OneProvider(made), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "hello")
+        await s.settled_in_time("alpha")
+        [turn] = read_newest(s.path, 1).turns
+        lines = [line.text for line in read_log_lines(s.path, read_line_ids(s.path))]
+        every = read_log_lines(s.path, read_line_ids(s.path, with_requests=True))
+    await made.close()
+    assert [(note.kind, note.content.split(" Attempt")[0]) for note in turn.notes] == [
+        ("attempt 4", "near answered 503: Overloaded.")
+    ]
+    assert [line for line in lines if "request failed" in line] == [
+        line.text for line in every if "attempt 2 of" in line.text
+    ]
+    assert sum("request failed" in line.text for line in every) == 3
 
 
 def parameters(count: float) -> list[dict[str, Any]]:

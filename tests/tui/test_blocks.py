@@ -196,6 +196,13 @@ class TestBlocks:
         made = turn(prompt(1, "a"), answer(2, "x", seq=2), answer(4, "y", seq=4), notes=(noted(2, "loop", "again"),))
         assert kinds(build_turn_blocks(made, START, MARKS)) == ["turn", "prompt", "answer", "note", "answer"]
 
+    def test_the_last_attempt_is_not_told_beside_the_failure_that_followed(self) -> None:
+        failure = Failure("ProviderError", "The provider is overloaded", "local answered 503")
+        notes = (noted(1, "attempt 5", "local answered 503"),)
+        made = turn(prompt(1, "a"), outcome=Outcome.FAILED, failure=failure, notes=notes)
+        assert kinds(build_turn_blocks(made, START, MARKS)) == ["turn", "prompt", "outcome"]
+        assert kinds(build_turn_blocks(replace(made, outcome=None, failure=None), START, MARKS))[-1] == "note"
+
     def test_copying_a_block_gives_its_plain_text(self) -> None:
         blocks = build_turn_blocks(
             turn(prompt(1, "Mine"), answer(2, "**ok**", call(5)), result(3, 5, "r")), START, MARKS

@@ -25,7 +25,7 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Event, Lagged
 from zoea.process.forced_end import detach_terminal
 from zoea.queries.events import read_event_text
-from zoea.queries.phrases import OF_REQUESTS, UNREMARKABLE, event_sentence, event_subject, event_text_source
+from zoea.queries.phrases import UNREMARKABLE, event_sentence, event_subject, event_text_source, is_of_request
 from zoea.text.control_characters import reveal
 from zoea.text.large_json import dump_shown
 from zoea.text.sentences import count_of
@@ -89,12 +89,12 @@ class PlainFront:
 
     def __init__(self, database: Path, *, is_verbose: bool = False) -> None:
         self._database = database
-        self._hidden = UNREMARKABLE if is_verbose else UNREMARKABLE | OF_REQUESTS
+        self._is_verbose = is_verbose
         self._names: dict[int, str] = {}
 
     async def show(self, swarm: SwarmApi, after: int, seen: EventCallback = ignore) -> None:
         async for event in events_without_gaps(swarm, after):
-            if event.kind not in self._hidden:
+            if event.kind not in UNREMARKABLE and (self._is_verbose or not is_of_request(event)):
                 who = await self._name(swarm, event)
                 await write_line(f"{_clock(event.created_at)}  {who:<12}  {reveal(await self._sentence(event))}")
             seen(event)

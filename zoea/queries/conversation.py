@@ -18,6 +18,7 @@ from zoea.model.values import Delivery, Failure, Memory, Sender
 from zoea.queries.stored_swarm import open_database
 from zoea.store.database_file import convert_row
 from zoea.swarm.persistence import row_values
+from zoea.swarm.turn.shown_notes import find_attempt
 
 PAGE_MEMORIES = 60
 PAGE_TURNS = 40
@@ -221,8 +222,7 @@ def _turns(
         outcome = "failed" if row["is_error"] else "was carried out"
         content = f"{row['name']} {outcome} after the turn was stopped:\n{row['content'][:cut]}"
         notes.setdefault(row["turn_id"], []).append(TurnNote(row["seq"], row_values.LATE_RESULT, content))
-    for each in notes.values():
-        each.sort(key=lambda note: note.after_seq)
+    notes = {turn_id: _drop_earlier_attempts(each) for turn_id, each in notes.items()}
     changed = {
         row["tool_call_id"]: row["arguments"] for row in reader.execute(f"{_CHANGED} AND m.turn_id IN {among}", ids)
     }
@@ -234,6 +234,15 @@ def _turns(
         _turn(row, spent.get(row["id"]), tuple(entries.get(row["id"], ())), tuple(notes.get(row["id"], ())))
         for row in found
     )
+
+
+def _drop_earlier_attempts(notes: Sequence[TurnNote]) -> list[TurnNote]:
+    """Return the notes in their order, with only the last attempt at each request, which names its number."""
+    last: dict[int, int] = {}
+    for note in notes:
+        last[note.after_seq] = max(last.get(note.after_seq, 0), find_attempt(note.kind))
+    kept = (note for note in notes if find_attempt(note.kind) in (0, last[note.after_seq]))
+    return sorted(kept, key=lambda note: note.after_seq)
 
 
 def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None, changed: Mapping[int, str]) -> ConversationEntry:

@@ -63,7 +63,7 @@ def _plan(view: MysisView, now: int) -> str:
         return "Zoea tries again when you resume this mysis"
     if view.status is StatusWord.HELD:
         return "Zoea tries again when the hold is lifted"
-    which = f", attempt {describe_attempt(view)}" if describe_attempt(view) else ""
+    which = f", {attempt}" if (attempt := describe_attempt(view)) else ""
     return f"Zoea tries again in {format_span(view.retry_at - now)}{which}"
 
 

@@ -24,6 +24,7 @@ UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
 OF_REQUESTS = frozenset({"request.prepared", "budget.used"})
 """Kinds of events that come with every request; lines for people leave them out unless asked for."""
 
+
 _WORDS = {
     "turn.opened": "turn {number} begins",
     "turn.resumed": "goes on where it was",
@@ -101,6 +102,12 @@ def event_text_source(event: Event) -> tuple[EventTextSource, int] | None:
     wanted = _NAMED.get(event.kind)
     row = event.data.get(wanted[1]) if wanted is not None else None
     return (wanted[0], row) if wanted is not None and isinstance(row, int) else None
+
+
+def is_of_request(event: Event) -> bool:
+    """Return whether an event tells details of a request, which lines for people leave out unless asked for."""
+    attempt = event.data.get("attempt")
+    return event.kind in OF_REQUESTS or (event.kind == "request.retried" and isinstance(attempt, int) and attempt > 2)
 
 
 def event_sentence(event: Event, text: str = "") -> str:

@@ -51,9 +51,7 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
             place = f"{ordinal(view.queue_place)} for {one_line(view.queue_name)}"
             return f"{place}: {one_line(view.queue_why)}" if view.queue_why else place
         case StatusWord.RETRYING:
-            attempt = describe_attempt(view)
-            words = f"attempt {attempt}" if attempt and not view.attempts else attempt
-            head = " ".join(part for part in (words, left) if part)
+            head = " ".join(part for part in (describe_attempt(view), left) if part)
             return ": ".join(part for part in (head, describe_retry_cause(view)) if part)
         case StatusWord.WAITING:
             ends = next_change_at(view)
@@ -93,9 +91,9 @@ def describe_assumed_window(view: MysisView) -> str:
 
 
 def describe_attempt(view: MysisView) -> str:
-    """Return which attempt comes next: `3/5`; empty where that is unknown."""
+    """Return which attempt comes next: `3/5`, or `2nd retry` of the turn; empty where that is unknown."""
     if view.state is MysisState.ERRORED:
-        return str(view.retry_count) if view.retry_count else ""
+        return f"{ordinal(view.retry_count)} retry" if view.retry_count else ""
     return f"{view.attempt}/{view.attempts}" if view.attempts else ""
 
 

@@ -15,9 +15,14 @@ def retry_kind(attempt: int) -> str:
     return f"{_RETRY}{attempt}"
 
 
+def find_attempt(kind: str) -> int:
+    """Return the attempt that a kind of `retry_kind` names; 0 for other kinds."""
+    return int(kind.removeprefix(_RETRY)) if kind.startswith(_RETRY) else 0
+
+
 def retry_text(what: str, attempt: int, attempts: int, rest_us: int) -> str:
     """Return the note about a failed request that is tried again."""
-    return f"{what}. Attempt {attempt} of {attempts} follows in {rest_us / 1_000_000:.1f} s."
+    return f"{what.removesuffix('.')}. Attempt {attempt} of {attempts} follows in {rest_us / 1_000_000:.1f} s."
 
 
 def limit_kind(tokens: int) -> str:
@@ -26,7 +31,7 @@ def limit_kind(tokens: int) -> str:
 
 
 def limit_text(what: str, tokens: int) -> str:
-    return f"{what}. The requests that follow in this turn have at most {tokens:,} tokens."
+    return f"{what.removesuffix('.')}. The requests that follow in this turn have at most {tokens:,} tokens."
 
 
 def limit_in(kind: str) -> int | None:

@@ -16,6 +16,7 @@ from zoea.model.values import Delivery, Failure, Sender, ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationPage, ConversationTurn
 from zoea.queries.phrases import read_report
 from zoea.queries.topic_ledger import describe_origin
+from zoea.swarm.turn.shown_notes import find_attempt
 from zoea.text.call_text import format_arguments, parse_arguments, reveal_call
 from zoea.text.control_characters import one_line, prose_line, reveal
 from zoea.text.sentences import count_of
@@ -159,9 +160,10 @@ def _of_turn(
             yield _prompt(entry, turn, now, is_first=False, is_only=False)
         elif entry.memory.role is Role.ASSISTANT:
             yield from _answer(entry, turn, results, now, symbols, ticks)
-    for note in notes:
-        yield _note(turn, note.after_seq, note.kind, note.content)
     outcome = _outcome(turn)
+    for note in notes:
+        if outcome is None or not outcome.body or not find_attempt(note.kind):  # the failure tells why once
+            yield _note(turn, note.after_seq, note.kind, note.content)
     if outcome is not None:
         yield outcome
 

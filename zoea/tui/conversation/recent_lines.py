@@ -30,6 +30,9 @@ def build_recent_lines(
     """Build the newest `height` lines; the streamed text or the error comes last. `now` is in µs."""
     lines: list[list[Piece]] = []
     rule: ConversationBlock | None = None
+    report = report_error(view, now)
+    if report is not None and blocks and blocks[-1].kind is BlockKind.OUTCOME:
+        blocks = blocks[:-1]  # the report tells it with what follows
     for block in blocks:
         if block.kind is BlockKind.TURN:
             rule = block
@@ -42,7 +45,7 @@ def build_recent_lines(
         lines += _wrapped(view.thinking, width, "reasoning", newest=True)
     if view.streaming:
         lines += _wrapped(view.streaming, width, "", newest=True)
-    if (report := report_error(view, now)) is not None:
+    if report is not None:
         lines += _failed(report, width, height)
     return lines[-max(1, height) :]
 

@@ -22,7 +22,7 @@ from zoea.queries.events import (
     read_log_lines,
     read_log_tail,
 )
-from zoea.queries.phrases import UNREMARKABLE
+from zoea.queries.phrases import UNREMARKABLE, is_of_request
 from zoea.queries.request_log import find_line_id
 from zoea.tui import number_format
 from zoea.tui.commands.action import ActionPlace, Handlers
@@ -185,7 +185,7 @@ class LogScreen(TabbedScreen):
 
     def feed_event(self, event: Event) -> None:
         line = find_line_id(event)
-        if event.kind in UNREMARKABLE or not line:
+        if event.kind in UNREMARKABLE or not line or (is_of_request(event) and not self._has_requests):
             return
         self._arriving.append(line)
         if self._taking is None or self._taking.done():
@@ -195,7 +195,7 @@ class LogScreen(TabbedScreen):
         """Append arrived events, at most ten times a second."""
         while self._arriving and self._has_widgets:
             await asyncio.sleep(AT_MOST_EVERY_S)
-            new, self._arriving = [one for one in self._arriving if one > 0 or self._has_requests], []
+            new, self._arriving = self._arriving, []
             if self._words:
                 if (lines := await self.read(read_log_lines, new)) is None:
                     return

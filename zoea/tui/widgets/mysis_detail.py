@@ -187,10 +187,9 @@ class MysisDetail(Horizontal):
 
         size = self._recent.content_size
         if size.width > 0:
-            fresh = self._blocks or [
-                ConversationBlock("said", BlockKind.ANSWER, 0, body=status_text(view)),
-            ]
-            self._recent.put(build_recent_lines(fresh, view, size.width, size.height, self._now()))
+            is_told = report_error(view, self._now()) is not None
+            said = [] if is_told else [ConversationBlock("said", BlockKind.ANSWER, 0, body=status_text(view))]
+            self._recent.put(build_recent_lines(self._blocks or said, view, size.width, size.height, self._now()))
         if self._read[0] != view.id:
             self._request.put([[("Reading its newest request", "quiet")]])
             return
