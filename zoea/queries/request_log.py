@@ -29,9 +29,9 @@ _IS_SPENT = "{0}.state IN ('settled', 'estimated') AND {0}.ended_at IS NOT NULL"
 REQUEST_LINE_IDS = f"""
 SELECT -{_LINES} * q.id AS id, q.created_at AS at FROM request q WHERE q.purpose = 'turn' AND q.state <> 'refused'
 UNION ALL SELECT -{_LINES} * q.id - part.value, q.ended_at FROM request q, json_each('[1, 2]') part
-  WHERE q.purpose = 'turn' AND {_IS_SPENT.format("q")}
+  WHERE q.purpose = 'turn' AND {_IS_SPENT.format("q")} AND (part.value = 1 OR q.turn_id IS NOT NULL)
 """
-"""The id and the time of each line of a request."""
+"""The id and the time of each line of a request. One that an agent made outside of a turn has no line for its turn."""
 _REQUESTS = f"""
 SELECT q.id, q.mysis_id, y.name, t.number AS turn, q.created_at, q.ended_at, q.plan, q.estimated_tokens,
   coalesce(json_extract(t.frozen, '$.calibration'), 1.0) AS calibration, {_USED.format("q")} AS used,
@@ -97,7 +97,9 @@ def _describe_request(row: sqlite3.Row) -> Iterator[RequestLine]:
         meaning = f"{subject} used {tokens:,}{of} tokens that it may use."
         return line(part, "budget.used", row["ended_at"], meaning, scope=scope, used=tokens, limit=limit)
 
-    meaning = f"Request {row['id']}, in turn {row['turn']}, holds {held}about {planned:,} tokens."
+    where = "outside of a turn" if row["turn"] is None else f"in turn {row['turn']}"
+    meaning = f"Request {row['id']}, {where}, holds {held}about {planned:,} tokens."
     yield line(0, "request.prepared", row["created_at"], meaning, messages=messages, tokens=planned)
     yield used(1, "request", row["used"], plan.get("budget", {}).get("max_tokens", 0), f"Request {row['id']}")
-    yield used(2, "turn", row["turn_used"] or 0, plan.get("turn_limit") or 0, f"{turn} so far")
+    if row["turn"] is not None:
+        yield used(2, "turn", row["turn_used"] or 0, plan.get("turn_limit") or 0, f"{turn} so far")

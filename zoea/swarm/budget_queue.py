@@ -6,7 +6,7 @@ waits. Where nothing is reserved any more, the smallest of those that wait goes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from msgspec import Struct
 
@@ -24,30 +24,30 @@ class _WaitingRequest(Struct):
 
 
 class BudgetQueue:
-    """Waiting requests by mysis, in order of arrival."""
+    """Waiting requests in order of arrival, each by a key: its mysis, where that has one request at a time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: dict[int, _WaitingRequest] = {}
+        self._waiting: dict[Hashable, _WaitingRequest] = {}
         self._timer: Timer | None = None
 
-    def wait(self, mysis_id: int, tokens: int, proceed: Callable[[], None]) -> None:
+    def wait(self, key: Hashable, tokens: int, proceed: Callable[[], None]) -> None:
         """Call `proceed` once there may be room. A request that was woken and waits again keeps its place."""
-        self._waiting[mysis_id] = _WaitingRequest(tokens, proceed)
+        self._waiting[key] = _WaitingRequest(tokens, proceed)
         if self._timer is None:
             self._timer = self._clock.call_after(CHECK_US, self._check)
 
-    def leave(self, mysis_id: int) -> None:
-        """Drop the request of a mysis: it was reserved, or its turn ended."""
-        self._waiting.pop(mysis_id, None)
+    def leave(self, key: Hashable) -> None:
+        """Drop a request: it was reserved, or its turn ended."""
+        self._waiting.pop(key, None)
 
-    def place(self, mysis_id: int) -> int:
+    def place(self, key: Hashable) -> int:
         """Return the place in the queue, 1 for the next. 0 if it does not wait."""
-        return next((place for place, one in enumerate(self._waiting, 1) if one == mysis_id), 0)
+        return next((place for place, one in enumerate(self._waiting, 1) if one == key), 0)
 
-    def smallest_other(self, mysis_id: int) -> int | None:
+    def smallest_other(self, key: Hashable) -> int | None:
         """Return the tokens of the smallest request that waits beside this one."""
-        return min((one.tokens for other, one in self._waiting.items() if other != mysis_id), default=None)
+        return min((one.tokens for other, one in self._waiting.items() if other != key), default=None)
 
     def wake_some(self) -> None:
         """Let the oldest and the smallest try again, because something was settled."""

@@ -78,6 +78,7 @@ class MysisRunner:
         self._busy = False
         self._closed = False
         self._current: _QueuedInput | None = None
+        self._refusal: tuple[Failure, bool] | None = None  # of a budget, to a request of an agent
         self._written_life: lf.StoredLife | None = None  # by the end of a turn, where nothing was stored since
         self._live.is_at_rest = self._is_at_rest
         self._task = asyncio.create_task(self._main(), name=f"mysis {mysis.name}")
@@ -121,6 +122,16 @@ class MysisRunner:
         self.refresh(mysis)
         self._turns.adopt(body)
         self.adopt(known)
+
+    def end_over_budget(self, failure: Failure, *, stops: bool) -> None:
+        """End the open turn, because a request of its agent found no room in a budget.
+
+        Args:
+            stops: The budget is that of the mysis, which is stopped.
+        """
+        if self.has_turn and self._refusal is None:
+            self._refusal = failure, stops
+            self._turns.cancel(Outcome.BUDGET)
 
     async def stopped(self) -> None:
         """Wait until no turn is running, and the last one is stored."""
@@ -330,6 +341,7 @@ class MysisRunner:
         """Run a turn, and queue its end behind the inputs that came before it."""
         closing: TurnClosing
         returned: tuple[lf.Pending, ...] = ()
+        self._refusal = None
         try:
             closing = await (self._turns.resume() if effect.resume else self._turns.open(self._opening(effect)))
         except asyncio.CancelledError:
@@ -341,7 +353,15 @@ class MysisRunner:
             if not isinstance(error, ZoeaError):
                 _log.exception("a turn of mysis #%d could not be opened", self.mysis.id)
             closing, returned = TurnClosing(end_from(error)), () if self._turns.is_open else effect.prompts
-        self._queue(_ClosedTurn(closing, effect, returned))
+        self._queue(_ClosedTurn(self._with_refusal(closing), effect, returned))
+
+    def _with_refusal(self, closing: TurnClosing) -> TurnClosing:
+        """Return the closing with the budget that ended the turn, where one did."""
+        if self._refusal is None:
+            return closing
+        failure, stops = self._refusal
+        end = replace(closing.end, outcome=Outcome.BUDGET, failure=failure, stops=stops, final=True)
+        return replace(closing, end=end)
 
     def _opening(self, effect: lf.OpenTurn) -> TurnOpening:
         return TurnOpening(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
 from zoea.llm.messages.message_rules import encode
+from zoea.llm.messages.wire_bodies import Wire
 from zoea.llm.model_table import cache_minimum, known
 from zoea.llm.model_traits import Trait
 from zoea.llm.provider_config import ProviderConfig
@@ -42,6 +43,7 @@ class AnthropicProvider(HttpProvider):
     kind: str = ProviderType.ANTHROPIC
     address_tail = "/v1"
     path = "/v1/messages"
+    wires: ClassVar[Mapping[Wire, str]] = {Wire.MESSAGES: "/v1/messages"}
     has_schema_mode = False
 
     def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:

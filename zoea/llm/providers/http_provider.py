@@ -7,14 +7,16 @@ another form: a server that refuses an option is asked again without it, in at m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from zoea.llm.messages.request_forms import fit_tools
 from zoea.llm.messages.text_calls import read_names, read_text_calls
+from zoea.llm.messages.wire_bodies import Wire
 from zoea.llm.model_table import preset_traits
 from zoea.llm.model_traits import TraitBook, Traits, trait_in
 from zoea.llm.provider_config import AUTOMATIC_CONCURRENCY, SLOW_READING, ProviderConfig, is_loopback
@@ -55,6 +57,39 @@ LONG_REQUEST = 4_000
 """Tokens from which on a request may be too long for a window that is not known."""
 _BYTES = BytesReceived()
 _TOO_MUCH = (429, 503, 529)
+HIDDEN_KEY = b"(the key)"
+"""What stands for the key in a refusal that is handed on."""
+
+
+class ForwardedRequest(Struct, frozen=True):
+    """The request of another client, to be sent as it is.
+
+    Attributes:
+        path: Below the provider's base address.
+        headers: Those that go with it beside the provider's own.
+    """
+
+    path: str
+    content: bytes
+    model: str
+    estimated_tokens: int
+    headers: Mapping[str, str]
+    by_person: bool = False
+
+
+class ForwardedHead(Struct, frozen=True):
+    """The head of the answer to a forwarded request.
+
+    Attributes:
+        error: What the refusal means; None for an answer.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    error: ProviderError | None = None
+
+
+ForwardedItem = RequestHeld | RequestSent | ForwardedHead | bytes
 
 
 class StreamDecoder(Protocol):
@@ -97,6 +132,8 @@ class HttpProvider:
     stream_type = "text/event-stream"
     has_schema_mode = True
     """Whether tools can be sent as a schema for the answer."""
+    wires: ClassVar[Mapping[Wire, str]] = {}
+    """The paths at which its servers take requests of other clients, by the wire that these speak."""
 
     @classmethod
     def open(cls, name: str, config: ProviderConfig, clock: Clock, gate: AdmissionGate | None = None) -> Self:
@@ -176,7 +213,7 @@ class HttpProvider:
                 has_waited = True
                 yield ticket.hold()
                 await ticket.wait_for_change()
-            first_s = self._first_token_s(request)
+            first_s = self._first_token_s(request.estimated_tokens)
             if has_waited or first_s is not None:
                 yield RequestSent(first_s)
             await self._prepare(request)
@@ -214,7 +251,7 @@ class HttpProvider:
             else:
                 decoder.feed_whole(body)
         else:
-            limits, events = _AnswerLimits(self.name, self.max_silence_s), _EventFeeder(self.name, decoder)
+            limits, events = _AnswerLimits(self.name, self.max_silence_s), EventFeeder(self.name, decoder)
             while (data := await self._next(reply, decoder)) is not None:
                 delta = await events.feed(data)
                 limits.count(len(data), has_progress=delta is not None)
@@ -239,11 +276,11 @@ class HttpProvider:
         answer = await asyncio.to_thread(decoder.answer) if size > LARGE_CHARS else decoder.answer()
         yield self._complete(request, answer)
 
-    def _first_token_s(self, request: ModelRequest) -> float | None:
+    def _first_token_s(self, estimated_tokens: int) -> float | None:
         """Return the seconds until the first token of a long prompt on a local server."""
-        if not self._is_near or request.estimated_tokens < SLOWEST_READING:
+        if not self._is_near or estimated_tokens < SLOWEST_READING:
             return None
-        return self._config.timeouts.first + request.estimated_tokens / SLOWEST_READING
+        return self._config.timeouts.first + estimated_tokens / SLOWEST_READING
 
     def _fills_window(self, request: ModelRequest) -> bool:
         """Return whether a request takes most of the window; of an unknown one that it is long."""
@@ -323,6 +360,48 @@ class HttpProvider:
             ticket.note_refusal(error.retry_after)
         raise error
 
+    async def forward(self, request: ForwardedRequest) -> AsyncGenerator[ForwardedItem, None]:
+        """Send a request as it is, through the gate, and yield the head and the bytes of its answer.
+
+        A refusal is a head with an error, and its body without the key. Closing it closes the connection.
+        Raises ProviderError where no answer comes, or where it breaks off.
+        """
+        ticket = self._gate.enter_queue(request.model, by_person=request.by_person)
+        reply: HttpReply | None = None
+        try:
+            while not ticket.is_admitted:
+                yield ticket.hold()
+                await ticket.wait_for_change()
+            first_s = self._first_token_s(request.estimated_tokens)
+            yield RequestSent(first_s)
+            reply = await self._http.open("POST", request.path, request.content, first_s, request.headers)
+            if reply.status >= 300:
+                body = await reply.read_all()
+                error = error_from_status(
+                    reply.status,
+                    reply.headers,
+                    body,
+                    now_us=self._clock.now(),
+                    provider=self.name,
+                    secrets=self._secrets,
+                )
+                if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT:
+                    ticket.note_refusal(error.retry_after)
+                yield ForwardedHead(reply.status, reply.headers, error)
+                yield body.replace(self._config.api_key.encode(), HIDDEN_KEY) if self._config.api_key else body
+                return
+            ticket.note_answer()
+            yield ForwardedHead(reply.status, reply.headers)
+            limits = _AnswerLimits(self.name, self.max_silence_s)
+            while (data := await reply.read()) is not None:
+                limits.count(len(data), has_progress=not data.startswith(b":"))
+                reply.expect_steady(self._config.timeouts.between)
+                yield data
+        finally:
+            if reply is not None:
+                await reply.close()
+            ticket.leave()
+
     def throttles(self) -> tuple[Throttle, ...]:
         """Return the rate limits that keep requests back now."""
         return self._gate.list_throttles()
@@ -331,7 +410,7 @@ class HttpProvider:
         await self._http.close()
 
 
-class _EventFeeder:
+class EventFeeder:
     """Feeds a decoder in pieces, between which the event loop goes on.
 
     Where an event of over `LARGE_CHARS` bytes may end it is fed in a thread.

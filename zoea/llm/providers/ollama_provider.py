@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from zoea.llm.messages.message_rules import encode
+from zoea.llm.messages.wire_bodies import Wire
 from zoea.llm.model_table import parameters_in
 from zoea.llm.model_traits import Trait
 from zoea.llm.provider_config import ProviderConfig
@@ -26,6 +28,11 @@ class OllamaProvider(HttpProvider):
     kind: str = ProviderType.OLLAMA
     address_tail = "/api"
     path = "/api/chat"
+    wires: ClassVar[Mapping[Wire, str]] = {
+        Wire.CHAT: "/v1/chat/completions",
+        Wire.RESPONSES: "/v1/responses",
+        Wire.MESSAGES: "/v1/messages",
+    }
     stream_type = "application/x-ndjson"
 
     def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:

@@ -7,12 +7,14 @@ never guessed from the address.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from zoea.llm.messages.message_rules import encode
+from zoea.llm.messages.wire_bodies import Wire
 from zoea.llm.model_table import cache_minimum, known, parameters_in
 from zoea.llm.model_traits import Trait, Traits
 from zoea.llm.provider_config import ProviderConfig
@@ -35,6 +37,7 @@ _log = logging.getLogger(__name__)
 class OpenAIProvider(HttpProvider):
     kind: str = ProviderType.OPENAI
     path = "/chat/completions"
+    wires: ClassVar[Mapping[Wire, str]] = {Wire.CHAT: "/chat/completions", Wire.RESPONSES: "/responses"}
 
     def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
@@ -43,7 +46,7 @@ class OpenAIProvider(HttpProvider):
     async def _prepare(self, request: ModelRequest) -> None:
         """Find out whether the server is a llama.cpp. It may drop tools silently, and reports its reading if asked."""
         drops_tools = bool(request.tools) and self._config.tool_mode is ToolMode.AUTO
-        if not drops_tools and self._first_token_s(request) is None:
+        if not drops_tools and self._first_token_s(request.estimated_tokens) is None:
             return
         try:
             await self._listed.get()

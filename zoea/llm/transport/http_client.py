@@ -44,6 +44,7 @@ LARGE_REQUEST_BYTES = 2**20
 KEEP_ALIVE_S = 60.0
 DRAIN_S = 0.25
 WATCH_AGAIN_S = 0.05
+NO_HEADERS: Mapping[str, str] = {}
 READ_BYTES = 16 * 1024
 """The most that one read of a body returns, before decompression."""
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
@@ -96,12 +97,18 @@ class HttpClient:
         self._addresses: dict[str, _Address] = {}
 
     async def open(
-        self, method: str, path: str, content: bytes | None = None, first_s: float | None = None
+        self,
+        method: str,
+        path: str,
+        content: bytes | None = None,
+        first_s: float | None = None,
+        more_headers: Mapping[str, str] = NO_HEADERS,
     ) -> HttpReply:
         """Send a request and wait for the head of its answer.
 
         `path` is appended to the base address, or a whole address. `first_s` replaces the deadline for the first
-        byte, and holds between bytes until `HttpReply.expect_steady`. The caller closes the reply.
+        byte, and holds between bytes until `HttpReply.expect_steady`. The caller closes the reply. `more_headers`
+        are for this request alone; they stand in place of the client's own of the same name.
         Raises ProviderError: transient where no answer came, bad_request for a wrong address or header.
         """
         address = self._addresses.get(path)
@@ -112,7 +119,7 @@ class HttpClient:
         )
         pool.enter()
         try:
-            return await self._open(pool, method, address, content, first_s)
+            return await self._open(pool, method, address, content, first_s, more_headers)
         except BaseException:
             await pool.leave()
             raise
@@ -134,13 +141,19 @@ class HttpClient:
             await pool.close()
 
     async def _open(
-        self, pool: _ConnectionPool, method: str, address: _Address, content: bytes | None, first_s: float | None
+        self,
+        pool: _ConnectionPool,
+        method: str,
+        address: _Address,
+        content: bytes | None,
+        first_s: float | None,
+        more_headers: Mapping[str, str],
     ) -> HttpReply:
         within = self.timeouts.first if first_s is None else first_s
         deadline = _time() + within
         try:
             async with asyncio.timeout_at(deadline):
-                response = await self._send(pool.session, method, address, content)
+                response = await self._send(pool.session, method, address, content, more_headers)
         except aiohttp.ServerTimeoutError as error:  # a TimeoutError too, of the connection
             raise connection_error(error, self.name) from error
         except TimeoutError:
@@ -154,14 +167,19 @@ class HttpClient:
         return HttpReply(response, pool, self.name, deadline, between if first_s is None else max(first_s, between))
 
     async def _send(
-        self, session: aiohttp.ClientSession, method: str, address: _Address, content: bytes | None
+        self,
+        session: aiohttp.ClientSession,
+        method: str,
+        address: _Address,
+        content: bytes | None,
+        more_headers: Mapping[str, str],
     ) -> aiohttp.ClientResponse:
         """Send the request, and send it again where its pooled connection turns out to be closed.
 
         A server may close a connection it said it would keep (llama.cpp does after each stream) just when the next
         request leaves. Such a request is repeated only if not one byte of an answer came.
         """
-        headers = {"host": address.host}
+        headers = {**more_headers, "host": address.host}
         if content is not None:
             headers["content-type"] = "application/json"
             headers["content-length"] = str(len(content))

@@ -88,7 +88,7 @@ class Limits(Struct, frozen=True):
 class Reservation(Struct, frozen=True):
     """One attempt at a request of a turn, to be reserved. A `summary` has no plan, and no tally counts it."""
 
-    turn_id: int
+    turn_id: int | None
     iteration: int
     attempt: int
     plan: bytes | None
@@ -191,7 +191,7 @@ def _check(
         # A budget is exceeded by what was spent, and others may give back what they reserved.
         return Reserved(0, 0, one.scope, total, limit, one.used, others, is_waiting=True, is_money=is_money)
     found = BudgetAnswer(denied=True)
-    if one.bound.enforcement == "approve":
+    if one.bound.enforcement == "approve" and ask.turn_id is not None:
         key = question_key(one.scope, is_money=is_money)
         found = ask_for_budget(conn, owner.mysis_id, ask.turn_id, key, total, limit, limits.answer_within)
     if found.denied:
@@ -289,13 +289,24 @@ def _warn(conn: WriterConnection, owner: RequestOwner, one: _BudgetState) -> Non
 
 
 def settle(
-    conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Usage, *, finish: Finish, model: str = ""
+    conn: WriterConnection,
+    owner: RequestOwner,
+    request_id: int,
+    usage: Usage,
+    *,
+    finish: Finish,
+    model: str = "",
+    is_estimate: bool = False,
 ) -> None:
     """Replace a reservation by the tokens used, or by the estimate if none were reported.
 
     Idempotent: a settled request stays as it is. `model` answered; it is stored where the request names none.
+
+    Args:
+        is_estimate: The usage is Zoea's own estimate, because the answer broke off before its report.
     """
     now = conn.now()
+    is_estimate = is_estimate or usage.total is None
     row = conn.execute(
         "UPDATE request SET state = ?, input_tokens = ?, cached_tokens = ?, output_tokens = ?, reasoning_tokens = ?,"
         " cost_micros = coalesce(?, CASE WHEN ? THEN reserved_micros END), finish_reason = ?,"
@@ -304,7 +315,7 @@ def settle(
         " WHERE id = ? AND state = 'reserved' "
         " RETURNING reserved_tokens, reserved_micros, estimated_tokens, cost_micros, created_at",
         (
-            RequestState.ESTIMATED if usage.total is None else RequestState.SETTLED,
+            RequestState.ESTIMATED if is_estimate else RequestState.SETTLED,
             usage.input_tokens,
             usage.cached_tokens,
             usage.output_tokens,
@@ -324,12 +335,24 @@ def settle(
     used = row["estimated_tokens"] if usage.total is None else usage.total
     _release(conn, owner, row, used, row["cost_micros"])
     # Scripted models report no real token counts.
-    if owner.metered and usage.input_tokens and row["estimated_tokens"]:
+    if owner.metered and usage.input_tokens and row["estimated_tokens"] and not is_estimate:
         _calibrate(conn, owner, owner.model or model, usage.input_tokens / row["estimated_tokens"])
 
 
-def fail(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Usage, error_class: ErrorClass) -> None:
-    """Release the reservation of a failed request, except for the tokens it used."""
+def fail(
+    conn: WriterConnection,
+    owner: RequestOwner,
+    request_id: int,
+    usage: Usage,
+    error_class: ErrorClass,
+    *,
+    is_planned: bool = True,
+) -> None:
+    """Release the reservation of a failed request, except for the tokens it used.
+
+    Args:
+        is_planned: Zoea chose its length by its estimate, so that a refusal of the length says how wrong that is.
+    """
     now = conn.now()
     row = conn.execute(
         "UPDATE request SET state = 'released', error_class = ?, input_tokens = ?, output_tokens = ?, cost_micros = ?,"
@@ -351,7 +374,7 @@ def fail(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Us
     if error_class is not ErrorClass.CANCELLED:
         conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (owner.mysis_id,))
     _release(conn, owner, row, usage.total or 0, usage.cost_micros)
-    if owner.metered and error_class is ErrorClass.CONTEXT_LENGTH:
+    if owner.metered and is_planned and error_class is ErrorClass.CONTEXT_LENGTH:
         # The request was longer than its estimate; the error does not say by how much.
         _calibrate(conn, owner, owner.model or row["model"], MOST_CALIBRATION)
 
@@ -447,20 +470,22 @@ def recover(conn: WriterConnection, metered: dict[str, bool]) -> int:
     ).fetchall()
     for row in rows:
         is_metered = metered.get(row["provider"], True)
-        owner = _PastOwner(
+        owner = PlainOwner(
             row["mysis_id"], row["provider"], row["model"], is_metered, row["mission_id"], row["purpose"] == "summary"
         )
         settle(conn, owner, row["id"], Usage(), finish=Finish.UNKNOWN)
     return len(rows)
 
 
-class _PastOwner(Struct, frozen=True):
+class PlainOwner(Struct, frozen=True):
+    """The values of a `RequestOwner`, for requests beside those of Zoea's own turns."""
+
     mysis_id: int
     provider: str
     model: str
     metered: bool
-    mission_id: int | None
-    is_background: bool
+    mission_id: int | None = None
+    is_background: bool = False
     first_token_us: int | None = None
     duration_us: int | None = None
 

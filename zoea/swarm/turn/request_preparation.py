@@ -7,8 +7,9 @@ interpreter at each of the op's statements, which costs more than the op that it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -188,13 +189,28 @@ def prepare_requests(
     )
 
 
+class TurnShare(Protocol):
+    """What its prompts let a turn use: `FrozenTurn`, or the same read from its row."""
+
+    @property
+    def task_tokens(self) -> int | None: ...
+    @property
+    def mission_tokens(self) -> int | None: ...
+
+
 def lowest_limit(setting: int, of_prompts: int | None) -> int:
     """Return the tokens of a turn: the setting, or what its prompts allow if that is less."""
     return min(setting, of_prompts or setting)
 
 
-def limits_of(services: Services, profile: MysisProfile, turn_used: int, frozen: FrozenTurn) -> spend_ops.Limits:
-    """The template's budgets for the turn and the mysis, the workspace's for the day."""
+def limits_of(
+    services: Services, profile: MysisProfile, turn_used: int, frozen: TurnShare, waiting_as: Hashable = None
+) -> spend_ops.Limits:
+    """The template's budgets for the turn and the mysis, the workspace's for the day.
+
+    Args:
+        waiting_as: Its key in the queue for the budget; its mysis by default.
+    """
     own, swarm = profile.settings.budget, services.settings.budget
 
     def bound(scope: str, limit: int | None, enforcement: str, *, is_money: bool = False) -> budgets.BudgetLimit:
@@ -213,7 +229,7 @@ def limits_of(services: Services, profile: MysisProfile, turn_used: int, frozen:
         swarm_money=bound(
             "swarm", budgets.as_micros(swarm.swarm_money_per_day), swarm.swarm_enforcement, is_money=True
         ),
-        smallest_waiting=services.budget_queue.smallest_other(profile.mysis_id),
+        smallest_waiting=services.budget_queue.smallest_other(profile.mysis_id if waiting_as is None else waiting_as),
     )
 
 

@@ -64,19 +64,6 @@ class SummaryModel(Struct, frozen=True):
     max_output_tokens: int
 
 
-class _SummaryOwner(Struct, frozen=True):
-    """Names the owner of a summary's request; see `spend_ops.RequestOwner`."""
-
-    mysis_id: int
-    provider: str
-    model: str
-    metered: bool
-    mission_id: int | None
-    is_background: bool = True
-    first_token_us: int | None = None
-    duration_us: int | None = None
-
-
 class SummaryStage:
     """The summary of one turn, or of a commit.
 
@@ -191,8 +178,13 @@ class SummaryStage:
         if self._until is None:
             self._until = clock.uptime() + int(self._within_s * SECOND)
         request = self._request(model, part)
-        owner = _SummaryOwner(
-            self._profile.mysis_id, model.provider.name, model.model, model.provider.metered, self._frozen.mission_id
+        owner = spend_ops.PlainOwner(
+            mysis_id=self._profile.mysis_id,
+            provider=model.provider.name,
+            model=model.model,
+            metered=model.provider.metered,
+            mission_id=self._frozen.mission_id,
+            is_background=True,
         )
         ask = self._reservation(request, services.prices.find(model.provider.name, model.model))
         reserved = await services.write(partial(spend_ops.reserve, owner=owner, limits=self._limits(), ask=ask))
@@ -243,7 +235,7 @@ class SummaryStage:
             self.failure = why
         return t.SummaryFailed(self._services.clock.uptime(), can_retry)
 
-    async def _fail(self, owner: _SummaryOwner, request_id: int, kind: ErrorClass) -> None:
+    async def _fail(self, owner: spend_ops.PlainOwner, request_id: int, kind: ErrorClass) -> None:
         await self._spend(partial(spend_ops.fail, owner=owner, request_id=request_id, usage=Usage(), error_class=kind))
 
     async def _spend(self, op: Callable[[WriterConnection], None]) -> None:
@@ -338,7 +330,7 @@ def _without_question(bound: BudgetLimit) -> BudgetLimit:
 def _settle(
     conn: WriterConnection,
     *,
-    owner: _SummaryOwner,
+    owner: spend_ops.PlainOwner,
     request_id: int,
     answer: Answer | None,
     turn_id: int = 0,

@@ -1,0 +1,314 @@
+"""What the gateway does not let through: budgets, holds, tokens, hosts, bodies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.gateway_rig import MARK, Rig, Vendor, rig
+from tests.fakes.openai_server import Fail, Say
+from zoea.agents import gateway, gateway_requests
+from zoea.llm.prices import PriceList
+from zoea.model.enums import ApprovalAnswer, MysisState
+from zoea.model.status import StatusWord
+
+
+def ore() -> Vendor:
+    return Vendor(otherwise=lambda _: Say("ore"))
+
+
+def copy_database(folder: Path, to: Path) -> None:
+    for file in folder.glob("zoea.db*"):
+        (to / file.name).write_bytes(file.read_bytes())
+
+
+def find_files_with(folder: Path, data: bytes) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file() and data in file.read_bytes()]
+
+
+def status_of(r: Rig) -> StatusWord:
+    return r.s.commander.swarm.live_view.freeze(r.mysis_id).status
+
+
+async def test_a_budget_stops_the_agent_in_the_middle(tmp_path: Path) -> None:
+    budget = {"max_output_tokens": 100, "mysis": 20_000, "enforcement": "hard"}
+    async with rig(tmp_path, server=ore(), settings={"budget": budget}) as r:
+        answers = [await r.chat("look " * 4_000, max_tokens=100) for _ in range(5)]
+        statuses = [status for status, _ in answers]
+        assert statuses[0] == 200
+        assert 402 in statuses
+        refusal = next(said for status, said in answers if status == 402)["error"]
+        assert refusal["message"].startswith("Zoea: Mysis budget exceeded: ")
+        assert (refusal["type"], refusal["code"]) == ("insufficient_quota", "over_budget")
+        await r.s.until(lambda: r.s.state() is MysisState.STOPPED)
+        mysis = r.s.commander.swarm.runner("alpha").mysis
+        assert mysis.state_reason == "budget"
+        assert mysis.failure is not None
+        assert "Mysis budget exceeded" in mysis.failure.title
+        assert (await r.chat())[0] == 403
+        spent = await r.s.value("SELECT used_tokens + reserved_tokens FROM spend WHERE scope = 'mysis'")
+        assert spent <= 20_000
+
+
+async def test_a_refusal_says_that_the_client_should_not_try_again(tmp_path: Path) -> None:
+    budget = {"max_output_tokens": 100, "mysis": 20_000, "enforcement": "hard"}
+    async with rig(tmp_path, server=ore(), settings={"budget": budget}) as r:
+        body = {"model": "m", "max_tokens": 25_000, "messages": [{"role": "user", "content": MARK}]}
+        async with r.http.post(f"{r.access.openai_url}/chat/completions", json=body) as reply:
+            assert (reply.status, reply.headers["x-should-retry"]) == (402, "false")
+
+
+async def test_requests_at_once_count_together_for_the_budget_of_their_turn(tmp_path: Path) -> None:
+    server = ore()
+    budget = {"max_output_tokens": 100, "token_budget_per_task": 20_000, "enforcement": "hard"}
+    async with rig(tmp_path, server=server, settings={"budget": budget}) as r:
+        server.gate.clear()
+        both = [asyncio.create_task(r.chat(str(number), max_tokens=12_000)) for number in range(2)]
+        done, waiting = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        server.gate.set()
+        await asyncio.wait(waiting)
+        assert [task.result()[0] for task in done] == [402]
+        assert "Task budget exceeded" in done.pop().result()[1]["error"]["message"]
+
+
+async def test_a_model_without_a_price_is_refused_under_a_budget_of_money(tmp_path: Path) -> None:
+    budget = {"max_output_tokens": 100, "mysis_money": 1.0, "enforcement": "hard"}
+    prices = PriceList(tmp_path / "prices.toml", is_free=lambda _name, model: False)
+    async with rig(tmp_path, server=ore(), settings={"budget": budget}, prices=prices, has_turn=False) as r:
+        status, said = await r.chat()
+        assert status == 402
+        assert "the price of reef-1 is not known" in said["error"]["message"]
+
+
+async def test_the_price_of_an_answer_is_stored(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text('[model."reef-1"]\ninput = 10\noutput = 100\n')
+    async with rig(tmp_path, server=ore(), prices=PriceList(tmp_path / "prices.toml")) as r:
+        assert (await r.chat())[0] == 200
+        [row] = await r.requests()
+        assert row["cost_micros"] == 10 * row["input_tokens"] + 100 * row["output_tokens"]
+
+
+async def test_a_person_is_asked_once_for_all_requests_of_a_turn(tmp_path: Path) -> None:
+    budget = {"max_output_tokens": 100, "mysis": 20_000, "enforcement": "approve"}
+    async with rig(tmp_path, server=ore(), settings={"budget": budget}) as r:
+        both = [asyncio.create_task(r.chat(str(number), max_tokens=25_000)) for number in range(2)]
+        await r.s.until(lambda: status_of(r) is StatusWord.ASKING)
+        await r.s.run_due()
+        [row] = await r.s.rows("SELECT id FROM approval WHERE answer IS NULL")
+        await r.s.commander.answer(row["id"], ApprovalAnswer.ONCE)
+        assert [(await task)[0] for task in both] == [200, 200]
+
+
+async def test_a_held_request_waits_and_goes_when_the_hold_is_lifted(tmp_path: Path) -> None:
+    server = ore()
+    async with rig(tmp_path, server=server) as r:
+        await r.s.commander.hold(True)
+        asked = asyncio.create_task(r.chat())
+        await r.s.run_due()
+        assert server.asked == []
+        assert status_of(r) is StatusWord.HELD
+        await r.s.commander.hold(False)
+        assert (await asked)[0] == 200
+
+
+async def test_a_hold_that_lasts_is_told_as_a_limit_that_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_requests, "PATIENCE_S", 0.05)
+    async with rig(tmp_path, server=ore()) as r:
+        await r.s.commander.hold(True)
+        body = {"model": "m", "messages": [{"role": "user", "content": MARK}]}
+        async with r.http.post(f"{r.access.openai_url}/chat/completions", json=body) as reply:
+            assert (reply.status, reply.headers["retry-after"]) == (429, "15")
+            said = (await reply.json())["error"]
+        assert (said["type"], said["code"]) == ("rate_limit_error", "held")
+        assert "alpha still waits for the end of a hold" in said["message"]
+
+
+async def test_the_day_of_the_swarm_holds_it(tmp_path: Path) -> None:
+    budget = {"max_output_tokens": 100, "swarm_per_day": 900, "swarm_enforcement": "hard"}
+    async with rig(tmp_path, server=ore(), settings={"budget": budget}, has_turn=False) as r:
+        asked = asyncio.create_task(r.chat(max_tokens=2_000))
+        await r.s.until(lambda: r.s.commander.swarm.hold_switch.swarm)
+        assert r.s.commander.swarm.hold_switch.reason.startswith("Swarm budget: ")
+        asked.cancel()
+
+
+async def test_requests_of_one_model_wait_for_its_place(tmp_path: Path) -> None:
+    server = ore()
+    async with rig(tmp_path, server=server, concurrency=1, has_turn=False) as r:
+        server.gate.clear()
+        first = asyncio.create_task(r.chat("one"))
+        await r.s.until(lambda: len(server.asked) == 1)
+        second = asyncio.create_task(r.chat("two"))
+        await r.s.until(lambda: r.s.commander.swarm.live_view.row(r.mysis_id).queue_place == 1)
+        assert len(server.asked) == 1
+        server.gate.set()
+        assert [(await first)[0], (await second)[0]] == [200, 200]
+
+
+async def test_reservations_of_a_killed_process_are_settled_at_the_next_start(tmp_path: Path) -> None:
+    server = ore()
+    async with rig(tmp_path, server=server) as r:
+        server.gate.clear()
+        asked = asyncio.create_task(r.chat())
+        await r.s.until(lambda: len(server.asked) == 1)
+        copy = tmp_path / "killed"
+        copy.mkdir()
+        copy_database(tmp_path, copy)
+        server.gate.set()
+        await asked
+    async with rig(copy, server=ore(), has_turn=False, makes=False) as r:
+        states = await r.s.rows("SELECT state FROM request ORDER BY id")
+        assert {row["state"] for row in states} <= {"estimated", "settled"}
+        assert await r.s.value("SELECT sum(reserved_tokens) FROM spend") == 0
+
+
+async def test_a_closed_access_breaks_its_requests_off(tmp_path: Path) -> None:
+    server = Vendor(Say("ore " * 40, stall_after=6))
+    async with rig(tmp_path, server=server) as r:
+        body = {"model": "m", "messages": [{"role": "user", "content": MARK}], "stream": True}
+        async with r.http.post(f"{r.access.openai_url}/chat/completions", json=body) as reply:
+            await reply.content.readany()
+            await r.gateway.close(r.mysis_id)
+        [row] = await r.requests()
+        assert row["state"] == "estimated"
+        assert (await r.chat())[0] == 401
+        assert (await r.gateway.open(r.mysis_id)).token != r.access.token
+
+
+class TestTokens:
+    async def test_the_token_may_stand_in_the_head(self, tmp_path: Path) -> None:
+        async with rig(tmp_path, server=ore(), has_turn=False) as r:
+            address = f"http://127.0.0.1:{r.gateway.port}/v1/chat/completions"
+            body = {"model": "m", "messages": [{"role": "user", "content": MARK}]}
+            for headers in ({"authorization": f"Bearer {r.access.token}"}, {"x-api-key": r.access.token}):
+                async with r.http.post(address, json=body, headers=headers) as reply:
+                    assert reply.status == 200
+
+    @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}, {"x-api-key": ""}])
+    async def test_none_or_an_unknown_one_opens_nothing(self, tmp_path: Path, headers: dict[str, str]) -> None:
+        async with rig(tmp_path, has_turn=False) as r:
+            address = f"http://127.0.0.1:{r.gateway.port}/v1/chat/completions"
+            async with r.http.post(address, json={}, headers=headers) as reply:
+                assert reply.status == 401
+            async with r.http.post(f"http://127.0.0.1:{r.gateway.port}/wrong/v1/models", headers=headers) as reply:
+                assert reply.status == 401
+
+    async def test_that_of_another_mysis_is_not_taken_beside_its_own(self, tmp_path: Path) -> None:
+        async with rig(tmp_path, server=ore(), has_turn=False) as r:
+            await r.s.commander.create("beta", start=True)
+            other = await r.gateway.open(r.s.commander.swarm.runner("beta").mysis.id)
+            status, _ = await r.post("/chat/completions", {}, headers={"x-api-key": other.token})
+            assert status == 401
+            assert (await r.chat())[0] == 200
+            assert await r.s.value("SELECT count(*) FROM request WHERE mysis_id <> ?", r.mysis_id) == 0
+
+    async def test_it_is_in_no_file_of_the_workspace(self, tmp_path: Path) -> None:
+        async with rig(tmp_path, server=ore()) as r:
+            await r.chat()
+            token = r.access.token.encode()
+        assert not find_files_with(tmp_path, token)
+
+
+class TestListener:
+    async def test_it_listens_on_loopback_alone(self, tmp_path: Path) -> None:
+        async with rig(tmp_path, has_turn=False) as r:
+            assert r.gateway._runner is not None
+            assert [address[0] for address in r.gateway._runner.addresses] == ["127.0.0.1"]
+            with socket.socket() as probe, pytest.raises(OSError, match="refused"):
+                probe.connect(("127.0.0.2", r.gateway.port))
+
+    @pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "https://evil.example"}])
+    async def test_pages_of_other_names_are_refused(self, tmp_path: Path, headers: dict[str, str]) -> None:
+        async with rig(tmp_path, has_turn=False) as r:
+            assert (await r.post("/chat/completions", {}, headers=headers))[0] == 403
+
+
+WHOLE = json.dumps({"choices": [{"index": 0, "message": {"content": "ore"}, "finish_reason": "stop"}]})
+BODIES: list[tuple[bytes, int]] = [
+    (b"", 400),
+    (b"nonsense", 400),
+    (b"[]", 400),
+    (b"null", 400),
+    (b'{"model": 5, "messages": []}', 400),
+    (b'{"model": "m"}', 400),
+    (b'{"model": "m", "messages": "hi"}', 400),
+    (b"[" * 100_000, 400),
+    (b'{"model": "m", "messages": [' + b'{"a":' * 3_000 + b"1" + b"}" * 3_000 + b"]}", 400),
+    (b'{"model": "m", "messages": [{"role": 7, "content": {"from the agent": [1]}, "tool_calls": "x"}]}', 200),
+    (b'{"model": "m", "messages": [null, 3, {"role": "tool", "content": ["from the agent", null, 5]}]}', 200),
+    (
+        b'{"model": "m", "messages": [{"role": "user", "content": "from the agent \\ud800\\u0000"}], "tools": [1, {}]}',
+        200,
+    ),
+    (b'{"model": "m", "max_tokens": -5, "n": "many", "messages": [{"content": "from the agent"}]}', 200),
+    (b'{"model": "a", "model": "b", "messages": [{"content": "from the agent"}]}', 200),
+    (b'{"mod\\u0065l": "b", "messages": [{"content": "from the agent", "model": "b"}]}', 200),
+]
+
+
+class TestBodies:
+    @pytest.mark.parametrize(("body", "status"), BODIES)
+    async def test_a_hostile_one_is_refused_or_goes_to_the_model_of_the_mysis(
+        self, tmp_path: Path, body: bytes, status: int
+    ) -> None:
+        server = Vendor(otherwise=lambda _: Fail(200, WHOLE))
+        async with rig(tmp_path, server=server, has_turn=False) as r:
+            async with r.http.post(f"{r.access.openai_url}/chat/completions", data=body) as reply:
+                said = await reply.text()
+                assert reply.status == status, said
+            for sent in server.asked:
+                assert sent.json["model"] == "reef-1"
+                assert b'"b"' not in sent.body.replace(b'"model": "b"}]', b"")
+            if status == 400:
+                assert json.loads(said)["error"]["message"].startswith("Zoea: ")
+            assert await r.s.value("SELECT count(*) FROM request WHERE state = 'reserved'") == 0
+
+    async def test_one_that_is_too_large_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(gateway, "MAX_BODY", 10_000)
+        async with rig(tmp_path, has_turn=False) as r:
+            status, said = await r.post("/messages", {"model": "m", "text": "x" * 20_000})
+            assert (status, said["error"]["type"]) == (413, "request_too_large")
+
+    async def test_a_packed_one_is_refused(self, tmp_path: Path) -> None:
+        async with (
+            rig(tmp_path, has_turn=False) as r,
+            r.http.post(f"{r.access.openai_url}/responses", data=b"x", headers={"content-encoding": "br"}) as reply,
+        ):
+            assert reply.status in (400, 415)
+
+    @pytest.mark.parametrize("key", ["previous_response_id", "background"])
+    async def test_one_that_cannot_be_shown_whole_is_refused(self, tmp_path: Path, key: str) -> None:
+        async with rig(tmp_path, has_turn=False) as r:
+            body: dict[str, Any] = {"model": "m", "input": MARK, key: "resp_1"}
+            status, said = await r.post("/responses", body)
+            assert (status, said["error"]["code"]) == (400, "unsupported")
+
+    async def test_the_bytes_of_a_picture_are_not_recorded(self, tmp_path: Path) -> None:
+        async with rig(tmp_path, server=ore(), has_turn=False) as r:
+            picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'A' * 50_000}"}}
+            content = [{"type": "text", "text": MARK}, picture]
+            body = {"model": "m", "messages": [{"role": "user", "content": content}]}
+            assert (await r.post("/chat/completions", body))[0] == 200
+            [row] = await r.s.rows("SELECT length(plan) AS size, estimated_tokens FROM request")
+            assert row["size"] < 1_000
+            assert 1_600 < row["estimated_tokens"] < 1_700
+
+    async def test_too_many_requests_of_one_mysis_are_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(gateway, "MAX_AT_ONCE", 1)
+        server = ore()
+        async with rig(tmp_path, server=server, has_turn=False) as r:
+            server.gate.clear()
+            first = asyncio.create_task(r.chat())
+            await r.s.until(lambda: len(server.asked) == 1)
+            assert (await r.chat())[0] == 429
+            server.gate.set()
+            assert (await first)[0] == 200

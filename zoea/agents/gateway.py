@@ -1,0 +1,204 @@
+"""The model gateway: one listener of this machine, at which external agents ask the models of their myses.
+
+An agent gets no vendor's key. It gets an address with a token of its mysis, and each of its requests passes what
+Zoea's own calls pass: hold, budgets, the gate of the provider, prices. The token is kept in memory alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from hashlib import blake2b
+from secrets import token_urlsafe
+
+from aiohttp import web
+from msgspec import Struct, field
+
+from zoea.agents.gateway_access import GatewayAccess
+from zoea.agents.gateway_refusal import GatewayRefusal, write_error
+from zoea.agents.gateway_requests import AgentCall, ClientGone, GatewayLink
+from zoea.llm.messages.wire_bodies import Wire
+from zoea.model.errors import MysisMissing, ProviderError
+from zoea.process.connection_limit import ConnectionLimit, fit_to_descriptors
+from zoea.swarm.resolved_template import build_profile
+from zoea.swarm.swarm import Swarm
+from zoea.web.listeners import listen, request_log
+
+_log = logging.getLogger(__name__)
+
+HOST = "127.0.0.1"
+MAX_BODY = 32 * 1024 * 1024
+BODY_S, HEAD_S, SHUTDOWN_S = 30.0, 10.0, 0.5
+MAX_CONNECTIONS, NEW_PER_ADDRESS = 512, 64
+MAX_AT_ONCE = 16
+"""Requests of one mysis at once."""
+_ROUTES = {"/v1/chat/completions": Wire.CHAT, "/v1/messages": Wire.MESSAGES, "/v1/responses": Wire.RESPONSES}
+_COUNT = "/v1/messages/count_tokens"
+_MODELS = "/v1/models"
+_QUERIES = ("", "beta=true")
+"""Those that go with a request; others are left out."""
+_NAMES = ("127.0.0.1", "localhost")
+
+
+class _OpenAccess(Struct):
+    link: GatewayLink
+    access: GatewayAccess
+    running: set[asyncio.Task[object]] = field(default_factory=set)
+
+
+class GatewayServer:
+    """The `ModelGateway` of a swarm."""
+
+    def __init__(self, swarm: Swarm) -> None:
+        self._swarm = swarm
+        self._open: dict[int, _OpenAccess] = {}
+        self._by_token: dict[bytes, _OpenAccess] = {}
+        self._settling: set[asyncio.Task[None]] = set()
+        self._limit = ConnectionLimit(MAX_CONNECTIONS, NEW_PER_ADDRESS, HEAD_S)
+        self._opening = asyncio.Lock()
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    async def open(self, mysis_id: int) -> GatewayAccess:
+        """See `ModelGateway.open`. An open access is returned again."""
+        if (known := self._open.get(mysis_id)) is not None:
+            return known.access
+        runner = self._swarm.runners.get(mysis_id)
+        if runner is None:
+            raise MysisMissing(f"there is no mysis #{mysis_id}")
+        async with self._opening:
+            if self._runner is None:
+                await self._listen()
+        token = token_urlsafe(32)
+        base = f"http://{HOST}:{self.port}/{token}"
+        services, mysis = self._swarm.services, runner.mysis
+        session = services.tools.session(mysis_id, mysis.name, runner.known.template.text, uid=mysis.uid)
+        opened = _OpenAccess(
+            GatewayLink(services, self._swarm.runners, mysis_id, session, {}, self._settling),
+            GatewayAccess(f"{base}/v1", base, token),
+        )
+        self._open[mysis_id] = self._by_token[_digest(token)] = opened
+        return opened.access
+
+    async def close(self, mysis_id: int) -> None:
+        """See `ModelGateway.close`. Requests under way are broken off, and settled."""
+        opened = self._open.pop(mysis_id, None)
+        if opened is None:
+            return
+        self._by_token.pop(_digest(opened.access.token), None)
+        for task in tuple(opened.running):
+            task.cancel()
+        if self._settling or opened.running:
+            await asyncio.wait({*opened.running, *self._settling}, timeout=BODY_S)
+
+    async def shut_down(self) -> None:
+        """Withdraw every access and stop listening."""
+        for mysis_id in tuple(self._open):
+            await self.close(mysis_id)
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+        if self._settling:
+            await asyncio.wait(self._settling)
+
+    async def _listen(self) -> None:
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            logger=request_log,
+            handle_signals=False,
+            handler_cancellation=True,
+            shutdown_timeout=SHUTDOWN_S,
+        )
+        self._limit = ConnectionLimit(fit_to_descriptors(MAX_CONNECTIONS), NEW_PER_ADDRESS, HEAD_S)
+        hint = "Look for what uses up the ports of this machine."
+        self.port = await listen(runner, HOST, 0, self._limit, what="cannot open the model gateway", hint=hint)
+        self._runner = runner
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        path = request.path
+        if not path.startswith("/v1/"):
+            path = f"/{path[1:].partition('/')[2]}"
+        wire = Wire.MESSAGES if path == _COUNT or "anthropic-version" in request.headers else _ROUTES.get(path)
+        try:
+            return await self._answer(request, path, wire)
+        except GatewayRefusal as refusal:
+            return web.json_response(write_error(wire, refusal), status=refusal.status, headers=refusal.headers)
+        except ClientGone:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response()
+
+    async def _answer(self, request: web.Request, path: str, wire: Wire | None) -> web.StreamResponse:
+        """Answer a request. Raises GatewayRefusal, and ClientGone."""
+        opened = self._admit(request)
+        if request.transport is not None and (peer := request.transport.get_extra_info("peername")):
+            self._limit.confirm(tuple(peer))
+        if request.method == "GET" and (path == _MODELS or path.startswith(f"{_MODELS}/")):
+            return await _list_models(opened.link, wire)
+        if request.method != "POST" or path not in (*_ROUTES, _COUNT):
+            raise GatewayRefusal(404, f"the gateway has no {request.method} {path}", code="not_found")
+        if len(opened.running) >= MAX_AT_ONCE:
+            raise GatewayRefusal(429, f"{MAX_AT_ONCE} requests of this mysis are under way", code="too_many")
+        task = asyncio.current_task()
+        assert task is not None
+        opened.running.add(task)
+        try:
+            content = await _read(request)
+            query = f"?{request.query_string}" if request.query_string in _QUERIES[1:] else ""
+            if path == _COUNT:
+                return await AgentCall(opened.link, Wire.MESSAGES, request.headers, query).count(content, request)
+            return await AgentCall(opened.link, _ROUTES[path], request.headers, query).answer(content, request)
+        finally:
+            opened.running.discard(task)
+
+    def _admit(self, request: web.Request) -> _OpenAccess:
+        """Return the access that the tokens of a request open, which must all be of one mysis."""
+        if request.url.host not in _NAMES or "origin" in request.headers:
+            raise GatewayRefusal(403, "the gateway serves agents of this machine, no pages", code="forbidden")
+        in_path = "" if request.path.startswith("/v1/") else request.path[1:].partition("/")[0]
+        kind, _, bearer = request.headers.get("authorization", "").partition(" ")
+        in_head = {bearer.strip() if kind.lower() == "bearer" else "", request.headers.get("x-api-key", "")} - {""}
+        found = [opened for token in in_head if (opened := self._by_token.get(_digest(token))) is not None]
+        if in_path:
+            # Agents want some key, so that the head may hold any other word.
+            found = [*found, named] if (named := self._by_token.get(_digest(in_path))) is not None else []
+        if not found or any(opened is not found[0] for opened in found):
+            raise GatewayRefusal(401, "this token is unknown, or its mysis has no agent now", code="invalid_token")
+        return found[0]
+
+
+async def _list_models(link: GatewayLink, wire: Wire | None) -> web.Response:
+    """List the one model of a mysis, in the form of the client's vendor. Whatever it names is mapped to this one."""
+    runner = link.runner
+    try:
+        profile = await build_profile(runner.mysis, runner.known, link.services.providers)
+    except ProviderError as error:
+        raise GatewayRefusal(502, error.what, code=str(error.kind)) from None
+    names = [profile.model] if profile.model else []
+    if wire is Wire.MESSAGES:
+        made = {"type": "model", "created_at": "1970-01-01T00:00:00Z"}
+        entries = [{**made, "id": name, "display_name": name} for name in names]
+        ends = {"first_id": profile.model or None, "last_id": profile.model or None}
+        return web.json_response({"data": entries, "has_more": False, **ends})
+    listed = [{"id": name, "object": "model", "created": 0, "owned_by": profile.provider.name} for name in names]
+    return web.json_response({"object": "list", "data": listed})
+
+
+async def _read(request: web.Request) -> bytes:
+    """Return the body of a request. Raises GatewayRefusal where it is too large, packed or slow."""
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise GatewayRefusal(415, "send the body without compression", code="compressed")
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise GatewayRefusal(413, f"the body has over {MAX_BODY // 2**20} MiB", code="too_large") from None
+    except TimeoutError:
+        raise GatewayRefusal(408, f"the body did not come within {BODY_S:g} s", code="too_slow") from None
+
+
+def _digest(token: str) -> bytes:
+    return blake2b(token.encode("utf-8", "replace"), digest_size=32).digest()

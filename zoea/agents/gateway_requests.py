@@ -1,0 +1,617 @@
+"""One request of an agent: admitted as Zoea's own calls are, handed on, given back, and settled with its usage."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+from msgspec import Struct
+from msgspec.structs import replace
+
+from zoea.agents.gateway_bodies import UsageFilter, ask_for_usage, find_unsupported, set_model
+from zoea.agents.gateway_refusal import GatewayRefusal, write_error_event
+from zoea.context import Budget, Decision, PackStatus, Plan, Priority, Reason, Truncation, Variant, encode
+from zoea.llm.messages.wire_bodies import Wire, WireBody, guess_asker, read_body
+from zoea.llm.model_traits import Trait
+from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
+from zoea.llm.providers.http_provider import (
+    EventFeeder,
+    ForwardedHead,
+    ForwardedRequest,
+    HttpProvider,
+    StreamDecoder,
+)
+from zoea.llm.providers.openai_stream import ChatStreamDecoder
+from zoea.llm.providers.responses_stream import ResponseStreamDecoder
+from zoea.llm.transport.json_safety import parse
+from zoea.model.enums import ErrorClass, Finish, MysisState, Role
+from zoea.model.errors import ProviderError, StoreError
+from zoea.model.ports import ToolSession
+from zoea.model.request import Answer, Delta, RequestHeld, RequestMessage, RequestSent
+from zoea.model.values import Failure, Usage
+from zoea.store import WriterConnection
+from zoea.swarm import budgets
+from zoea.swarm.persistence import agent_requests, mysis_ops, spend_ops, turn_ops
+from zoea.swarm.persistence.agent_requests import AgentSituation
+from zoea.swarm.resolved_template import MysisProfile, build_profile
+from zoea.swarm.runner import MysisRunner
+from zoea.swarm.services import Services
+from zoea.swarm.turn.request_preparation import RequestEvents, limits_of, lowest_limit
+from zoea.text import estimate
+
+_log = logging.getLogger(__name__)
+
+PATIENCE_S = 240.0
+"""How long a client waits for a hold, a budget or a place; most give up after five minutes themselves."""
+WRITE_S = 60.0
+"""How long a client may take to read a piece of its answer."""
+LARGE_BODY = 64 * 1024
+"""Bytes above which a request is read and recorded in a thread."""
+_MARGIN = 0.05
+_KEPT_REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
+_KEPT_ANSWER_HEADERS = ("content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id")
+_STREAM = "text/event-stream"
+
+
+class ClientGone(Exception):
+    """The client of a request went away, or does not read its answer."""
+
+
+class GatewayLink(Struct, frozen=True):
+    """What the requests of one mysis share.
+
+    Attributes:
+        session: Knows the secrets that may not be stored.
+        questions: The budgets that a person is asked about, by turn; set when answered.
+        settling: Writes that end a request, to be awaited when the gateway closes.
+    """
+
+    services: Services
+    runners: Mapping[int, MysisRunner]
+    mysis_id: int
+    session: ToolSession
+    questions: dict[int, asyncio.Event]
+    settling: set[asyncio.Task[None]]
+
+    @property
+    def runner(self) -> MysisRunner:
+        """The mysis as it runs now. Raises GatewayRefusal where it was deleted."""
+        runner = self.runners.get(self.mysis_id)
+        if runner is None:
+            raise GatewayRefusal(403, "its mysis was deleted", code="not_running")
+        return runner
+
+
+class AgentCall:
+    """A request of an agent on its way."""
+
+    def __init__(self, link: GatewayLink, wire: Wire, headers: Mapping[str, str], query: str = "") -> None:
+        self._link = link
+        self._services = link.services
+        self._runner = link.runner
+        self._mysis_id = link.mysis_id
+        self._live = link.services.view.row(self._mysis_id)
+        self._wire = wire
+        self._headers = {name: headers[name] for name in _KEPT_REQUEST_HEADERS if name in headers}
+        self._query = query
+        self._patience = asyncio.timeout(PATIENCE_S)
+        self._waits_for = "its turn at the model"
+        self._body: WireBody
+        self._profile: MysisProfile
+        self._provider: HttpProvider
+        self._situation: AgentSituation
+        self._owner: spend_ops.PlainOwner
+        self._plan: Plan
+        self._decoder: StreamDecoder
+        self._response: web.StreamResponse | None = None
+        self._request_id = 0
+        self._has_ended = False
+        self._sent_at: int | None = None
+        self._reserved_at = 0
+        self._first_token_us: int | None = None
+        self._answer: Answer | None = None
+        self._failure: ErrorClass | None = None
+        self._text_tokens = 0
+
+    async def answer(self, content: bytes, request: web.Request) -> web.StreamResponse:
+        """Carry the request out, and return what was answered. Raises GatewayRefusal."""
+        parsed = await self._read(content)
+        if why := find_unsupported(self._wire, parsed):
+            raise GatewayRefusal(400, why, code="unsupported")
+        await self._resolve()
+        content = set_model(content, parsed, self._profile.model)
+        lacks_usage = self._wire is Wire.CHAT and self._body.is_stream and "stream_options" not in parsed
+        if lacks_usage := lacks_usage and not self._refuses_stream_options():
+            content = ask_for_usage(content)
+        try:
+            async with self._patience:
+                await self._admit()
+                return await self._forward(content, request, UsageFilter() if lacks_usage else None)
+        except TimeoutError:
+            if not self._patience.expired():
+                raise
+            why = f"{self._runner.mysis.name} still waits for {self._waits_for}; ask again"
+            raise GatewayRefusal(429, why, code="held") from None
+        finally:
+            self._services.budget_queue.leave(self._key)
+            self._live.show_queue(0)
+            await self._end()
+
+    async def count(self, content: bytes, request: web.Request) -> web.StreamResponse:
+        """Have the provider count the tokens of a request, which costs nothing. Raises GatewayRefusal."""
+        parsed = await self._read(content)
+        await self._resolve()
+        forwarded = ForwardedRequest(
+            path=f"{self._provider.wires[self._wire]}/count_tokens{self._query}",
+            content=set_model(content, parsed, self._profile.model),
+            model=self._profile.model,
+            estimated_tokens=0,
+            headers=self._headers,
+        )
+        try:
+            async with self._patience, aclosing(self._provider.forward(forwarded)) as items:
+                head, pieces = None, []
+                async for item in items:
+                    head = item if isinstance(item, ForwardedHead) else head
+                    pieces += [item] if isinstance(item, bytes) else []
+        except ProviderError as error:
+            raise _refuse_by(error) from None
+        except TimeoutError:
+            raise GatewayRefusal(429, "the provider has no place free; ask again", code="held") from None
+        assert head is not None
+        return web.Response(status=head.status, headers=_kept(head.headers), body=b"".join(pieces))
+
+    @property
+    def _key(self) -> tuple[int, int]:
+        return self._mysis_id, id(self)
+
+    # Before it is sent.
+
+    async def _read(self, content: bytes) -> dict[str, Any]:
+        try:
+            parsed: dict[str, Any] = await _in_thread_if_large(len(content), parse, content)
+            self._body = await _in_thread_if_large(len(content), read_body, self._wire, parsed)
+        except ValueError as problem:
+            raise GatewayRefusal(400, str(problem), code="invalid_request") from None
+        return parsed
+
+    async def _resolve(self) -> None:
+        """Find the provider and model of the mysis, and what the request belongs to."""
+        mysis = self._runner.mysis
+        if mysis.state is not MysisState.RUNNING:
+            raise GatewayRefusal(403, f"{mysis.name} is {mysis.state}; start it first", code="not_running")
+        try:
+            self._profile = await build_profile(mysis, self._runner.known, self._services.providers)
+        except ProviderError as error:
+            raise _refuse_by(error) from None
+        provider = self._profile.provider
+        if not isinstance(provider, HttpProvider) or self._wire not in provider.wires:
+            kind = f"{provider.label} ({provider.kind})"
+            raise GatewayRefusal(
+                400,
+                f"{kind} does not speak {self._wire}; give {mysis.name} another provider, or its agent another API",
+                code="wire_not_supported",
+            )
+        if not self._profile.model:
+            raise GatewayRefusal(
+                400, f"{mysis.name} has no model; set one: zoea configure {mysis.name} --model NAME", code="no_model"
+            )
+        self._provider = provider
+        rows = await self._services.store.read(
+            agent_requests.SITUATION, (self._mysis_id, provider.name, self._profile.model)
+        )
+        self._situation = agent_requests.read_situation(rows)
+        self._owner = spend_ops.PlainOwner(
+            self._mysis_id, provider.name, self._profile.model, provider.metered, self._situation.mission_id
+        )
+        self._decoder = _make_decoder(self._wire, provider.name, self._profile.model)
+
+    def _refuses_stream_options(self) -> bool:
+        return Trait.NO_STREAM_OPTIONS in self._provider.traits.of(self._profile.model)
+
+    async def _admit(self) -> None:
+        """Reserve the tokens, as soon as holds and budgets let it. Raises GatewayRefusal."""
+        ask = await self._prepare()
+        while True:
+            await self._await_lift()
+            reserved = await self._services.write(partial(self._reserve, ask=ask), urgent=self._situation.by_person)
+            if reserved.is_waiting:
+                await self._wait_for_others(reserved)
+                continue
+            self._services.budget_queue.leave(self._key)
+            if not reserved.scope:
+                break
+            if reserved.is_asked:
+                await self._wait_for_person()
+            elif reserved.scope == "swarm" and not reserved.is_unpriced:
+                reason = budgets.spent(reserved.used, reserved.tokens, reserved.limit, is_money=reserved.is_money)
+                await self._services.hold_swarm(reason)
+            else:
+                raise self._refuse(reserved)
+        self._request_id = reserved.request_id
+        self._reserved_at = self._services.clock.uptime()
+        await self._tell_prepared()
+        if reserved.rest_us:
+            await self._services.clock.sleep(reserved.rest_us)
+
+    async def _prepare(self) -> spend_ops.Reservation:
+        """Record the request as a plan, and say what it may take."""
+        body, profile, calibration = self._body, self._profile, self._situation.calibration
+        messages = await self._conceal(body.messages)
+        plan, text = await _in_thread_if_large(
+            4 * body.tokens, _record, body, messages, profile, calibration, self._turn_limit()
+        )
+        self._plan = plan
+        prompt = plan.budget.final_tokens + int(plan.budget.final_tokens * _MARGIN)
+        output = body.max_output_tokens or profile.max_output_tokens
+        longest = profile.model_info.max_output or (profile.window if profile.window_known else output)
+        output = min(output, longest)
+        price = self._services.prices.find(self._provider.name, profile.model)
+        return spend_ops.Reservation(
+            turn_id=self._situation.turn_id,
+            iteration=1,
+            attempt=1,
+            plan=text,
+            catalogue_hash=body.catalogue_hash,
+            estimated_tokens=body.tokens,
+            tokens=prompt + output,
+            micros=None if price is None else price.cost(prompt, output),
+        )
+
+    def _turn_limit(self) -> int:
+        return lowest_limit(self._profile.settings.budget.token_budget_per_task, self._situation.task_tokens)
+
+    def _reserve(self, conn: WriterConnection, ask: spend_ops.Reservation) -> spend_ops.Reserved:
+        if ask.catalogue_hash and ask.catalogue_hash not in self._services.known_catalogues:
+            spend_ops.store_catalogue(conn, ask.catalogue_hash, self._body.tools)
+        limits = limits_of(self._services, self._profile, 0, self._situation, self._key)
+        if ask.turn_id is None:
+            limits = replace(limits, turn=replace(limits.turn, limit=None))
+        return agent_requests.reserve_for_agent(conn, self._owner, limits, ask)
+
+    async def _conceal(self, messages: tuple[RequestMessage, ...]) -> tuple[RequestMessage, ...]:
+        """Return the messages with marks for known secrets, as they may be stored."""
+        texts = [part for one in messages for part in (one.content, one.reasoning, *(c.arguments for c in one.calls))]
+        whole = "\0".join(texts)
+        masked = (await self._link.session.conceal_partial(Answer(whole))).text
+        if masked == whole:
+            return messages
+        parts = iter(masked.split("\0"))
+        return tuple(
+            [
+                replace(
+                    one,
+                    content=next(parts),
+                    reasoning=next(parts),
+                    calls=tuple([replace(call, arguments=next(parts)) for call in one.calls]),
+                )
+                for one in messages
+            ]
+        )
+
+    async def _tell_prepared(self) -> None:
+        services, plan, turn_id = self._services, self._plan, self._situation.turn_id
+        services.known_catalogues.add(self._body.catalogue_hash)
+        self._live.show_context(plan.budget.final_tokens, plan.budget.max_tokens, len(plan.messages))
+        self._live.turn_limit = self._turn_limit()
+        services.view.touch(self._mysis_id)
+        if turn_id is not None:
+            RequestEvents(services, self._mysis_id, turn_id).tell_prepared(self._request_id, plan)
+
+    # Waiting.
+
+    async def _await_lift(self) -> None:
+        if self._services.hold.holds(self._mysis_id):
+            self._waits_for = f"the end of a hold{f' ({reason})' if (reason := self._services.hold.reason) else ''}"
+            await self._services.hold.lifted(self._mysis_id)
+
+    async def _wait_for_others(self, reserved: spend_ops.Reserved) -> None:
+        """Wait until others settle what they reserved of the same budget."""
+        queue, turn = self._services.budget_queue, asyncio.Event()
+        queue.wait(self._key, reserved.asked, turn.set)
+        if not reserved.by_others:
+            queue.wake_smallest()
+        self._show_queue(queue.place(self._key), "the budget", "")
+        await turn.wait()
+
+    async def _wait_for_person(self) -> None:
+        """Wait for the answer about a budget. The requests of one turn wait for the same answer."""
+        turn_id, questions = self._situation.turn_id, self._link.questions
+        assert turn_id is not None
+        self._waits_for = "your answer about a budget"
+        answered = questions.get(turn_id)
+        if answered is None:
+            answered = questions[turn_id] = asyncio.Event()
+            post = partial(_answer_question, questions, turn_id)
+            await self._services.approvals.ask_for_budget(turn_id, self._mysis_id, post)
+        await answered.wait()
+
+    def _show_queue(self, place: int, name: str, why: str, until: int | None = None) -> None:
+        self._waits_for = why or name
+        self._live.show_queue(place, name, why, until)
+        self._services.view.touch(self._mysis_id)
+
+    def _refuse(self, reserved: spend_ops.Reserved) -> GatewayRefusal:
+        """End the turn over its budget, and return the refusal."""
+        scope, is_money = reserved.scope, reserved.is_money
+        if reserved.is_unpriced:
+            what, hint = budgets.without_price(scope, self._profile.model), ""
+        else:
+            what = budgets.exceeded(scope, reserved.tokens, reserved.limit, reserved.used, is_money=is_money)
+            hint = budgets.advise_after_refusal(scope, is_money=is_money)
+        stops = scope == "mysis" or reserved.is_unpriced
+        self._runner.end_over_budget(Failure("Budget", what, hint=hint), stops=stops)
+        return GatewayRefusal(402, f"{what}{f'; {hint}' if hint else ''}", code="over_budget")
+
+    # On its way.
+
+    async def _forward(
+        self, content: bytes, request: web.Request, usage_filter: UsageFilter | None
+    ) -> web.StreamResponse:
+        """Send the request, and give the answer back as it comes. Raises GatewayRefusal before the answer's head."""
+        forwarded = ForwardedRequest(
+            path=self._provider.wires[self._wire] + self._query,
+            content=content,
+            model=self._profile.model,
+            estimated_tokens=self._plan.budget.final_tokens,
+            headers=self._headers,
+            by_person=self._situation.by_person,
+        )
+        response: web.StreamResponse | None = None
+        try:
+            while response is None:
+                await self._await_lift()
+                response = await self._try(forwarded, request, usage_filter)
+        except ProviderError as error:
+            self._failure = error.kind
+            _log.warning("a request of the agent of mysis #%d failed: %s", self._mysis_id, error.what)
+            if self._response is None:
+                raise _refuse_by(error) from None
+            response = self._response
+            if response.content_type != _STREAM:
+                if request.transport is not None:
+                    request.transport.abort()
+                return response
+            await _write(response, write_error_event(self._wire, _refuse_by(error)))
+        # It is stored before the client knows that it has all, because what follows may ask for the sum.
+        await self._end()
+        await response.write_eof()
+        return response
+
+    async def _try(
+        self, forwarded: ForwardedRequest, request: web.Request, usage_filter: UsageFilter | None
+    ) -> web.StreamResponse | None:
+        """Return the answer, which the client has but for its end; None where a hold began before it was sent."""
+        refused = False
+        reader = _AnswerReader(self._provider.name, self._decoder)
+        async with aclosing(self._provider.forward(forwarded)) as items:
+            async for item in items:
+                match item:
+                    case RequestHeld() | RequestSent() if self._services.hold.holds(self._mysis_id):
+                        return None
+                    case RequestHeld():
+                        self._show_queue(item.place, self._provider.label, item.reason, item.until)
+                    case RequestSent():
+                        self._note_sent()
+                    case ForwardedHead():
+                        refused = item.error is not None
+                        self._failure = None if item.error is None else item.error.kind
+                        reader.is_stream = item.headers.get("content-type", "").startswith(_STREAM)
+                        self._response = await _begin(item, request)
+                    case bytes():
+                        assert self._response is not None
+                        shown = item if usage_filter is None or refused else usage_filter.feed(item)
+                        await _write(self._response, shown)
+                        if not refused:
+                            self._hear(await reader.feed(item))
+        if self._response is not None and not refused:
+            if usage_filter is not None:
+                await _write(self._response, usage_filter.end())
+            self._hear(await reader.end())
+            self._answer = self._decoder.answer()
+        return self._response
+
+    def _note_sent(self) -> None:
+        self._sent_at = self._services.clock.uptime()
+        self._patience.reschedule(None)
+        self._live.show_queue(0)
+        self._services.view.touch(self._mysis_id)
+
+    def _hear(self, delta: Delta | None) -> None:
+        if delta is None:
+            return
+        if self._first_token_us is None and self._sent_at is not None:
+            self._first_token_us = self._services.clock.uptime() - self._sent_at
+        self._text_tokens += estimate.tokens(delta.text + delta.reasoning + delta.call)
+        self._live.progress_at = self._services.clock.now()
+
+    # Its end.
+
+    async def _end(self) -> None:
+        """Settle the request once, whatever becomes of the client."""
+        if self._request_id and not self._has_ended:
+            self._has_ended = True
+            settled = asyncio.create_task(self._settle(), name="settlement of an agent's request")
+            self._link.settling.add(settled)
+            settled.add_done_callback(self._link.settling.discard)
+            await asyncio.shield(settled)
+
+    async def _settle(self) -> None:
+        """Store what the request used, or may have used where it broke off."""
+        services, turn_id = self._services, self._situation.turn_id
+        duration = services.clock.uptime() - self._reserved_at
+        owner = replace(self._owner, first_token_us=self._first_token_us, duration_us=duration)
+        answer, failure, end = self._answer, self._failure, self._end_op(owner)
+
+        def write(conn: WriterConnection) -> tuple[Any, int, int]:
+            before = agent_requests.read_used_in_turn(conn, turn_id)
+            end(conn)
+            used, limit = agent_requests.read_used_in_turn(conn, turn_id), self._turn_limit()
+            if turn_id is not None and budgets.crossed_warning(before, used, limit):
+                conn.emit("budget.warning", self._mysis_id, scope="turn", used=used, limit=limit)
+            return mysis_ops.tally(conn, self._mysis_id), before, used
+
+        try:
+            tally, before, used = await services.write(write)
+        except StoreError as error:
+            _log.warning("what an agent's request used was not stored; the next start does it: %s", error.what)
+            return
+        services.view.count(tally)
+        services.budget_queue.wake_some()
+        if turn_id is not None:
+            self._live.turn_tokens = used
+            if answer is not None and failure is None:
+                events = RequestEvents(services, self._mysis_id, turn_id)
+                most = self._plan.budget.max_tokens
+                events.tell_used(self._request_id, used - before, most, used, self._turn_limit())
+
+    def _end_op(self, owner: spend_ops.PlainOwner) -> Callable[[WriterConnection], None]:
+        request_id, failure = self._request_id, self._failure
+        if self._answer is not None and failure is None:
+            answer = self._price(self._answer)
+            return lambda conn: spend_ops.settle(
+                conn, owner, request_id, answer.usage, finish=answer.finish, model=answer.model
+            )
+        if self._sent_at is None:
+            return lambda conn: spend_ops.fail(conn, owner, request_id, Usage(), ErrorClass.CANCELLED)
+        is_refused = failure is not None and not self._text_tokens
+        usage = Usage() if is_refused else self._price(Answer(usage=self._estimate_usage())).usage
+        if failure is not None:
+            return lambda conn: spend_ops.fail(conn, owner, request_id, usage, failure, is_planned=False)
+        return lambda conn: spend_ops.settle(conn, owner, request_id, usage, finish=Finish.UNKNOWN, is_estimate=True)
+
+    def _estimate_usage(self) -> Usage:
+        """Return what was reported before the answer broke off, else what it took by estimate."""
+        try:
+            reported = self._decoder.answer().usage
+        except ProviderError:
+            reported = Usage()
+        return replace(
+            reported,
+            input_tokens=reported.input_tokens or self._plan.budget.final_tokens,
+            output_tokens=max(reported.output_tokens or 0, self._text_tokens),
+        )
+
+    def _price(self, answer: Answer) -> Answer:
+        return self._services.prices.add_cost(answer, self._provider.name, self._profile.model)
+
+
+class _AnswerReader:
+    """Feeds a decoder with an answer that is streamed, or comes in one piece."""
+
+    def __init__(self, provider: str, decoder: StreamDecoder) -> None:
+        self.is_stream = True
+        self._decoder = decoder
+        self._feeder = EventFeeder(provider, decoder)
+        self._pieces: list[bytes] = []
+
+    async def feed(self, data: bytes) -> Delta | None:
+        if not self.is_stream:
+            self._pieces.append(data)
+            return None
+        heard = await self._feeder.feed(data)
+        return heard if isinstance(heard, Delta) else None
+
+    async def end(self) -> Delta | None:
+        """Take the end of the answer. Raises ProviderError where it broke off."""
+        if not self.is_stream:
+            whole = b"".join(self._pieces)
+            await _in_thread_if_large(len(whole), self._decoder.feed_whole, whole)
+            return None
+        delta = self._decoder.end()
+        if not self._decoder.is_complete:
+            raise ProviderError("its answer ended in the middle", kind=ErrorClass.TRANSIENT)
+        return delta
+
+
+def _record(
+    body: WireBody, messages: tuple[RequestMessage, ...], profile: MysisProfile, calibration: float, turn_limit: int
+) -> tuple[Plan, bytes]:
+    """Return the request as a plan, for the inspector, and its stored form."""
+    system = [one for one in messages if one.role is Role.SYSTEM]
+    rest = [one for one in messages if one.role is not Role.SYSTEM]
+    sizes = {"system": sum(len(one.content) for one in system), "conversation": sum(len(one.content) for one in rest)}
+    sizes["tools"] = sum(len(json.dumps(tool.input_schema)) + len(tool.description) for tool in body.tools)
+    total = int(body.tokens * calibration)
+    share = total / max(1, sum(sizes.values()))
+    decisions = [
+        Decision(
+            id=name,
+            section=name,
+            priority=Priority.REQUIRED,
+            status=PackStatus.INCLUDED,
+            variant=Variant.FULL,
+            reason=Reason.REQUIRED,
+            chars=chars,
+            tokens=round(chars * share),
+            wanted_tokens=round(chars * share),
+        )
+        for name, chars in sizes.items()
+        if chars
+    ]
+    note = f"Its agent asked for {guess_asker(body)}"
+    note += f", of the model {body.model}; it went to {profile.model}." if body.model != profile.model else "."
+    plan = Plan(
+        decisions=tuple(decisions),
+        budget=Budget.of(profile.window, total),
+        truncation=Truncation(applied=False, before_chars=0, after_chars=0),
+        messages=messages,
+        notes=(note,),
+    )
+    return plan, turn_ops.plan_text({**encode(plan), "turn_limit": turn_limit})
+
+
+def _make_decoder(wire: Wire, provider: str, model: str) -> StreamDecoder:
+    match wire:
+        case Wire.CHAT:
+            return ChatStreamDecoder(provider, model)
+        case Wire.MESSAGES:
+            return MessageStreamDecoder(provider, model)
+        case Wire.RESPONSES:
+            return ResponseStreamDecoder(provider, model)
+
+
+async def _write(response: web.StreamResponse, data: bytes) -> None:
+    """Write to the client. Raises ClientGone where it does not read, or is gone."""
+    if not data:
+        return
+    try:
+        async with asyncio.timeout(WRITE_S):
+            await response.write(data)
+    except (TimeoutError, ConnectionError) as error:
+        raise ClientGone from error
+
+
+async def _begin(head: ForwardedHead, request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(status=head.status, headers=_kept(head.headers))
+    await response.prepare(request)
+    return response
+
+
+def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a provider's answer that go on to the agent."""
+    return {"cache-control": "no-store"} | {name: headers[name] for name in _KEPT_ANSWER_HEADERS if name in headers}
+
+
+def _refuse_by(error: ProviderError) -> GatewayRefusal:
+    """Return a failure of the provider as a refusal."""
+    hint = f" ({error.hint})" if error.hint else ""
+    status = 504 if isinstance(error.__cause__, TimeoutError) else 502 if error.kind.is_transient else 400
+    return GatewayRefusal(status, f"{error.what}{hint}", code=str(error.kind))
+
+
+def _answer_question(questions: dict[int, asyncio.Event], turn_id: int, _answer: object) -> None:
+    if (answered := questions.pop(turn_id, None)) is not None:
+        answered.set()
+
+
+async def _in_thread_if_large(size: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    if size > LARGE_BODY:
+        return await asyncio.to_thread(function, *arguments)
+    return function(*arguments)

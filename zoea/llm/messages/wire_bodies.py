@@ -1,0 +1,275 @@
+"""Reads the requests of other clients on three wires into the values of Zoea's own. Pure.
+
+What is read serves estimates, the record of a request and its inspection; the body itself is sent as it came. Odd
+values are kept as JSON, so that nothing that was sent is hidden; only the bytes of pictures and files are left out.
+Sources: https://platform.openai.com/docs/api-reference/chat/create,
+https://platform.openai.com/docs/api-reference/responses/create, https://platform.claude.com/docs/en/api/messages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any
+
+from msgspec import Struct
+
+from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value
+from zoea.model.enums import Role
+from zoea.model.request import RequestCall, RequestMessage, ToolSpec
+from zoea.text import clean, estimate
+
+IMAGE_TOKENS = 1_600
+"""What a picture or a page of a file takes, about; its bytes say nothing of it."""
+MOST_TOKENS = 10_000_000
+_MEDIA_CHARS = 1_000
+_TEXT_TYPES = ("text", "input_text", "output_text", "refusal", "summary_text", "reasoning_text")
+_MEDIA_TYPES = ("image", "image_url", "input_image", "input_audio", "file", "input_file", "document")
+_ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASSISTANT, "tool": Role.TOOL}
+_TITLE = re.compile(r"\btitle\b", re.IGNORECASE)
+_SUMMARY = re.compile(r"\b(?:summar(?:y|ize|ise)|compact(?:ion)?)\b", re.IGNORECASE)
+_COMPACTION = re.compile(r"context checkpoint compaction|detailed summary of (?:the|our) conversation", re.IGNORECASE)
+_HEAD_CHARS = 4_000
+
+
+class Wire(StrEnum):
+    """The API that a client speaks."""
+
+    CHAT = "chat completions"
+    MESSAGES = "messages"
+    RESPONSES = "responses"
+
+
+class Asker(StrEnum):
+    """What a client asks a model for, as far as its request tells."""
+
+    TURN = "a turn"
+    TITLE = "a title"
+    COMPACTION = "a summary of its conversation"
+
+
+class WireBody(Struct, frozen=True):
+    """A request as it came.
+
+    Attributes:
+        max_output_tokens: Of all its answers together; None where it names none.
+        tokens: The estimate of messages, tools and pictures.
+    """
+
+    model: str
+    messages: tuple[RequestMessage, ...]
+    tools: tuple[ToolSpec, ...]
+    max_output_tokens: int | None
+    is_stream: bool
+    tokens: int
+
+    @property
+    def catalogue_hash(self) -> str:
+        """Return the key of its tools; empty without any."""
+        if not self.tools:
+            return ""
+        parts = [f"{tool.name}\0{tool.description}\0{json.dumps(tool.input_schema)}" for tool in self.tools]
+        return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def read_body(wire: Wire, body: Any) -> WireBody:
+    """Read a request. Raises ValueError with a sentence for the client where it is none."""
+    if not isinstance(body, dict):
+        raise ValueError("the body is no JSON object")
+    if not isinstance(body.get("model"), str) or not body["model"]:
+        raise ValueError("model: a text is required")
+    field = "input" if wire is Wire.RESPONSES else "messages"
+    given = body.get(field)
+    if not isinstance(given, list) and not (wire is Wire.RESPONSES and isinstance(given, str)):
+        raise ValueError(f"{field}: a list is required")
+    reader = _Reader()
+    match wire:
+        case Wire.CHAT:
+            messages = [one for entry in as_mappings(given) for one in reader.chat(entry)]
+            limit = body.get("max_completion_tokens", body.get("max_tokens"))
+        case Wire.MESSAGES:
+            messages = [*reader.system(body.get("system")), *reader.blocks_of(as_mappings(given))]
+            limit = body.get("max_tokens")
+        case Wire.RESPONSES:
+            items = [{"role": "user", "content": given}] if isinstance(given, str) else as_mappings(given)
+            messages = [*reader.system(body.get("instructions")), *(reader.item(one) for one in items)]
+            limit = body.get("max_output_tokens")
+    tools = tuple(_read_tools(as_mappings(body.get("tools"))))
+    answers = _whole(body.get("n")) or 1
+    most = _whole(limit)
+    tokens = sum(_count(message) for message in messages) + sum(_count_tool(tool) for tool in tools)
+    return WireBody(
+        model=body["model"],
+        messages=tuple(messages),
+        tools=tools,
+        max_output_tokens=None if most is None else most * answers,
+        is_stream=body.get("stream") is True,
+        tokens=max(1, tokens + reader.pictures * IMAGE_TOKENS),
+    )
+
+
+def guess_asker(body: WireBody) -> Asker:
+    """Return what a request is for, by its texts and by whether it offers tools."""
+    users = [message.content for message in body.messages if message.role is Role.USER]
+    last = users[-1][:_HEAD_CHARS] if users else ""
+    if _COMPACTION.search(last):
+        return Asker.COMPACTION
+    if body.tools:
+        return Asker.TURN
+    system = next((message.content for message in body.messages if message.role is Role.SYSTEM), "")[:_HEAD_CHARS]
+    if _TITLE.search(system) or (not system and _TITLE.search(last)):
+        return Asker.TITLE
+    return Asker.COMPACTION if _SUMMARY.search(system) else Asker.TURN
+
+
+class _Reader:
+    """Reads the messages of one request, and counts its pictures."""
+
+    def __init__(self) -> None:
+        self.pictures = 0
+        self._names: dict[str, str] = {}
+
+    def system(self, value: Any) -> Iterator[RequestMessage]:
+        if text := self._text(value):
+            yield RequestMessage(Role.SYSTEM, text)
+
+    def chat(self, entry: dict[str, Any]) -> Iterator[RequestMessage]:
+        role = _ROLES.get(as_text_value(entry.get("role")), Role.USER)
+        content = self._text(entry.get("content"))
+        if role is Role.TOOL:
+            yield self._result(as_text_value(entry.get("tool_call_id")), content)
+            return
+        calls = []
+        for given in as_mappings(entry.get("tool_calls")):
+            function = as_mapping(given.get("function") or given.get("custom"))
+            calls.append(self._call(given.get("id"), function.get("name"), function.get("arguments", given)))
+        reasoning = as_text_value(entry.get("reasoning_content") or entry.get("reasoning"))
+        yield RequestMessage(role, content, calls=tuple(calls), reasoning=clean(reasoning))
+
+    def blocks_of(self, entries: Iterable[dict[str, Any]]) -> Iterator[RequestMessage]:
+        """Read messages made of blocks; a result of a tool becomes a message of its own."""
+        for entry in entries:
+            role = Role.ASSISTANT if entry.get("role") == "assistant" else Role.USER
+            content = entry.get("content")
+            if not isinstance(content, list):
+                yield RequestMessage(role, self._text(content))
+                continue
+            rest, calls, reasoning = [], [], []
+            for block in as_mappings(content):
+                match block.get("type"):
+                    case "tool_result":
+                        result = self._text(block.get("content"))
+                        yield self._result(
+                            as_text_value(block.get("tool_use_id")), result, is_error=bool(block.get("is_error"))
+                        )
+                    case "tool_use":
+                        calls.append(self._call(block.get("id"), block.get("name"), block.get("input")))
+                    case "thinking" | "redacted_thinking":
+                        reasoning.append(as_text_value(block.get("thinking") or block.get("data")))
+                    case _:
+                        rest.append(block)
+            if rest or calls or reasoning:
+                thought = clean("\n".join(reasoning))
+                yield RequestMessage(role, self._text(rest), calls=tuple(calls), reasoning=thought)
+
+    def item(self, item: dict[str, Any]) -> RequestMessage:
+        """Read an item of the Responses API."""
+        match item.get("type", "message"):
+            case "message":
+                role = _ROLES.get(as_text_value(item.get("role")), Role.USER)
+                return RequestMessage(role, self._text(item.get("content")))
+            case "function_call" | "custom_tool_call":
+                given = item.get("arguments", item.get("input"))
+                call = self._call(item.get("call_id"), item.get("name"), given)
+                return RequestMessage(Role.ASSISTANT, "", calls=(call,))
+            case "function_call_output" | "custom_tool_call_output":
+                return self._result(as_text_value(item.get("call_id")), self._text(item.get("output")))
+            case "reasoning":
+                sealed = len(as_text_value(item.get("encrypted_content")))
+                text = self._text(item.get("summary")) or (f"[{sealed:,} encrypted characters]" if sealed else "")
+                return RequestMessage(Role.ASSISTANT, "", reasoning=text)
+            case _:
+                return RequestMessage(Role.ASSISTANT, _as_json(item))
+
+    def _call(self, call_id: Any, name: Any, arguments: Any) -> RequestCall:
+        known, named = as_text_value(call_id), as_text_value(name)
+        self._names[known] = named
+        text = clean(arguments) if isinstance(arguments, str) else _as_json(arguments)
+        return RequestCall(clean(known), clean(named), text)
+
+    def _result(self, call_id: str, content: str, *, is_error: bool = False) -> RequestMessage:
+        name = clean(self._names.get(call_id, ""))
+        return RequestMessage(Role.TOOL, content, call_id=clean(call_id), name=name, is_error=is_error)
+
+    def _text(self, value: Any) -> str:
+        """Return a content as text: its parts one below the other, media as a note."""
+        if value is None:
+            return ""
+        if isinstance(value, str):
+            return clean(value)
+        if not isinstance(value, list):
+            return _as_json(value)
+        return "\n".join([text for part in value if (text := self._part(part))])
+
+    def _part(self, part: Any) -> str:
+        if isinstance(part, str):
+            return clean(part)
+        if not isinstance(part, dict):
+            return _as_json(part)
+        kind = part.get("type")
+        text = part.get("text", part.get("refusal"))
+        if isinstance(text, str) and (kind in _TEXT_TYPES or kind is None):
+            return clean(text)
+        if kind in _MEDIA_TYPES:
+            self.pictures += 1
+        return _as_json(part)
+
+
+def _read_tools(entries: Iterable[dict[str, Any]]) -> Iterator[ToolSpec]:
+    for entry in entries:
+        function = as_mapping(entry.get("function")) or entry
+        name = as_text_value(function.get("name")) or as_text_value(entry.get("type"))
+        schema = function.get("parameters", function.get("input_schema"))
+        known = ("name", "description", "parameters", "input_schema", "type", "function")
+        rest = {key: value for key, value in entry.items() if key not in known}
+        description = clean(as_text_value(function.get("description")))
+        yield ToolSpec(clean(name), description, schema if isinstance(schema, dict) else rest)
+
+
+def _as_json(value: Any) -> str:
+    return clean(json.dumps(_without_media(value), ensure_ascii=False))
+
+
+def _without_media(value: Any) -> Any:
+    """Return the value with a note for each long text without a space, as base64 is."""
+    match value:
+        case dict():
+            return {key: _without_media(one) for key, one in value.items()}
+        case list():
+            return [_without_media(one) for one in value]
+        case str() if len(value) > _MEDIA_CHARS and " " not in value[:_MEDIA_CHARS]:
+            return f"{value[:40]}… ({len(value):,} characters)"
+        case _:
+            return value
+
+
+def _count(message: RequestMessage) -> int:
+    parts = [message.content, message.name, message.reasoning]
+    parts += [part for call in message.calls for part in (call.name, call.arguments)]
+    return sum(map(estimate.tokens, parts)) + _FRAME
+
+
+_FRAME = 5
+"""Tokens for the role and the separators of one message."""
+
+
+def _count_tool(tool: ToolSpec) -> int:
+    return sum(map(estimate.tokens, (tool.name, tool.description, json.dumps(tool.input_schema))))
+
+
+def _whole(value: Any) -> int | None:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 < value <= MOST_TOKENS else None
