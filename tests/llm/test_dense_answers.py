@@ -122,7 +122,7 @@ async def test_many_events_leave_the_event_loop_its_turns(read: int) -> None:
     """Also where many small reads wait, none of which has to be waited for."""
     body = _openai_delta(content="iron ") * 10_000
     decoder = openai_stream.ChatStreamDecoder("reefnet", "m")
-    feeder = http_provider._EventFeeder("reefnet", decoder)
+    feeder = http_provider.EventFeeder("reefnet", decoder)
     counter = TurnCounter()
     await asyncio.sleep(0)
     for start in range(0, len(body), read):
