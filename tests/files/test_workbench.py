@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import shutil
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.processes import find_processes
+from tests.fakes.unwaited_processes import unwaited
 from tests.files.repositories import commit, git, make_repository, snapshot, state
 from tests.waiting import until
 from zoea.files import command_runs, file_search
@@ -255,6 +257,7 @@ class TestSearching:
         lines = (await call(found, "search_files", expression="needle", most=20)).split("\n")
         assert "… [1,007 characters]" in lines[0]
         assert lines[20:] == ["[cut at 20]"]
+        assert unwaited.take() == []
 
     async def test_the_end_of_a_large_file_is_searched(self, found: Workbench, root: Path) -> None:
         (root / "large").write_text("x" * 99 + "\n" + "line\n" * 40_000 + "needle")
@@ -275,6 +278,7 @@ class TestSearching:
             found._search, "_search_line", lambda *_: [sys.executable, "-c", "import time; time.sleep(600)"]
         )
         assert "ended after 0.2 s" in await call(found, "search_files", expression="x")
+        assert unwaited.take() == []
 
 
 @pytest.mark.parametrize(
@@ -343,8 +347,6 @@ class TestRunning:
         await until(lambda: not _is_running(root / "pid"))
 
     async def test_a_command_that_is_cancelled_is_ended(self, bench: Workbench, root: Path) -> None:
-        import asyncio
-
         task = asyncio.create_task(call(bench, "run", command="echo $$ > pid; exec sleep 600"))
         await until(lambda: (root / "pid").exists() and (root / "pid").read_text().strip())
         task.cancel()

@@ -6,16 +6,19 @@ import asyncio
 import json
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.fakes.toolboxes import Faulty, asked, meta
+from tests.fakes.unwaited_processes import unwaited
 from tests.tools.conftest import Opener
 from tests.waiting import until
 from zoea.tools import UpstreamConfig
 from zoea.tools.results import parse_fields
 from zoea.tools.upstream import child_transport, session_traffic
 from zoea.tools.upstream.session_traffic import CALM_S, MAX_DROPPED, MessageRate
+from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.unreadable_answer import describe_message, find_key
 
 ENDLESS = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
@@ -188,3 +191,18 @@ async def test_what_a_server_asks_is_answered_and_little_of_it_is_kept(open_box:
     assert [one["message"] for one in faulty.seen("answered")] == [
         {"jsonrpc": "2.0", "id": ident, "result": {}} for ident in ("7", "8")
     ]
+
+
+async def test_a_child_is_waited_for_though_its_end_is_cancelled(tmp_path: Path) -> None:
+    config = UpstreamConfig(name="deaf", command=sys.executable, args=("-c", "import time; time.sleep(600)"))
+    is_ending = asyncio.Event()
+
+    async def use() -> None:
+        async with child_transport.open_process(config, StderrLog(tmp_path / "deaf.log")):
+            is_ending.set()
+
+    task = asyncio.create_task(use())
+    await is_ending.wait()
+    task.cancel()
+    await asyncio.wait((task,))
+    assert unwaited.take() == []

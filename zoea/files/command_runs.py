@@ -24,6 +24,8 @@ _MOST_ENDED = 32
 _TERM_GRACE_S = 2.0
 _PIPE_GRACE_S = 0.5
 """Time for what was written before the end to be read; what still holds the pipe is ended then."""
+_REAP_S = 1.0
+"""Time to notice that a killed process has ended."""
 _CHUNK = 65_536
 _SUBREAPER = 36
 _MOST_ROUNDS = 200
@@ -109,7 +111,7 @@ class CommandRun:
             await ended
             await asyncio.wait((reader,), timeout=_PIPE_GRACE_S)
         finally:
-            guard.end(self._process.pid)
+            await kill_and_wait(self._process)
             await _end_marked(self._mark)
             await asyncio.wait((reader,), timeout=_PIPE_GRACE_S)
             for task in (reader, ended):
@@ -134,6 +136,14 @@ async def wait_for_end(process: Process) -> None:
     """Wait for a process alone: `Process.wait` waits for its pipes too, which others may hold."""
     while process.returncode is None:  # noqa: ASYNC110  # a process has no event that is free of its pipes
         await asyncio.sleep(0.01)
+
+
+async def kill_and_wait(process: Process) -> None:
+    """Kill a process with its group, and wait until it is reaped."""
+    guard.end(process.pid)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_REAP_S):
+            await wait_for_end(process)
 
 
 class CommandRuns:

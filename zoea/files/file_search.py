@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from zoea.files.command_runs import wait_for_end
+from zoea.files.command_runs import kill_and_wait, wait_for_end
 from zoea.files.git import find_top
 from zoea.files.plain_search import compile_glob
 from zoea.files.safe_folder import is_git
@@ -164,7 +164,7 @@ class FileSearch:
             hits.cut = f"ended after {DEADLINE_S:g} s"
             return
         finally:
-            guard.end(process.pid)
+            await kill_and_wait(process)
             errors.cancel()
             if (transport := getattr(process, "_transport", None)) is not None:
                 transport.close()

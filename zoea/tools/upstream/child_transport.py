@@ -209,11 +209,11 @@ async def _stop(process: Process) -> None:
     finally:
         guard.end(process.pid)
         drain.cancel()
-    await _has_ended(process, REAP_S)
-    # A process outside the group may hold the pipes; nothing of asyncio closes them then.
-    transport = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()
+        await _has_ended(process, REAP_S)
+        # A process outside the group may hold the pipes; nothing of asyncio closes them then.
+        transport = getattr(process, "_transport", None)
+        if transport is not None:
+            transport.close()
 
 
 async def _discard(stdout: asyncio.StreamReader) -> None:
