@@ -102,7 +102,10 @@ ALWAYS = {
     "each summary of a window has its commit, and the commit its summary": """
         SELECT s.id, x.commit_seq FROM summary s FULL JOIN ctx_compaction x ON x.summary_id = s.id
         LEFT JOIN ctx_commit c ON c.seq = x.commit_seq
-        WHERE s.id IS NULL OR c.type IS NOT 'compaction' OR c.parent IS NULL""",
+        WHERE (s.id IS NULL OR c.type IS NOT 'compaction' OR c.parent IS NULL)
+        -- several ranges that one op stores have one commit, which is of the last of them
+        AND NOT EXISTS (SELECT 1 FROM summary l JOIN ctx_compaction y ON y.summary_id = l.id
+        WHERE l.mysis_id = s.mysis_id AND l.id > s.id AND l.created_at = s.created_at)""",
     "answered requests are settled": """
         SELECT m.id FROM memory m JOIN request r ON r.id = m.request_id
         WHERE m.partial = 0 AND r.state NOT IN ('settled', 'estimated')""",

@@ -98,4 +98,6 @@ async def test_a_prompt_that_is_too_long_by_itself_ends_with_the_refusal_of_the_
         assert await s.value("SELECT outcome FROM turn") == "failed"
         line = (await s.commander.receipt(receipt.message_id)).lines[0]
         assert "The model's provider failed" in line.reason
+        notes = await s.store.read("SELECT kind FROM turn_note WHERE kind LIKE 'limit %' ORDER BY kind")
     assert len(model.sizes) == 2
+    assert len(notes) == 2, "each refusal is noted, so that a restart sends none of them again"

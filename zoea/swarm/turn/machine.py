@@ -292,9 +292,11 @@ def _call_failed(turn: t.TurnState, given: t.CallFailed) -> Step:
         return turn, (t.StoreOp(op),)
     is_too_long = given.error_class is ErrorClass.CONTEXT_LENGTH
     if is_too_long and given.limit is not None and turn.too_long < MOST_TOO_LONG:
-        kind, text = limit_kind(given.limit), limit_text(given.failure.what or given.failure.title, given.limit)
+        # A note of the same kind at the same place is stored once, and a restored turn counts the notes.
+        limit = given.limit if turn.limit is None else min(given.limit, turn.limit - 1)
+        kind, text = limit_kind(limit), limit_text(given.failure.what or given.failure.title, limit)
         op = replace(op, note=t.StoreNote(turn.turn_id, _last_seq(turn.memories), kind, text))
-        turn = replace(turn, limit=given.limit, too_long=turn.too_long + 1, refusal=given.failure)
+        turn = replace(turn, limit=limit, too_long=turn.too_long + 1, refusal=given.failure)
         return replace(turn, phase=t.TurnPhase.RESTING, attempt=1, next=t.NextStep.REQUEST), (t.StoreOp(op),)
     # One op for the failed request and the turn, because a crash between two would send it again.
     turn = replace(turn, failure=given.failure, error_class=given.error_class, partial=given.partial)
