@@ -86,7 +86,8 @@ class TestBeside:
         self, zoea: Zoea, other_owner: OwnerThread
     ) -> None:
         make_database()
-        assert zoea("new", "alpha", "--idle", "--tag", "north").out == "alpha is idle\n"
+        assert zoea("new", "alpha", "--idle", "--tag", "north", "--key", "k1").out == "alpha is idle\n"
+        assert zoea("new", "alpha", "--idle", "--tag", "north", "--key", "k1").out == "alpha is idle\n"
         listed = zoea("list", "--json").json
         assert [(row["name"], row["state"], row["tags"]) for row in listed] == [("alpha", "idle", ["north"])]
         assert zoea("list").out.splitlines()[1].split()[:2] == ["alpha", "idle"]

@@ -92,6 +92,7 @@ class FakeSwarm(NoCommits):
         self._held = ""
         self._changed = asyncio.Event()
         self._keys: dict[str, int] = {}
+        self._created: dict[str, int] = {}
 
     async def create(
         self,
@@ -108,7 +109,12 @@ class FakeSwarm(NoCommits):
         allow_fresh: bool = False,
         on: str = "",
         worktree: bool = False,
+        idempotency_key: str = "",
     ) -> MysisView:
+        if idempotency_key in self._created:
+            if (made := self._myses.get(self._created[idempotency_key])) is None:
+                raise StateRefused("the mysis of this request was deleted meanwhile")
+            return made
         number = len(self._myses) + len(self._deleted) + 1
         name = name or f"mysis-{number}"
         if name.startswith("-"):
@@ -132,6 +138,8 @@ class FakeSwarm(NoCommits):
             goal=task,
         )
         self.put(view, "mysis.created", name=name)
+        if idempotency_key:
+            self._created[idempotency_key] = number
         return self._myses[number]
 
     async def start(self, ref: str) -> MysisView:

@@ -27,6 +27,20 @@ class SwarmApiContract:
     async def test_an_empty_name_is_generated(self, swarm: SwarmApi) -> None:
         assert (await swarm.create("", start=False)).name
 
+    async def test_a_repeated_key_makes_one_mysis(self, swarm: SwarmApi) -> None:
+        keyed = [swarm.create("", start=False, idempotency_key="k1") for _ in range(2)]
+        first, second = await asyncio.gather(*keyed)
+        again = await swarm.create("other", start=False, idempotency_key="k1")
+        other = await swarm.create("", start=False, idempotency_key="k2")
+        assert first.id == second.id == again.id != other.id
+        assert len((await swarm.view()).myses) == 2
+
+    async def test_a_mysis_that_was_deleted_is_not_made_again_by_its_key(self, swarm: SwarmApi) -> None:
+        made = await swarm.create("", start=False, idempotency_key="k1")
+        await swarm.delete(made.name)
+        with pytest.raises(StateRefused, match="deleted meanwhile"):
+            await swarm.create("", start=False, idempotency_key="k1")
+
     async def test_tags_are_kept(self, swarm: SwarmApi) -> None:
         await swarm.create("alpha", tags=("miner", "north"), start=False)
         assert set((await swarm.mysis("alpha")).tags) == {"miner", "north"}

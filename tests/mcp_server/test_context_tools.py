@@ -71,6 +71,12 @@ async def test_a_client_commits_annotates_asks_and_forks_where_it_may_command(tm
             made = await tools.call("zoea_context_fork", {"context": "alpha", "message": "Go on"}, WRITER)
             await s.settled(made["mysis"]["name"])
             assert s.provider.requests[-1].messages[-1].content.endswith("Go on")
+            keyed = {"context": "alpha", "message": "Go on", "key": "k1"}
+            twice = [await tools.call("zoea_context_fork", keyed, WRITER) for _ in range(2)]
+            assert twice[0]["mysis"]["name"] == twice[1]["mysis"]["name"] != made["mysis"]["name"]
+            await s.settled(twice[0]["mysis"]["name"])
+            said = "SELECT count(*) FROM message WHERE content = 'Go on'"
+            assert await s.value(said) == 2, "the message of a repeated call is not sent again"
             with pytest.raises(UsageError, match="is no time"):
                 await tools.call("zoea_context_resolve", {"mysis": "alpha", "at": "soon"}, READER)
         finally:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+import pytest
 from textual.widgets import Input
 
 from tests.queries.test_request_inspection import send_prompts
 from tests.swarm.harness import call, plain
 from tests.tui.cockpit import QUIET, Stage, answering, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
+from zoea.model.errors import NoRunningSwarm
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
 from zoea.tui.dialogs.commit_forms import AnswerDialog, AskDialog, CommitNameDialog, ForkDialog, ResumeDialog
@@ -182,6 +185,36 @@ async def test_f_says_the_cost_then_makes_forks_that_z_removes(tmp_path: Path) -
         await stage.press("z")
         await stage.until(lambda: [one.name for one in stage.app.feed.myses.values()] == ["alpha"])
         assert any("removed" in notice for notice in stage.notices)
+
+
+async def test_a_second_try_after_a_lost_answer_makes_no_more_forks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        await open_history(stage)
+        await stage.press("f")
+        dialog = stage.screen
+        assert isinstance(dialog, ForkDialog)
+        await stage.write("Dig x2")
+        await stage.until(lambda: dialog.is_counted and "for 2" in stage.text())
+        create, calls = stage.swarm.commander.create, list[str]()
+
+        async def lose_the_second(*args: Any, **more: Any) -> Any:
+            made = await create(*args, **more)
+            calls.append(made.name)
+            if len(calls) == 2:
+                raise NoRunningSwarm("the connection broke")
+            return made
+
+        monkeypatch.setattr(stage.swarm.commander, "create", lose_the_second)
+        await stage.press("enter")
+        await stage.until(lambda: len(calls) == 2 and "the connection broke" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: len(calls) == 4 and stage.screen is not dialog)
+        assert calls == ["alpha-2", "alpha-3"] * 2
+        await stage.swarm.settled()
+        assert await stage.swarm.value("SELECT count(*) FROM message WHERE content = 'Dig'") == 2
 
 
 async def test_a_number_at_the_end_of_the_message_makes_that_many_forks(tmp_path: Path) -> None:

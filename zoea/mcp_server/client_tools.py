@@ -201,9 +201,10 @@ class ClientTools:
     async def _context_fork(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
         given = ContextForkArguments.parse(arguments)
         swarm = await self._swarm_client.swarm(client)
-        made = await swarm.create("", template=given.template, commit=given.context)
+        key = f"mcp-{client.name}-{given.key}" if given.key else ""
+        made = await swarm.create("", template=given.template, commit=given.context, idempotency_key=key)
         if given.message.strip():
-            await swarm.send(made.name, given.message, sender=client.sender)
+            await swarm.send(f"#{made.id}", given.message, sender=client.sender, idempotency_key=key)
         return {"mysis": _mysis_row(made)}
 
     async def _wait(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:

@@ -66,6 +66,7 @@ class MysisApi(Protocol):
         allow_fresh: bool = False,
         on: str = "",
         worktree: bool = False,
+        idempotency_key: str = "",
     ) -> MysisView:
         """Create a mysis. An empty name is generated; an empty template means the default one.
 
@@ -77,6 +78,8 @@ class MysisApi(Protocol):
         commander, named by the id of its message, is delivered before the task; 0 is none.
 
         It works `on` a folder, else on that of its template, with a `worktree` in a git worktree of its own.
+
+        A second call with the same `idempotency_key` returns the mysis that the first one made.
         """
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from zoea.swarm import configuration, creation
 from zoea.swarm import life as lf
 from zoea.swarm.persistence import mysis_ops
 from zoea.swarm.resolved_template import resolve_template
-from zoea.swarm.swarm import SwarmCommands
+from zoea.swarm.swarm import Swarm, SwarmCommands
 
 
 class MysisCommands(SwarmCommands):
@@ -25,6 +26,10 @@ class MysisCommands(SwarmCommands):
 
     Each checks its arguments, runs one op of the store, and then feeds the life machine of the mysis.
     """
+
+    def __init__(self, swarm: Swarm) -> None:
+        super().__init__(swarm)
+        self._keyed = asyncio.Lock()  # two calls with one key make one mysis
 
     async def create(
         self,
@@ -41,13 +46,30 @@ class MysisCommands(SwarmCommands):
         allow_fresh: bool = False,
         on: str = "",
         worktree: bool = False,
+        idempotency_key: str = "",
     ) -> MysisView:
         """See `MysisApi.create`. Raises also TemplateError and ProviderError (no such provider)."""
         services = self.swarm.services
+        uid = mysis_ops.uid_of(idempotency_key) if idempotency_key else services.ids.uid()
+        async with self._keyed if idempotency_key else nullcontext():
+            made = next((one for one in self.swarm.runners.values() if one.mysis.uid == uid), None)
+            if made is None:
+                return await self._create(
+                    creation.NewMysis(uid, name, provider, model, tags, task, broadcast, on=on, worktree=worktree),
+                    template,
+                    commit,
+                    start=start,
+                    allow_fresh=allow_fresh,
+                )
+            if start and made.life.state is MysisState.IDLE and not made.mysis.state_reason:
+                await self.swarm.carried_out(made.tell(lf.Start(self.swarm.uptime())))  # the first call got no further
+            return self.swarm.row(made)
+
+    async def _create(
+        self, new: creation.NewMysis, template: str, commit: str, *, start: bool, allow_fresh: bool
+    ) -> MysisView:
+        services = self.swarm.services
         origin = await creation.read_origin(services.store, commit, allow_fresh=allow_fresh)
-        new = creation.NewMysis(
-            services.ids.uid(), name, provider, model, tags, task, broadcast, on=on, worktree=worktree
-        )
         return await self.spawn(new, origin, template, start=start)
 
     async def spawn(

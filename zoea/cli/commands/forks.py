@@ -39,6 +39,7 @@ def fork(
     model: str | None = option("--model NAME", "Another model.", None),
     keep_model: bool = KEEP_MODEL,
     dry_run: bool = flag("--dry-run", "Only say what it would cost."),
+    key: str = option("--key KEY", "Idempotency key: a repeated command with the same key makes no more myses."),
 ) -> Output:
     """Make myses that know a conversation up to a commit. The cost of their first requests is said first.
 
@@ -59,11 +60,14 @@ def fork(
     made: list[MysisView] = []
 
     async def work(swarm: SwarmApi) -> None:
-        for _ in range(count):
-            one = await swarm.create(name, template=template, provider=provider, model=model or "", commit=commit_id)
+        for number in range(count):
+            own = f"{key}-{number}" if key else ""
+            one = await swarm.create(
+                name, template=template, provider=provider, model=model or "", commit=commit_id, idempotency_key=own
+            )
             made.append(one)
             if message:
-                await swarm.send(one.name, message)
+                await swarm.send(f"#{one.id}", message, idempotency_key=own)
 
     try:
         if not dry_run:

@@ -48,6 +48,7 @@ def new(
     worktree: bool = flag(
         "--worktree", "Give it a git worktree of that folder; the second mysis of a repository gets one anyway."
     ),
+    key: str = option("--key KEY", "Idempotency key: a repeated command with the same key makes no second mysis."),
 ) -> Output:
     """Create a mysis and start it. Without a name Zoea chooses one.
 
@@ -78,6 +79,7 @@ def new(
             allow_fresh=allow_fresh,
             on=folder,
             worktree=worktree,
+            idempotency_key=key,
         )
         return (made,)
 

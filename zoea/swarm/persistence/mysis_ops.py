@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sqlite3
@@ -9,7 +10,7 @@ import sqlite3
 from msgspec import Struct
 
 from zoea.model.enums import MysisState
-from zoea.model.errors import MysisMissing, NameRefused, SwarmFull
+from zoea.model.errors import MysisMissing, NameRefused, StateRefused, SwarmFull
 from zoea.model.status import KILLED
 from zoea.model.values import Failure, Mysis
 from zoea.settings import Template
@@ -85,8 +86,15 @@ def check_name(name: str) -> str:
     return name
 
 
+def uid_of(key: str) -> str:
+    """Return the uid of the mysis that a request with an idempotency key makes."""
+    return hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=16, person=b"zoea mysis").hexdigest()
+
+
 def create(conn: WriterConnection, new: MysisSpec, max_myses: int) -> Mysis:
-    """Store a new mysis. Raises SwarmFull, NameRefused."""
+    """Store a new mysis. Raises SwarmFull, NameRefused, StateRefused where it was made and deleted before."""
+    if conn.execute("SELECT 1 FROM mysis WHERE uid = ?", (new.uid,)).fetchone() is not None:
+        raise StateRefused("the mysis of this request was deleted meanwhile", hint="ask for a new one with another key")
     taken = _living_names(conn, max_myses)
     name = new.name or _free_name(taken, new.family)
     _check_free(name, taken)

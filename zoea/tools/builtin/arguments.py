@@ -239,6 +239,7 @@ class ContextForkArguments(Arguments):
     context: Text = Field(description="A mysis, or a commit: alpha, alpha~3, ctx-1a2b3c4d.")
     message: str = Field("", max_length=MAX_TEXT, description="The first message of the new mysis.")
     template: str = Field("", description="Another template than the commit's.")
+    key: str = Field("", max_length=200, description="A repeated call with the same key makes no second mysis.")
 
 
 class WaitForMysisArguments(Arguments):

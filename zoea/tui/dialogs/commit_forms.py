@@ -6,6 +6,7 @@ Those that send a request say what it costs before they spend.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -35,6 +36,7 @@ from zoea.text.task_parts import TaskParts
 from zoea.tui.dialogs.modal import CockpitDialog, FormDialog
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.drafts import message_key
 from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
@@ -307,6 +309,10 @@ class ForkDialog(FirstRequestDialog):
 
     _options: MysisOptions | None = None
     _own_template = ""
+    _identity = ""
+
+    def on_mount(self) -> None:
+        self._identity = secrets.token_hex(8)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -339,11 +345,13 @@ class ForkDialog(FirstRequestDialog):
         cockpit, made, template = self.cockpit, list[MysisView](), self.overrides.template
         task = TaskParts.read(self.typed("message"))
         try:
-            for text in task.tasks if task.is_divided else (message,) * count:
-                one = await cockpit.api.create("", template=template, commit=self.commit.id)
+            for number, text in enumerate(task.tasks if task.is_divided else (message,) * count):
+                # A try that got no answer may have made it: the next one gets the same.
+                key = message_key(self._identity, str(number), text, template)
+                one = await cockpit.api.create("", template=template, commit=self.commit.id, idempotency_key=key)
                 made.append(one)
                 if text:
-                    await cockpit.api.send(f"#{one.id}", text)
+                    await cockpit.api.send(f"#{one.id}", text, idempotency_key=key)
         finally:
             # Those made before one was refused stay, and can be removed.
             self.let_undo(made)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import Iterable
 
 from textual import events
@@ -26,7 +27,7 @@ from zoea.text.task_parts import TaskParts
 from zoea.tui.dialogs.modal import FormDialog
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
-from zoea.tui.state.drafts import LAST_CHOICES, NEW_MYSIS
+from zoea.tui.state.drafts import LAST_CHOICES, NEW_MYSIS, message_key
 from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.swarm_list.mysis_row import AUTOPILOT
 from zoea.tui.text_layout import Piece
@@ -70,6 +71,8 @@ class NewMysisDialog(FormDialog[None]):
         super().__init__()
         self._given = given
         self._choices: MysisOptions | None = None
+        self._identity = secrets.token_hex(8)
+        self._count = 0
 
     @classmethod
     def open_over(cls, cockpit: Cockpit) -> NewMysisDialog:
@@ -261,6 +264,8 @@ class NewMysisDialog(FormDialog[None]):
         start, broadcast = self.query_one("#start", InlineChoice).value == _YES, self._broadcast
         try:
             for number, text in enumerate(task.tasks, 1):
+                # A try that got no answer may have made it: the next one gets the same.
+                parts = (str(self._count + number), name, text, *chosen.values())
                 view = await self.cockpit.api.create(
                     f"{name}-{number}" if name and task.count > 1 else name,
                     template=chosen["template"],
@@ -270,6 +275,7 @@ class NewMysisDialog(FormDialog[None]):
                     start=start,
                     broadcast=broadcast,
                     task=text,
+                    idempotency_key=message_key(self._identity, *parts),
                 )
                 made.append(view)
         finally:
@@ -280,6 +286,7 @@ class NewMysisDialog(FormDialog[None]):
         self.close()
 
     def _note_made(self, made: list[MysisView], task: TaskParts) -> None:
+        self._count += len(made)
         cockpit, taken = self.cockpit, tuple((one.id, one.name) for one in made)
         cockpit.undo.add(UndoStep(taken, lambda mysis_id: cockpit.api.delete(f"#{mysis_id}"), "removed"))
         is_one = len(made) == 1
