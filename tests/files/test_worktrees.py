@@ -56,6 +56,14 @@ class TestMaking:
         with pytest.raises(WorkHeld, match="another repository"):
             trees.make("alpha", make_repository(tmp_path / "other"))
 
+    def test_a_worktree_is_of_one_mysis_whatever_its_name(self, trees: Worktrees, repository: Path) -> None:
+        first = trees.make("alpha", repository, "uid-1")
+        assert first.uid == "uid-1"
+        for same in ("uid-1", ""):
+            assert trees.make("alpha", repository, same) == first
+        with pytest.raises(WorkHeld, match="another alpha"):
+            trees.make("alpha", repository, "uid-2")
+
     def test_a_folder_without_a_record_is_not_used(self, trees: Worktrees, repository: Path) -> None:
         trees.owned.path("alpha").mkdir(parents=True)
         with pytest.raises(WorkHeld, match="without a record"):

@@ -157,9 +157,30 @@ async def test_a_deletion_keeps_a_worktree_that_holds_work(where: Places, tmp_pa
         for name in ("alpha", "beta"):
             await swarm.delete(name)
         assert trees.owned.names() == ["alpha"]
-        with pytest.raises(FilesError, match="worktree of an earlier alpha"):
+        with pytest.raises(FilesError, match="worktree of another alpha"):
             await swarm.create("alpha", on=str(top), worktree=True)
         assert (await swarm.view()).myses == ()
+
+
+async def test_a_mysis_never_gets_the_worktree_of_another_one_of_its_name(where: Places, tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    trees = Worktrees(where.data)
+    async with open_swarm(where) as (swarm, provider):
+        first = await swarm.create("alpha", template="free", on=str(top), worktree=True, start=False)
+        await swarm.delete("alpha")
+        await work(swarm, "alpha", top)
+        await swarm.delete("alpha")
+        left, tip = trees.owned.read("alpha"), git(top, "rev-parse", "zoea/alpha")
+        await swarm.undelete(first.id)
+        await swarm.start("alpha")
+        await swarm.send("alpha", "Mend the sum.")
+        await swarm.wait("alpha", timeout_s=60)
+        assert "see upstream-workbench.log" in results_of(provider.requests[-1])[0].content
+        (log,) = where.data.rglob("upstream-workbench.log")
+        assert "there is a worktree of another alpha" in log.read_text()
+        await swarm.delete("alpha")
+    assert trees.owned.read("alpha") == left
+    assert git(top, "rev-parse", "zoea/alpha") == tip
 
 
 async def test_what_cannot_be_worked_on_is_refused(where: Places, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ class Record(Struct, frozen=True):
         target: The full name of the branch that it came from; empty where that was none.
         branch: The full name of its own branch; empty for a merge.
         git_dir: Its own git directory; empty until it is made.
+        uid: The mysis's, because names are given again; empty for one that a person made.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Record(Struct, frozen=True):
     target: str = ""
     branch: str = ""
     git_dir: str = ""
+    uid: str = ""
 
     @property
     def is_merge(self) -> bool:

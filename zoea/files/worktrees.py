@@ -38,12 +38,15 @@ class Worktrees:
             raise FilesError(f"the worktree of {record.name} was never finished", hint=f"`zoea drop {record.name}`")
         return Git(self.owned.path(record.name), hooks=self.hooks, git_dir=Path(record.git_dir))
 
-    def make(self, name: str, folder: Path) -> Record:
+    def make(self, name: str, folder: Path, uid: str = "") -> Record:
         """Make a worktree and a branch of what is checked out in a folder, or return the one of that name.
+
+        Args:
+            uid: The mysis that it is for; one of another mysis is refused.
 
         Raises:
             FilesError: No repository, no commit, or the name belongs to another repository.
-            WorkHeld: Another command works with it.
+            WorkHeld: Another command works with it, or it is another mysis's.
         """
         top = find_top(folder)
         if top is None:
@@ -57,6 +60,12 @@ class Worktrees:
         path = self.owned.path(name)
         with self.owned.lock(name):
             if (record := self.owned.find(name)) is not None:
+                if uid and record.uid != uid:
+                    raise WorkHeld(
+                        f"there is a worktree of another {name}, made from {record.top}: {path}",
+                        hint=f"`zoea diff {name}` shows it, `zoea merge {name}` keeps its work, `zoea drop {name}`"
+                        " removes it; or choose another name.",
+                    )
                 if record.repository != common or not record.git_dir:
                     held = "of another repository" if record.repository != common else "that was never finished"
                     raise WorkHeld(f"there is a worktree of {name} {held}: {path}", hint=f"`zoea drop {name}` first.")
@@ -66,7 +75,7 @@ class Worktrees:
                     f"{path} is there without a record of Zoea", hint="Move it away; Zoea removes only what it made."
                 )
             target = git.run("symbolic-ref", "--quiet", "HEAD", accept=(0, 1)).text
-            record = Record(name, common, str(top), base, target, self._free_branch(git, name))
+            record = Record(name, common, str(top), base, target, self._free_branch(git, name), uid=uid)
             return self._add(git, record, "--no-track", "-b", record.branch.removeprefix("refs/heads/"))
 
     def _free_branch(self, git: Git, name: str) -> str:

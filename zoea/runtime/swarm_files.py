@@ -46,37 +46,28 @@ class SwarmFiles:
         folder, shares = await asyncio.to_thread(_find_folder, on or template.workbench, others)
         return work_on(template, str(folder), worktree=is_own or shares)
 
-    async def begin(self, name: str, template: Template) -> None:
+    async def begin(self, uid: str, name: str, template: Template) -> None:
         """See `FileWork.begin`."""
-        await asyncio.to_thread(self._begin, name, Path(template.workbench))
+        trees = await asyncio.to_thread(self._open)
+        await asyncio.to_thread(trees.make, name, Path(template.workbench), uid)
 
-    def _begin(self, name: str, folder: Path) -> None:
-        trees = self._open()
-        if (record := trees.owned.find(name)) is not None:
-            raise FilesError(
-                f"there is a worktree of an earlier {name}: {trees.owned.path(name)}",
-                hint=f"`zoea diff {name}` shows it, `zoea merge {name}` keeps its work, `zoea drop {name}` removes it;"
-                f" or choose another name. It was made from {record.top}.",
-            )
-        trees.make(name, folder)
-
-    async def commit(self, name: str, template: Template, message: str) -> FileCommit:
+    async def commit(self, uid: str, name: str, template: Template, message: str) -> FileCommit:
         """See `FileWork.commit`."""
         if not (template.workbench and template.worktree):
             return NO_COMMIT
         try:
             async with asyncio.timeout(GIT_S):
-                return await asyncio.to_thread(self._commit, name, message)
+                return await asyncio.to_thread(self._commit, uid, name, message)
         except (ZoeaError, OSError, TimeoutError) as error:
             _log.warning("the files of %s were not committed: %s", name, error)
             return NO_COMMIT
 
-    def _commit(self, name: str, message: str) -> FileCommit:
+    def _commit(self, uid: str, name: str, message: str) -> FileCommit:
         from zoea.files.changes import find_base, open_diff
         from zoea.files.work_left import find_commit
 
         trees = self._open()
-        if (record := trees.owned.find(name)) is None:
+        if (record := trees.owned.find(name)) is None or record.uid != uid:
             return NO_COMMIT  # it was merged and dropped, or never begun
         trees.commit(name, message)
         git = trees.git(record)
@@ -87,7 +78,7 @@ class SwarmFiles:
         with open_diff(git, base) as diff:
             return FileCommit(tree, is_unchanged=not diff.count().files)
 
-    async def drop(self, name: str, template: Template) -> None:
+    async def drop(self, uid: str, name: str, template: Template) -> None:
         """See `FileWork.drop`."""
         if not (template.workbench and template.worktree):
             return
@@ -95,7 +86,8 @@ class SwarmFiles:
             async with asyncio.timeout(GIT_S):
                 await self._toolbox.upstream(WORKBENCH).released()
                 trees = await asyncio.to_thread(self._open)
-                if trees.owned.find(name) is not None:
+                record = trees.owned.find(name)
+                if record is not None and record.uid == uid:
                     await asyncio.to_thread(trees.drop, name)
         except (ZoeaError, OSError, TimeoutError) as error:
             _log.warning("the worktree of %s stays: %s", name, error)

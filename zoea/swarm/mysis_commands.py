@@ -89,7 +89,7 @@ class MysisCommands(SwarmCommands):
         mysis = await swarm.write(lambda conn: creation.store_new(conn, spec, found, settings, new, origin))
         if files is not None and found.worktree and not new.question:
             try:
-                await files.begin(mysis.name, found)
+                await files.begin(mysis.uid, mysis.name, found)
             except ZoeaError:
                 await swarm.write(lambda conn: mysis_ops.archive(conn, mysis.id))
                 raise
@@ -160,7 +160,7 @@ class MysisCommands(SwarmCommands):
             swarm.live_view.remove(mysis_id)
             swarm.services.tools.forget(runner.mysis.uid)
             if swarm.services.files is not None:
-                await swarm.services.files.drop(runner.mysis.name, runner.known.template)
+                await swarm.services.files.drop(runner.mysis.uid, runner.mysis.name, runner.known.template)
         finally:
             swarm.leaving.discard(mysis_id)
             swarm.live_view.touch(mysis_id)

@@ -60,6 +60,7 @@ class MysisProfile(Struct, frozen=True):
     """
 
     mysis_id: int
+    uid: str
     name: str
     template: Template
     settings: Settings
@@ -121,6 +122,7 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
     output = output_limit(own, None if given is None else given.max_output_tokens, info.max_output, window)
     return MysisProfile(
         mysis_id=mysis.id,
+        uid=mysis.uid,
         name=mysis.name,
         template=known.template,
         settings=own,

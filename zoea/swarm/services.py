@@ -120,15 +120,15 @@ class FileWork(Protocol):
         """
         ...
 
-    async def begin(self, name: str, template: Template) -> None:
-        """Make the worktree of a new mysis. Raises FilesError, also where one of that name is left."""
+    async def begin(self, uid: str, name: str, template: Template) -> None:
+        """Make the worktree of a new mysis. Raises FilesError, also where another mysis of that name left one."""
         ...
 
-    async def commit(self, name: str, template: Template, message: str) -> FileCommit:
+    async def commit(self, uid: str, name: str, template: Template, message: str) -> FileCommit:
         """Commit what a mysis changed in its worktree. Never raises; a failure is logged."""
         ...
 
-    async def drop(self, name: str, template: Template) -> None:
+    async def drop(self, uid: str, name: str, template: Template) -> None:
         """Remove the worktree of a deleted mysis, unless it holds work. Never raises; a failure is logged."""
         ...
 

@@ -269,7 +269,7 @@ class Toolbox:
         if upstream is None:
             return error_result(f"{spec.name} is not available: the upstream {spec.upstream} was removed")
         if upstream.config.listed:
-            own_tree = ("--worktree", meta.mysis) if policy.worktree else ()
+            own_tree = ("--worktree", meta.mysis, "--mysis", caller.uid) if policy.worktree else ()
             upstream.bind(meta.mysis, (policy.works_on, *own_tree))
         try:
             written, arguments = arguments, await self.secrets.fill(spec.upstream, arguments)

@@ -22,6 +22,7 @@ def workbench(
     where: Places,
     folder: str = argument("DIR", "The folder."),
     worktree: str = option("--worktree NAME", "Serve the worktree of this name of the repository instead; make it."),
+    mysis: str = option("--mysis UID", "Only if that worktree is of the mysis with this uid; make it for that one."),
 ) -> None:
     """Serve files and commands of one folder to an MCP client, over stdin and stdout.
 
@@ -42,7 +43,7 @@ def workbench(
     path = Path(folder).absolute()
     record = None
     if worktree:
-        record = trees.make(worktree, path)
+        record = trees.make(worktree, path, mysis)
         path = trees.owned.path(record.name)
     elif path.resolve().parent == trees.owned.root.resolve():
         record = trees.owned.find(path.name)

@@ -60,7 +60,7 @@ class OutputStage(Struct):
         if files is None or isinstance(op, t.BreakOffTurn):
             return NO_COMMIT
         message = end.summary or next(reversed(end.said), "") or f"{self.profile.name}: {end.outcome.value}"
-        made = await files.commit(self.profile.name, self.profile.template, message)
+        made = await files.commit(self.profile.uid, self.profile.name, self.profile.template, message)
         self.is_idle_report = end.done and made.is_unchanged
         return made
 
