@@ -90,7 +90,9 @@ def test_a_check_of_the_settings_is_run(
     monkeypatch.setenv("ZOEA_FILES__CHECK", "echo broken; false")
     make(trees, repository, b__txt="b")
     result = zoea("merge", "alpha")
-    assert "the check `echo broken; false` failed with exit code 1:\nbroken" in result.out
+    assert "the check `echo broken; false` failed with exit code 1 (" in result.out
+    assert "confined" in result.out
+    assert "):\nbroken" in result.out
     assert not (repository / "b.txt").exists()
 
 

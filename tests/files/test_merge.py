@@ -12,9 +12,12 @@ import pytest
 from tests.files.repositories import commit, git, make_repository, snapshot, state
 from zoea.files import merge as merge_module
 from zoea.files.git import Git
-from zoea.files.merge import MergeConflict, MergeRules, merge, merge_all, move
+from zoea.files.merge import MergeConflict, MergeRules, build_rules, merge, merge_all, move
+from zoea.files.sandbox import find_sandbox
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError, MergeRefused, WorkHeld
+from zoea.settings.paths import Places
+from zoea.settings.schema import FilesSettings
 
 RULES = MergeRules()
 ROUNDS = 300 if os.environ.get("ZOEA_SOAK") else 25
@@ -146,16 +149,34 @@ class TestChecks:
         merge(trees, "alpha", MergeRules("grep -q changed a.txt && grep -q theirs b.txt"))
         assert (repository / "a.txt").read_text() == "changed\n"
 
-    @pytest.mark.parametrize(("check", "match"), [("echo broken; exit 3", "exit code 3"), ("exec sleep 600", "longer")])
+    @pytest.mark.parametrize(
+        ("check", "within", "match"), [("echo broken; exit 3", 60, "exit code 3"), ("exec sleep 600", 0.3, "longer")]
+    )
     def test_a_check_that_fails_refuses_the_merge(
-        self, trees: Worktrees, repository: Path, check: str, match: str
+        self, trees: Worktrees, repository: Path, check: str, within: float, match: str
     ) -> None:
         make(trees, repository, a__txt="changed\n")
         before = state(repository)
         with pytest.raises(MergeRefused, match=match):
-            merge(trees, "alpha", MergeRules(check, 0.3))
+            merge(trees, "alpha", MergeRules(check, within))
         assert state(repository) == before
         assert trees.owned.names() == ["alpha"]
+
+    def test_a_check_is_confined_and_the_answer_says_how(
+        self, trees: Worktrees, repository: Path, tmp_path: Path
+    ) -> None:
+        """Where bubblewrap works; elsewhere the answer says that it does not."""
+        (tmp_path / "config").mkdir()
+        secret, outside = tmp_path / "config" / "credentials", tmp_path / "outside"
+        secret.write_text("secret")
+        places = Places(trees.owned.root.parent, tmp_path / "config", tmp_path / "run")
+        check = f"git log -1 >/dev/null && touch made; test -f {secret} && cat {secret} > {outside}; true"
+        make(trees, repository, a__txt="changed\n")
+        merged = merge(trees, "alpha", build_rules(FilesSettings(check=check), places))
+        how = find_sandbox(repository)
+        assert merged.check == f"checked, {how.text}"
+        assert merged.text.endswith(f"; checked, {how.text}")
+        assert outside.exists() is not bool(how.program)
 
     def test_a_check_gets_no_secrets(self, trees: Worktrees, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")

@@ -11,18 +11,22 @@ import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
 
 from zoea.files.command_runs import BoundedOutput
 from zoea.files.git import Git
 from zoea.files.ownership import Record
-from zoea.files.sandbox import build_environment
+from zoea.files.sandbox import build_environment, find_sandbox
 from zoea.files.work_left import find_changes, find_commit, is_ancestor, is_merged
 from zoea.files.worktrees import Worktrees, list_worktrees
 from zoea.model.errors import FilesError, MergeRefused, WorkHeld
 from zoea.process.group_guard import guard
+from zoea.settings.paths import Places
+
+if TYPE_CHECKING:
+    from zoea.settings.schema import FilesSettings
 
 _MOST_HUNK_LINES = 60
 _HEADS = ("rebase-merge/head-name", "rebase-apply/head-name")
@@ -50,19 +54,26 @@ class MergeConflict(MergeRefused):
 
 
 class Merged(Struct, frozen=True):
-    """A merge that was done; `old` and `new` are equal where there was nothing to merge."""
+    """A merge that was done.
+
+    Attributes:
+        old, new: Commits of the target before and after; equal where there was nothing to merge.
+        check: How it was checked; empty where it was not.
+    """
 
     name: str
     target: str
     old: str
     new: str
+    check: str = ""
 
     @property
     def text(self) -> str:
         """One sentence without its end."""
         if self.old == self.new:
             return f"{self.name} has nothing that {short(self.target)} does not have"
-        return f"{self.name} is merged into {short(self.target)}: {self.old[:12]} -> {self.new[:12]}"
+        how = f"; {self.check}" if self.check else ""
+        return f"{self.name} is merged into {short(self.target)}: {self.old[:12]} -> {self.new[:12]}{how}"
 
 
 class MergeRules(Struct, frozen=True):
@@ -71,10 +82,20 @@ class MergeRules(Struct, frozen=True):
     Attributes:
         check: A command line that must succeed in the merged tree; empty for none.
         check_s: Its deadline.
+        network: It reaches the network.
+        hidden: Folders that it cannot see where it is confined.
     """
 
     check: str = ""
     check_s: float = 600.0
+    network: bool = False
+    hidden: tuple[Path, ...] = ()
+
+
+def build_rules(settings: FilesSettings, places: Places) -> MergeRules:
+    """Return the rules of a workspace."""
+    hidden = (places.data, places.config, places.runtime)
+    return MergeRules(settings.check, settings.check_timeout, settings.network, hidden)
 
 
 class MergeQueueResult(Struct, frozen=True):
@@ -136,16 +157,18 @@ def merge(trees: Worktrees, name: str, rules: MergeRules) -> Merged:
     tree = find_checkout(repository, record.target)
     if tree is not None:
         check_clean(tree, record.target)
-    new = prepare(trees, record, repository, old, tip, rules)
+    new, check = prepare(trees, record, repository, old, tip, rules)
     move(repository, record, old, new, trees.hooks)
-    return Merged(name, record.target, old, new)
+    return Merged(name, record.target, old, new, check)
 
 
-def prepare(trees: Worktrees, record: Record, repository: Git, old: str, tip: str, rules: MergeRules) -> str:
-    """Merge and check in a temporary worktree; return the commit that the target shall have."""
+def prepare(
+    trees: Worktrees, record: Record, repository: Git, old: str, tip: str, rules: MergeRules
+) -> tuple[str, str]:
+    """Merge and check in a temporary worktree; return the commit that the target shall have, and how it was checked."""
     is_forward = is_ancestor(repository, old, tip)
     if is_forward and not rules.check:
-        return tip
+        return tip, ""
     with trees.temporary(record, tip if is_forward else old) as (git, path):
         if not is_forward:
             message = f"Merge {record.branch.removeprefix('refs/heads/')}"
@@ -159,9 +182,7 @@ def prepare(trees: Worktrees, record: Record, repository: Git, old: str, tip: st
                     conflicts=conflicts,
                 )
         new = git.text("rev-parse", "--verify", "HEAD^{commit}")
-        if rules.check:
-            run_check(path, rules)
-        return new
+        return new, run_check(path, record, rules) if rules.check else ""
 
 
 def read_conflicts(git: Git, path: Path) -> tuple[Conflict, ...]:
@@ -189,11 +210,15 @@ def _split_hunks(text: str) -> list[str]:
     return ["\n".join(hunk[:_MOST_HUNK_LINES]) for hunk in hunks] + cut
 
 
-def run_check(path: Path, rules: MergeRules) -> None:
-    """Run the check in a merged tree. Raises MergeRefused with the end of its output."""
+def run_check(path: Path, record: Record, rules: MergeRules) -> str:
+    """Run the check in a merged tree, confined because it runs what a mysis wrote; return how it was confined.
+
+    Raises MergeRefused with the end of its output.
+    """
     output = BoundedOutput()
+    sandbox = find_sandbox(path, rules.hidden, (Path(record.repository),), network=rules.network)
     process = subprocess.Popen(
-        ["/bin/sh", "-c", rules.check], cwd=path, env=build_environment(), stdin=subprocess.DEVNULL,
+        sandbox.wrap(["/bin/sh", "-c", rules.check]), cwd=path, env=build_environment(), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
     guard.add(process.pid)
@@ -211,8 +236,10 @@ def run_check(path: Path, rules: MergeRules) -> None:
     if code != 0:
         how = f"took longer than {rules.check_s:g} s" if code is None else f"failed with exit code {code}"
         raise MergeRefused(
-            f"the check `{rules.check}` {how}:\n{output.text[-_MOST_CHECK:]}", hint="Nothing was merged."
+            f"the check `{rules.check}` {how} ({sandbox.text}):\n{output.text[-_MOST_CHECK:]}",
+            hint="Nothing was merged.",
         )
+    return f"checked, {sandbox.text}"
 
 
 def find_checkout(repository: Git, branch: str) -> Path | None:

@@ -82,20 +82,20 @@ def merge(
 ) -> Output:
     """Merge the worktrees of myses into the branches they came from, each on top of the former.
 
-    A merge is prepared apart, and `files.check` must succeed in it. Where the branch is checked out, the clean tree
+    A merge is prepared apart, and `files.check` must succeed in it, confined as the commands
+    of a workbench are. Where the branch is checked out, the clean tree
     follows; one with uncommitted changes is left alone. It stops at the first that fails.
 
     Exit code 13: one failed; those before it are merged.
     """
-    from zoea.files.merge import MergeConflict, MergeRules, merge_all
+    from zoea.files.merge import MergeConflict, build_rules, merge_all
 
     settings = load(where).settings.files
     trees = _open(where)
     if commit:
         for name in names:
             trees.commit(name, commit)
-    rules = MergeRules(settings.check, settings.check_timeout)
-    done = merge_all(trees, names, rules, output.say_progress)
+    done = merge_all(trees, names, build_rules(settings, where), output.say_progress)
     value: dict[str, Any] = {"merged": done.merged, "failed": done.failed, "waiting": done.waiting}
     if done.error is not None:
         conflicts = done.error.conflicts if isinstance(done.error, MergeConflict) else ()

@@ -74,11 +74,11 @@ def list_owned(places: Places, names: Sequence[str]) -> list[str]:
 
 def merge_worktrees(places: Places, names: Sequence[str]) -> str:
     """Merge one after the other; return what `zoea merge` would print."""
-    from zoea.files.merge import MergeRules, merge_all
+    from zoea.files.merge import build_rules, merge_all
     from zoea.settings import load
 
     settings = load(places).settings.files
-    done = merge_all(open_worktrees(places), names, MergeRules(settings.check, settings.check_timeout))
+    done = merge_all(open_worktrees(places), names, build_rules(settings, places))
     return "\n".join(done.lines)
 
 
