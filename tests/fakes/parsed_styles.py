@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import lru_cache
 from typing import Any
 
@@ -14,9 +15,19 @@ _parse_rules = Stylesheet._parse_rules
 RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
+_variables: weakref.WeakKeyDictionary[Stylesheet, tuple[dict[str, str], frozenset[tuple[str, str]]]]
+_variables = weakref.WeakKeyDictionary()
+_same_variables: dict[frozenset[tuple[str, str]], frozenset[tuple[str, str]]] = {}
+
+
 def parse_once(stylesheet: Stylesheet, *source: Any, **more: Any) -> list[RuleSet]:
     """Parse rules as Textual does, unless the same source was parsed with the same variables before."""
-    return _parse(frozenset(stylesheet._variables.items()), source, tuple(more.items()))
+    given, variables = _variables.get(stylesheet, ({}, frozenset[tuple[str, str]]()))
+    if given is not stylesheet._variables:
+        given, variables = stylesheet._variables, frozenset(stylesheet._variables.items())
+        variables = _same_variables.setdefault(variables, variables)
+        _variables[stylesheet] = given, variables
+    return _parse(variables, source, tuple(more.items()))
 
 
 @lru_cache(maxsize=1024)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from textual._context import visible_screen_stack
 from textual.drivers.linux_driver import XTermParser  # type: ignore[attr-defined]  # as the driver imports it
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.widget import Widget
 
 from tests.fakes.llm_clock import HandClock
@@ -101,12 +103,14 @@ class Stage:
     def has(self, *names: str) -> bool:
         return {view.name for view in self.app.feed.myses.values()} >= set(names)
 
+    def strips(self) -> list[Strip]:
+        """Render the top screen, with those behind it."""
+        visible_screen_stack.set(self.app._background_screens)
+        return self.screen._compositor.render_strips(self.screen.size)
+
     def text(self) -> str:
         """Return the text of the top screen."""
-        compositor = self.screen._compositor
-        return "\n".join(
-            "".join(segment.text for segment in strip) for strip in compositor.render_strips(self.screen.size)
-        )
+        return "\n".join(strip.text for strip in self.strips())
 
 
 def _watch(app: CockpitApp, notices: list[str]) -> None:

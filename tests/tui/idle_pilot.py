@@ -59,6 +59,7 @@ class IdlePilot(Pilot[str]):
     def __init__(self, app: App[str]) -> None:
         super().__init__(app)
         self._lasting = weakref.WeakSet[asyncio.Task[Any]]()
+        self._busy: MessagePump = app
 
     async def press(self, *keys: str) -> None:
         for key in keys:
@@ -130,8 +131,12 @@ class IdlePilot(Pilot[str]):
 
     def _is_quiet(self) -> bool:
         """Return whether every pump waits and the screen has no pending callback."""
-        if not all(_is_waiting(pump) for pump in (self.app, *self.app._registry)):
+        if not _is_waiting(self._busy):  # the one that was at work when it was last asked still is, most often
             return False
+        for pump in (self.app, *self.app._registry):
+            if not _is_waiting(pump):
+                self._busy = pump
+                return False
         screen = self._top()
         return screen is None or not screen._callbacks
 

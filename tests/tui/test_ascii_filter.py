@@ -100,9 +100,7 @@ async def test_without_colour_glyphs_and_words_tell_the_states(tmp_path: Path, m
         assert stage.app.no_color
         assert "◌ beta" in stage.text()
         assert "⬡ gamma" in stage.text()
-        for segment in (
-            segment for strip in stage.screen._compositor.render_strips(stage.screen.size) for segment in strip
-        ):
+        for segment in (segment for strip in stage.strips() for segment in strip):
             colour = segment.style.color if segment.style else None
             if colour is not None and colour.triplet is not None:
                 assert len(set(colour.triplet)) == 1

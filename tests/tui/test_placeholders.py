@@ -21,7 +21,7 @@ def inputs(stage: Stage) -> list[Input | TextArea]:
 def poorest(stage: Stage) -> float:
     """The least contrast of any placeholder on the screen, as its cells are drawn; the cursor's own cell stands out."""
     found: list[float] = []
-    lines = stage.screen._compositor.render_strips(stage.screen.size)
+    lines = stage.strips()
     for shown in inputs(stage):
         text = shown.text if isinstance(shown, TextArea) else shown.value
         if shown.placeholder and not text and shown.region:

@@ -1,0 +1,95 @@
+"""Style rules of a widget that are chosen once in a process, not for each widget in the same place and state.
+
+Textual compares a widget and its ancestors with every rule that may concern it, which is a tenth of a cockpit's time.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+from textual.css.model import RuleSet
+from textual.css.styles import RulesMap
+from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
+
+_apply = Stylesheet.apply
+_replace_rules = Stylesheet.replace_rules
+_MOST = 5_000
+
+
+@dataclass(eq=False)
+class _Candidates:
+    """The rules that may concern a widget, and what they come to by the path to it."""
+
+    pseudo_classes: tuple[str, ...]
+    is_by_order: bool
+    known: dict[tuple[Any, ...], RulesMap] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rules: tuple[RuleSet, ...]) -> _Candidates:
+        found = set[str]().union(*(rule.pseudo_classes for rule in rules))
+        return cls(tuple(sorted(found)), not found.isdisjoint(Stylesheet._EXCLUDE_PSEUDO_CLASSES_FROM_CACHE))
+
+    def path(self, node: DOMNode) -> tuple[Any, ...]:
+        """Return all that selectors of these rules ask of the node and its ancestors."""
+        parts: list[Any] = []
+        above: Any = node
+        while isinstance(above, DOMNode):
+            has = above.has_pseudo_class
+            parts += (type(above), above._id, frozenset(above._classes), *[has(name) for name in self.pseudo_classes])
+            above = above._parent
+        return tuple(parts)
+
+
+_all: dict[tuple[RuleSet, ...], _Candidates] = {}
+_by_sheet: weakref.WeakKeyDictionary[Stylesheet, tuple[list[RuleSet], dict[frozenset[str], _Candidates]]]
+_by_sheet = weakref.WeakKeyDictionary()
+
+
+def _find_candidates(stylesheet: Stylesheet, node: DOMNode) -> _Candidates:
+    rules, by_names = _by_sheet.get(stylesheet, ([], {}))
+    if rules is not stylesheet.rules:
+        rules, by_names = _by_sheet[stylesheet] = stylesheet.rules, {}
+    names = frozenset(node._selector_names & stylesheet.rules_map.keys())
+    if (found := by_names.get(names)) is None:
+        limited = {rule for name in names for rule in stylesheet.rules_map[name]}
+        concerned = tuple(rule for rule in rules if rule in limited)
+        if len(_all) > _MOST:
+            _all.clear()
+        found = by_names[names] = _all.get(concerned) or _all.setdefault(concerned, _Candidates.of(concerned))
+    return found
+
+
+def apply_known(stylesheet: Stylesheet, node: DOMNode, *, animate: bool = False, cache: Any = None) -> None:
+    """Apply a stylesheet to a node as Textual does, with the rules that a node like it has got before."""
+    candidates = _find_candidates(stylesheet, node)
+    if candidates.is_by_order:
+        _apply(stylesheet, node, animate=animate)
+        return
+    path = candidates.path(node)
+    if (rules := candidates.known.get(path)) is None:
+        chosen: dict[tuple[Any, ...], RulesMap] = {}
+        _apply(stylesheet, node, animate=animate, cache=chosen)
+        for each in chosen.values():
+            candidates.known[path] = each
+        return
+    node._has_hover_style = "hover" in candidates.pseudo_classes
+    node._has_focus_within = node._has_order_style = node._has_odd_or_even = False
+    stylesheet.replace_rules(node, rules, animate=animate)
+    stylesheet._process_component_classes(node)
+
+
+def replace_changed(node: DOMNode, rules: RulesMap, animate: bool = False) -> None:
+    """Replace style rules as Textual does, without those that stay the same object."""
+    base: Any = node.styles.base
+    now: dict[str, Any] = base._rules
+    new: dict[str, Any] = dict(rules)
+    if animate and "transitions" in new:  # only such rules are replaced in steps
+        _replace_rules(node, rules, animate=True)
+        return
+    for name in now.keys() | new.keys():
+        if (value := new.get(name)) is None or now.get(name) is not value:
+            setattr(base, name, value)
+    node.notify_style_update()
