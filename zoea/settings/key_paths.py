@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -104,6 +105,7 @@ def format_key(path: Iterable[str | int]) -> str:
     return ".".join(_part(str(part)) for part in path)
 
 
+@lru_cache(4096)
 def _part(part: str) -> str:
     if part and all(char.isascii() and (char.isalnum() or char in "-_") for char in part):
         return part

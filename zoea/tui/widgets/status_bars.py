@@ -267,14 +267,15 @@ class KeyFooter(PieceLine):
     def _show(self, shown: list[_Key], badge: str) -> None:
         """Show the keys that fit; drop impossible ones first, then spare, general and later ones, kept ones last."""
         aside: list[Piece] = [(badge, "quiet")] if badge else []
-        room = self.size.width - _apart(aside)
-        while sum(one.width for one in shown) > room > 0 and len(shown) > 1:
+        room, needed = self.size.width - _apart(aside), sum(one.width for one in shown)
+        while needed > room > 0 and len(shown) > 1:
             useless = (one for one in reversed(shown) if one.off and not one.is_kept)
             spare = (one for one in reversed(shown) if one.is_spare)
             general = (one for one in reversed(shown) if one.is_general and not one.is_kept)
             others = (one for one in reversed(shown) if not one.is_kept)
             gone = next(chain(useless, spare, general, others), shown[-1])
             shown.remove(gone)
+            needed -= gone.width
         parts = [part for one in shown for part in one.parts]
         self._clicks = list(zip(accumulate(width for width, _ in parts), (click for _, click in parts), strict=True))
         self.put([piece for one in shown for piece in one.pieces], aside)
