@@ -6,19 +6,42 @@ python -m tests.fakes.answer_memory WIRE URL COUNT
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
+import pkgutil
 import sys
 import tempfile
 from pathlib import Path
 
+from tests.fakes.endless_bodies import SCALE
 from tests.fakes.import_bombs import forget_peak, read_peak
 from tests.llm.sample_requests import SCAN, items, provider, request
 from tests.waiting import until
+from zoea import llm, tools
 from zoea.llm.provider_config import Timeouts
 from zoea.model.errors import ProviderError
 from zoea.tools import Toolbox, UpstreamConfig
 
 PATIENCE_S = 100.0
+BOUNDS = (
+    "MAX_ANSWER_BYTES",
+    "MAX_DOCUMENT_BYTES",
+    "MAX_EVENT_BYTES",
+    "MAX_KEPT_BYTES",
+    "MAX_LINE_BYTES",
+    "MAX_MEMORY",
+    "MAX_REPAIRED_BYTES",
+)
+
+
+def lower_bounds() -> None:
+    """Divide the bounds of answers by `SCALE`, in each module that knows one."""
+    for package in (llm, tools):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            module = importlib.import_module(found.name)
+            for bound in BOUNDS:
+                if hasattr(module, bound):
+                    setattr(module, bound, getattr(module, bound) // SCALE)
 
 
 async def read_answer(wire: str, url: str) -> str:
@@ -48,6 +71,7 @@ async def open_session(url: str) -> str:
 
 async def main() -> None:
     wire, url, number = sys.argv[1:]
+    lower_bounds()
     for place in range(int(number)):
         forget_peak()
         before = read_peak()

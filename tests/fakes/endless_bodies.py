@@ -1,17 +1,22 @@
-"""Answers of models and MCP servers that take far more memory than bytes of the network, and a server for them."""
+"""Answers of models and MCP servers that take far more memory than bytes of the network, and a server for them.
+
+Outside of `make soak` bodies and the bounds of their readers are a quarter of their real size.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, NamedTuple, Self
 
 MIB = 2**20
-PIECE = 64 * 1024
-WHOLE = 96 * MIB
+SCALE = 1 if os.environ.get("ZOEA_SOAK") else 4
+PIECE = 64 * 1024 // SCALE
+WHOLE = 96 * MIB // SCALE
 """Bytes after which a server ends a body: more than any bound."""
 SHOWN = b'{"model_info":{"a.context_length":65536},"capabilities":["tools"]}'
 EVENTS, LINES, DOCUMENT = "text/event-stream", "application/x-ndjson", "application/json"
@@ -54,13 +59,13 @@ def _number(make: Callable[[int], bytes]) -> Callable[[], Iterator[bytes]]:
 
 
 def _close(before: bytes, part: bytes, after: bytes, size: float, times: int = 1) -> Callable[[], Iterator[bytes]]:
-    """Make bodies of so many MiB each, which end as they should."""
+    """Make bodies of so many MiB each at real size, which end as they should."""
 
     def pieces() -> Iterator[bytes]:
         for _ in range(times):
             yield before
             block = part * max(1, PIECE // len(part))
-            for _ in range(int(size * MIB) // len(block)):
+            for _ in range(int(size * MIB) // SCALE // len(block)):
                 yield block
             yield after
 
