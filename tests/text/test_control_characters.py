@@ -89,8 +89,8 @@ def test_json_that_is_shown_parses_to_the_same_value(value: object) -> None:
 def test_hostile_repetition_costs_time_in_proportion_to_its_length(unit: str) -> None:
     begun = process_time()
     for show in (prose_line, one_line):
-        show(unit * (300_000 // len(unit)))
-    assert process_time() - begun < 3.0
+        show(unit * (100_000 // len(unit)))
+    assert process_time() - begun < 1.0
 
 
 SEARCHED = re.compile("[\x00-\x08\u200b-\u200f\u2060-\u206f\ue000-\uf8ff]")
