@@ -179,6 +179,15 @@ async def test_data_that_fronts_could_not_show_is_refused_and_not_stored(
         await s.commander.publish("NEWS", "Look.", data=nested(100), is_raw=is_raw)
 
 
+async def test_raw_messages_are_bounded_too(tmp_path: Path) -> None:
+    async with with_topics(tmp_path) as s:
+        for more in ({"text": "x" * (topic_ops.MAX_RAW + 1)}, {"data": {"a": "x" * topic_ops.MAX_RAW}}):
+            with pytest.raises(UsageError, match="is longer than 4,000,000"):
+                await s.commander.publish("NEWS", is_raw=True, **more)
+        await s.commander.publish("NEWS", "x" * topic_ops.MAX_RAW, is_raw=True)
+        assert await s.value("SELECT count(*) FROM topic_message") == 1
+
+
 async def test_data_of_any_size_is_formatted_for_requests_only_where_it_fits_in_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,18 @@ def _replaced(arguments: dict[str, Any], **schema: Any) -> dict[str, Any]:
     "name",
     [
         *("password", "user_password", "newPassword", "secret", "clientSecret", "api_key", "X-Api-Key", "apikey"),
-        *("token", "accessToken", "refresh_token", "PASSWORD", "passphrase", "pwd", "db_pwd", "tokens", "accessTokens"),
+        *(
+            "token",
+            "accessToken",
+            "refresh_token",
+            "PASSWORD",
+            "passphrase",
+            "pass\u200bword",
+            "pwd",
+            "db_pwd",
+            "tokens",
+            "accessTokens",
+        ),
         *(
             "passwordConfirmation",
             "password_confirmation",

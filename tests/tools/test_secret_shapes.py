@@ -16,7 +16,18 @@ from zoea.tools.results import parse_fields
 from zoea.tools.secret_vault import InMemorySecrets, SecretVault
 
 SECRET = "canary-8Xq2"
-NAMES = ("password", "pwd", "private_key", "tokens", "secrets", "api_keys", "accessToken", "db_pwd", "passphrase")
+NAMES = (
+    "password",
+    "pwd",
+    "private_key",
+    "tokens",
+    "secrets",
+    "api_keys",
+    "accessToken",
+    "db_pwd",
+    "passphrase",
+    "pass\u200bword",
+)
 
 FOREIGN = ("密码", "口令", "パスワード", "비밀번호", "пароль", "Passwort", "contraseña", "mot_de_passe", "hasło")
 
@@ -33,6 +44,8 @@ SHAPES: dict[str, str] = {
     "all arguments as a text": json.dumps(json.dumps({"password": SECRET})),
     "an argument that is JSON": json.dumps({"body": json.dumps({"user": "a", "password": SECRET})}),
     "JSON in JSON in JSON": json.dumps({"a": json.dumps({"b": json.dumps({"password": SECRET})})}),
+    "a cookie of curl in a list": json.dumps({"args": ["curl", "-s", "-b", f"sid={SECRET}", "https://x.example"]}),
+    "a cookie of curl": json.dumps({"command": f"curl -s -b 'sid={SECRET}' https://x.example"}),
     "an option in a list": json.dumps({"args": ["--user", "a", "--password", SECRET, "--verbose"]}),
     "an option with its value": json.dumps({"args": ["--user=a", f"--password={SECRET}"]}),
     "an option in a command": json.dumps({"command": f"login --password {SECRET} --user a"}),

@@ -56,6 +56,11 @@ _PROSE = compile_lazily(
 )
 
 
+def drop_hidden(text: str) -> str:
+    """Return the text without hidden characters, to look for words in it; what is shown keeps them."""
+    return text if text.isascii() else _EXACT.sub("", text)
+
+
 def reveal(text: str) -> str:
     """Show hidden characters of prose as escapes such as `\\u009d`; keep newline and tab.
 

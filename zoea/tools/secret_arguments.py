@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from zoea.text.control_characters import drop_hidden
 from zoea.text.lazy_pattern import compile_lazily
 from zoea.text.redact import secret_patterns
 from zoea.text.redact.secret_patterns import FOREIGN
@@ -246,6 +247,7 @@ class _Level(Struct):
             is_option = isinstance(value, str) and value.startswith("-")
             follows = flag is not None and is_secret_name(flag["name"]) and not is_option
             follows = follows or (key == 1 and self.is_pair and isinstance(before, str) and is_secret_name(before))
+            follows = follows or (before in ("-b", "--cookie") and isinstance(value, str) and _is_cookie(value))
             return items, self.is_secret or follows, self.numbers or follows
         inner = [schema for part in parts if (schema := _property(part, key)) is not None]
         by_schema = any(
@@ -258,6 +260,11 @@ class _Level(Struct):
         is_secret = self.is_secret or by_schema or any(map(is_secret_name, names))
         numbers = self.numbers or by_schema or any(_NUMBERS_TOO.search(_join_words(name)) for name in names)
         return inner, is_secret, numbers
+
+
+def _is_cookie(value: str) -> bool:
+    """Return whether the value of curl's option is a cookie, and not the name of a file."""
+    return "=" in value and _is_odd(value)
 
 
 def _replace_leaf(value: Any, replace: Replace, *, numbers: bool) -> Any:
@@ -353,4 +360,4 @@ def _join_words(name: str) -> str:
 
 def plain_name(name: str) -> str:
     """Return a name in lower case with underscores: `userName` and `User-Name` are `user_name`."""
-    return _CAMEL.sub("_", unicodedata.normalize("NFKC", name)).lower().replace("-", "_")
+    return _CAMEL.sub("_", drop_hidden(unicodedata.normalize("NFKC", name))).lower().replace("-", "_")

@@ -96,6 +96,10 @@ class PublishResult(Struct, frozen=True):
     deliveries: tuple[Delivery, ...] = ()
 
 
+MAX_RAW = 4_000_000
+"""Characters of the text and data of a raw message, which no request has to hold."""
+
+
 def checked_data(data: Mapping[str, Any] | None) -> str | None:
     """Return data as it will be stored; None for none.
 
@@ -120,6 +124,10 @@ def check_size(outgoing: OutgoingTopicMessage, room: int) -> None:
     if not outgoing.text.strip() and outgoing.data is None:
         raise UsageError("a message needs a text or data", hint="say what happened, or give a JSON object")
     if outgoing.is_raw:
+        if (size := len(outgoing.text) + len(outgoing.data or "")) > MAX_RAW:
+            raise UsageError(
+                f"a raw message of {size:,} characters is longer than {MAX_RAW:,}", hint="publish it in parts"
+            )
         return
     # Formatted, it is longer.
     tokens = estimate.tokens(outgoing.text) + estimate.tokens(outgoing.data or "")

@@ -27,7 +27,8 @@ def redact_json(value: Any, redact: Callable[[str], str]) -> Any:
             return redact(value)
         case list():
             before = ["", *value]
-            return [_redact_item(flag, inner, redact) for flag, inner in zip(before, value, strict=False)]
+            flags = ["--cookie" if one == "-b" else one for one in before]
+            return [_redact_item(flag, inner, redact) for flag, inner in zip(flags, value, strict=False)]
         case dict():
             return {key: _redact_member(key, inner, redact) for key, inner in value.items()}
     return value
@@ -55,7 +56,7 @@ def redact_json_text(text: str, redact: Callable[[str], str]) -> str:
 
 def _may_hold_pairs(text: str) -> bool:
     """Return whether JSON may hold a secret in a list, where its name does not stand before it."""
-    return "[" in text and _PAIRED.search(text) is not None
+    return "[" in text and ('"-b"' in text or _PAIRED.search(text) is not None)
 
 
 def _redact_item(before: Any, value: Any, redact: Callable[[str], str]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from zoea.text.control_characters import drop_hidden
 from zoea.text.lazy_pattern import compile_lazily
 
 _PEM = compile_lazily(
@@ -32,7 +33,8 @@ _AUTHORIZATION = compile_lazily(
     r"[A-Za-z0-9._~+/=-]{1,4096}+"
 )
 _COOKIES = re.compile(
-    r"(?i)(?:\b(?:set-?)?cookies?\\{0,4}[\"']?[ \t]{0,8}[:=]|(?<![\w-])--cookie[ \t=])[ \t]{0,8}\\{0,4}[\"']?"
+    r"(?i)(?:\b(?:set-?)?cookies?\\{0,4}[\"']?[ \t]{0,8}[:=]|(?<![\w-])--cookie[ \t=]"
+    r"|\bcurl\b[^\n|;&]{0,300}?\s-b)[ \t]{0,8}\\{0,4}[\"']?"
     r"(?=[\w.!#$%&*+^`|~-]{1,100}=)(?:[^\s\"'\\]|(?<=;)[ \t]|(?<==)\\{0,4}\"[^\s\"\\;]){1,8192}+"
 )
 _COOKIE = re.compile(r"(?P<name>[\w.!#$%&*+^`|~-]{1,100})(?P<is>=\\{0,4}\"?)(?P<value>[^\s;\"\\]{6,4096}+)")
@@ -104,6 +106,13 @@ def redact(text: str) -> str:
     def put(kind: str, _: str) -> str:
         return f"[REDACTED_{kind}]"
 
+    redacted = _redact(text, put)
+    if (shown := drop_hidden(text)) == text or (without := _redact(shown, put)) == shown:
+        return redacted
+    return without  # a hidden character stood in a name or a value
+
+
+def _redact(text: str, put: Put) -> str:
     return replace_told(replace_secrets(text, put), put)
 
 
@@ -116,7 +125,7 @@ def replace_secrets(text: str, put: Put) -> str:
     text = _ISSUED.sub(lambda match: put("API_KEY", match[0]), text)
     for pattern in (_AUTHORIZATION, _BEARER):
         text = pattern.sub(lambda match: match[1] + put("TOKEN", match[0][len(match[1]) :]), text)
-    if "ookie" in text or "OOKIE" in text:
+    if "ookie" in text or "OOKIE" in text or "curl" in text:
         text = _COOKIES.sub(lambda match: _COOKIE.sub(lambda one: _cookie(one, put), match[0]), text)
     if "://" in text:
         text = _ADDRESS.sub(lambda match: match[1] + put("PASSWORD", match[0][len(match[1]) :]), text)
