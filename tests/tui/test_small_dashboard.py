@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.tui.cockpit import asks_when_told, cockpit
 from tests.tui.test_approvals import ask
+from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.swarm_list.panel_room import DETAIL
 from zoea.tui.widgets.mysis_detail import MysisDetail
+from zoea.tui.widgets.swarm_table import SwarmTable
 
 
 async def test_a_small_dashboard_shows_feed_and_needs_as_tabs(tmp_path: Path) -> None:
@@ -74,3 +78,16 @@ async def test_the_detail_grows_when_there_are_few_myses(tmp_path: Path) -> None
         await stage.until(lambda: detail.size.height + 2 == DETAIL)
         await stage.pilot.resize_terminal(80, 24)
         await stage.until(lambda: detail.size.height == 1)
+
+
+async def test_columns_that_come_before_the_frame_of_a_small_screen_has_gone_break_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        monkeypatch.setattr(DashboardScreen, "_take_size", lambda self, size: None)  # the news of the size is late
+        await stage.pilot.resize_terminal(200, 30)
+        stage.one(SwarmTable).post_message(SwarmTable.Sized())
+        await stage.until(lambda: stage.screen.has_class("-columns") or stage.app._exception is not None)
+        assert stage.app._exception is None
+        assert stage.screen.has_class("-joined")
+        assert "alpha" in stage.text()

@@ -197,7 +197,8 @@ class DashboardScreen(CockpitScreen[None]):
             self.set_class(room.detail is not None and self.has_class("-joined"), "-grown")
             self._detail.styles.height = room.detail
             self._right.styles.height = None if is_in_columns else room.side
-            self._body.styles.grid_rows = f"{room.side} 1fr" if is_in_columns else None
+            # In a quick change of sizes, columns may come before the frame of a small screen has gone.
+            self._body.styles.grid_rows = f"{room.side} 1fr" if is_in_columns and room.side is not None else None
             self._needs.styles.max_height = room.needs
 
     def _count_rows(self) -> int:
