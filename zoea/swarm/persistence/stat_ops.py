@@ -38,7 +38,7 @@ ON CONFLICT(minute) DO UPDATE SET event_id = excluded.event_id, tokens = exclude
 def store_minute(conn: WriterConnection, statuses: Mapping[str, int], minute: int | None = None) -> None:
     """Store the row of a minute, or bring it up to date. Remove rows that are too old.
 
-    The first row of a database counts nothing, and is stored for the minute before: later rows are compared with it.
+    A row for the minute before the first one of a database counts nothing: the first one is compared with it.
 
     Args:
         minute: Minutes since the epoch; the present one if None.
@@ -48,7 +48,8 @@ def store_minute(conn: WriterConnection, statuses: Mapping[str, int], minute: in
     newest = conn.execute(_NEWEST).fetchone()[0]
     outcomes: Counter[str] = Counter()
     if last is None:
-        minute, statuses = minute - 1, {}
+        totals = conn.execute(TOTALS).fetchone()
+        conn.execute(_STORE, (minute - 1, newest, totals["tokens"], totals["cost"], "{}", "{}", 0))
     else:
         minute = max(minute, last["minute"])
         outcomes.update({row["outcome"]: row["turns"] for row in conn.execute(ENDED, (last["event_id"],))})
