@@ -6,7 +6,8 @@ import asyncio
 from pathlib import Path
 
 from tests.swarm.harness import Swarm, call, script, swarm
-from zoea.model.request import Answer
+from zoea.model.enums import DONE_TOOL
+from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import Event, Usage
 from zoea.queries.events import LogLine, read_full_text, read_line_ids, read_log_lines
 from zoea.queries.phrases import event_sentence
@@ -50,6 +51,17 @@ async def test_stored_requests_have_the_lines_that_were_told_live(tmp_path: Path
         whole = [read_full_text(s.path, line.id) for line in lines]
         assert CANARY not in str(whole)
         assert whole[-1] == "Budget used: 12.4k/200k\nTurn 1 so far used 12,400 of the 200,000 tokens that it may use."
+
+
+async def test_a_turn_that_reports_a_task_ends_with_the_report_in_the_log(tmp_path: Path) -> None:
+    done = AnswerCall(DONE_TOOL, '{"summary": "I counted 42 units."}')
+    async with swarm(tmp_path, script(Answer(text="There.", calls=(done,))), settings=QUIET) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "Count.", is_task=True)
+        await s.settled()
+        lines = [line.text for line in read_log_lines(s.path, read_line_ids(s.path))]
+    assert "I counted 42 units." in lines
+    assert "There." not in lines
 
 
 async def test_what_was_deleted_with_its_plan_is_left_out_of_the_lines_of_a_request(tmp_path: Path) -> None:

@@ -96,9 +96,7 @@ _IN_ONE_QUERY = 500
 # `said` is the text that an event refers to: the last answer of a turn, or a message.
 _LINES = f"""
 SELECT e.id, e.mysis_id, e.kind, e.data, e.created_at, y.name, CASE e.kind
-  WHEN 'turn.ended' THEN (SELECT substr(m.content, 1, {TEXT_CHARS}) FROM memory m
-    WHERE m.turn_id = json_extract(e.data, '$.turn') AND m.role = 'assistant' AND m.content <> ''
-    ORDER BY m.seq DESC LIMIT 1)
+  WHEN 'turn.ended' THEN substr({row_values.ANSWER_OF_TURN.format("json_extract(e.data, '$.turn')")}, 1, {TEXT_CHARS})
   WHEN 'message.sent' THEN (SELECT {RECIPIENT} || substr(g.content, 1, {TEXT_CHARS}) FROM message g
     WHERE g.id = json_extract(e.data, '$.message'))
   WHEN 'topic.published' THEN (SELECT p.topic || ' (' || p.sender || '): '

@@ -46,9 +46,7 @@ _DELETED = (
     "SELECT id, name, deleted_at FROM mysis WHERE deleted_at IS NOT NULL AND state_reason <> ?"
     " ORDER BY deleted_at DESC, id DESC"
 )
-_ANSWER = (
-    "SELECT content FROM memory WHERE turn_id = ? AND role = 'assistant' AND content <> '' ORDER BY seq DESC LIMIT 1"
-)
+_ANSWER = f"SELECT {row_values.ANSWER_OF_TURN.format('?')}"
 STORED_FIELDS = [name for name in MysisView.__struct_fields__ if name in Mysis.__struct_fields__]
 _LAST_SAID = f"{row_values.LAST_SAID.format(row_values.SAID)} WHERE y.id = ?"
 
@@ -247,7 +245,7 @@ def read_answer(database: Path, turn_id: int) -> str:
     """Read the newest answer of a turn; empty if there is none."""
     with open_database(database) as reader:
         row = reader.execute(_ANSWER, (turn_id,)).fetchone()
-    return row[0] if row else ""
+    return row[0] or ""
 
 
 # Whom a direct message `g` is for, written before its text; empty for a broadcast, and where it is not stored.

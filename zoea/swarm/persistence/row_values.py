@@ -52,6 +52,12 @@ REPORT = """
  WHERE c.memory_id = n.id AND c.name = 'zoea_done' AND c.state = 'done' AND json_valid(c.arguments) LIMIT 1)
 """
 """The summary of the memory `n` where it reports that the task is done."""
+ANSWER_OF_TURN = f"""
+(SELECT coalesce(nullif({REPORT}, ''), n.content) FROM memory n
+ WHERE n.turn_id = {{}} AND n.role = 'assistant' AND (n.content <> '' OR coalesce({REPORT}, '') <> '')
+ ORDER BY n.seq DESC LIMIT 1)
+"""
+"""The newest text of a turn, whose id is filled in: its report as done, or its answer."""
 LAST_SAID = f"""
 SELECT y.id AS mysis_id, coalesce(nullif({REPORT}, ''), n.content) AS content, n.created_at
 FROM mysis y CROSS JOIN memory n ON n.id =
