@@ -17,7 +17,7 @@ from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.conversation.blocks import Symbols
-from zoea.tui.text_layout import Piece, fit_text, spread_pieces, wrap_words
+from zoea.tui.text_layout import Piece, fit_text, spread_pieces, strip_emphasis, wrap_words
 from zoea.tui.widgets.folding_list import FoldingItem
 
 LANE_ROLES = ("running", "commander", "waiting", "llm", "tool", "asking", "reasoning")
@@ -80,7 +80,7 @@ def build_commit_line(
         (digits, colour),
         (fit_text(number_format.age(commit.created_at, now), _AGE, right=True), "quiet"),
         (fit_text(f"{sign}~{number_format.tokens(commit.token_count)}", _TOKENS + 1, right=True) + " ", "quiet"),
-        (prose_line(commit.note.summary), ""),
+        (strip_emphasis(prose_line(commit.note.summary)), ""),
     ]
     names = [*refs, *(f"#{tag}" for tag in commit.note.tags)]
     shown = fit_text(" ".join(map(one_line, names)), min(max(12, width // 3), sum(len(n) + 1 for n in names))).rstrip()
@@ -112,7 +112,7 @@ def build_moment_line(commit: ContextCommit, width: int, *, at: int) -> list[Pie
             (commit.digest.hex()[:ID_DIGITS], "quiet"),
             (fit_text(number_format.age(commit.created_at, at), _AGE + 1, right=True), "quiet"),
             (fit_text(f"+~{number_format.tokens(commit.token_count)}", _TOKENS + 1, right=True) + " ", "quiet"),
-            (prose_line(commit.note.summary), ""),
+            (strip_emphasis(prose_line(commit.note.summary)), ""),
         ],
         [],
         width,

@@ -38,6 +38,7 @@ from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import message_key
 from zoea.tui.state.undo_history import UndoStep
+from zoea.tui.text_layout import strip_emphasis
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.line_list import TextLines
@@ -62,7 +63,12 @@ class CommitForm(FormDialog[None]):
         """Return the lines about the commit."""
         block = TextBlock(id="from")
         principal = f"  {one_line(self.commit.provenance.principal)}"
-        block.put([[(self.short_id, "title"), (principal, "")], [(prose_line(self.commit.note.summary), "quiet")]])
+        block.put(
+            [
+                [(self.short_id, "title"), (principal, "")],
+                [(strip_emphasis(prose_line(self.commit.note.summary)), "quiet")],
+            ]
+        )
         return block
 
 

@@ -17,7 +17,7 @@ from zoea.tui import number_format
 from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.conversation.history_lines import DIFFERS, build_compared_items
 from zoea.tui.screens.tabbed_screen import TabbedScreen
-from zoea.tui.text_layout import Piece
+from zoea.tui.text_layout import Piece, strip_emphasis
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
 
@@ -81,7 +81,7 @@ class ComparisonScreen(TabbedScreen):
         lines: list[list[Piece]] = [[("Nothing: their conversations begin apart", "quiet")]]
         if found.common is not None:
             age = number_format.age(found.common.created_at, self.cockpit.now())
-            said = prose_line(found.common.note.summary)
+            said = strip_emphasis(prose_line(found.common.note.summary))
             lines = [[(found.common_id, "title"), (f"  {age} ago  ", "quiet"), (said, "")]]
         self.query_one("#common", TextBlock).put(lines)
         for at, part in enumerate(self.PARTS):
