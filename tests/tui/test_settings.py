@@ -140,6 +140,15 @@ async def test_values_stand_with_their_origin(tmp_path: Path, monkeypatch: pytes
         assert sum(line.endswith("default") for line in lines) > 5
 
 
+async def test_a_short_value_is_shown_before_its_long_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOEA_SWARM__DISCOVER", "false")
+    async with settings(tmp_path, size=(80, 24)) as (stage, screen):
+        await go(stage, screen, "swarm")
+        line = next(line for line in screen.fields.plain.splitlines() if line.startswith("Look for a model"))
+        assert "false  $ZOEA_SWARM__" in line
+        assert line.endswith("…")
+
+
 async def test_a_value_that_is_entered_is_written_and_comments_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

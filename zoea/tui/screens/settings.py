@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -43,7 +44,7 @@ from zoea.tui.state.settings_form import (
     parsed,
     save,
 )
-from zoea.tui.text_layout import Piece, fit_text
+from zoea.tui.text_layout import Piece, cut_pieces, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList
 from zoea.tui.widgets.search_inputs import FilterLine
@@ -53,6 +54,8 @@ ALL = "all"
 POLL_S = 1.0
 _KEY = "key"
 _LEAST_TITLE, _WIDEST_TITLE = 16, 36
+_VALUE_KEPT = 12
+"""Cells of a value that its origin leaves it."""
 _AT_ONCE = ("nudge", "wait", "upstream", "swarm")
 """Sections whose changes do not wait for the next turn."""
 
@@ -229,8 +232,14 @@ class SettingsScreen(CockpitScreen[None]):
             shown = "none: no limit"
         role = "quiet" if field.locked or not field.text else "strong"
         width = min(_WIDEST_TITLE, max(_LEAST_TITLE, self.fields.width // 2))
-        origin = (f"  {one_line(field.origin_text)}", "tool" if is_own else "quiet")
-        choice = PickItem(((fit_text(field.title, width), ""), (" ", ""), (shown, role)), field.key, (origin,))
+        origin: Piece = (f"  {one_line(field.origin_text)}", "tool" if is_own else "quiet")
+        # A short value comes before its origin.
+        room = self.fields.width - width - 1 - min(cell_len(shown), _VALUE_KEPT)
+        choice = PickItem(
+            ((fit_text(field.title, width), ""), (" ", ""), (shown, role)),
+            field.key,
+            tuple(cut_pieces([origin], max(3, room))),
+        )
         if self.note[0] == field.key and self.note[1].startswith("!"):
             return [choice, PickItem(((f"  {self.note[1][1:]}", "errored"),))]
         return [choice]
