@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -239,8 +240,10 @@ def read_theme(file: Path) -> ThemeSpec:
             problems.append(f"{name} is missing")
     if not isinstance(table.get("dark"), bool):
         problems.append("dark must be true or false")
-    unknown = set(table) - {"name", "title", "dark", "colours", "roles", "glyphs"}
-    problems += [f"{name} is no key of a theme" for name in sorted(unknown)]
+    unknown = set(table) - set(_KEYS)
+    for name in sorted(unknown):
+        near = get_close_matches(name, _KEYS, n=1)
+        problems.append(f"{name} is no key of a theme{f'; did you mean {near[0]}?' if near else ''}")
     if problems:
         raise SettingsError(
             f"{file}: {'; '.join(problems[:MOST_LINES])}"
@@ -284,11 +287,12 @@ def _roles(table: Mapping[str, Any], colours: Mapping[str, str], problems: list[
     roles = ROLE_COLOURS | given
     roles = {name: roles[other] for name, other in STATUS_ROLES.items()} | roles
     for name, colour in roles.items():
-        if colour not in colours:
+        if colour not in colours and (name in given or colours):  # without colours every role would be named
             problems.append(f"roles.{name}: {colour!r} is no colour of this theme")
     return {name: colours.get(colour, "#FFFFFF") for name, colour in roles.items()}
 
 
+_KEYS = ("name", "title", "dark", "colours", "roles", "glyphs")
 _CORNERS = "╭╮╰╯┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬┏┓┗┛┣┫┳┻╋"
 _LETTERS = {
     **dict.fromkeys(_CORNERS, "+"),
