@@ -57,7 +57,7 @@ def test_an_error_shows_its_cause_or_its_title_if_the_cause_is_unknown() -> None
     assert CAUSE in line(ERRORED)
     retried = line(replace(ERRORED, retry_at=NOW + 27 * number_format.SECOND, retry_count=1))
     assert "retrying in 27s" in retried
-    assert f"Attempt 1: {CAUSE}" in retried
+    assert f"1st retry: {CAUSE}" in retried
     assert attention.attention_reason(ERRORED) == CAUSE
     assert attention.attention_reason(replace(ERRORED, state=MysisState.IDLE)) == CAUSE
     assert CAUSE in build_title("reef", [ERRORED])

@@ -163,7 +163,8 @@ class MysisDetail(Horizontal):
             ),
             Content(f"{describe_role(view)} · {describe_model(view.model or view.answered_by, view.provider)}"),
         )
-        begin, end = build_brief_line(view, self._now())
+        is_told = self._recent.display and self._recent.size.height > 1
+        begin, end = build_brief_line(view, self._now(), tells_failure=not is_told)
         while (
             end
             and count_cells(end) > self._line.size.width // 2
@@ -207,7 +208,8 @@ def format_state(view: MysisView, now: int) -> str:
     """Return the status with its cause, turn and request, and the age of the text."""
     where = f" · turn {view.turn_number}, request {view.iteration}" if view.iteration else ""
     since = _format_text_age(view, now)
-    return f"{describe_status(view, now)}{where}{f' · text {since} old' if since else ''}"
+    status = describe_status(view, now) if report_error(view, now) is None else view.status  # lines below tell why
+    return f"{status}{where}{f' · text {since} old' if since else ''}"
 
 
 def _format_text_age(view: MysisView, now: int) -> str:
@@ -232,14 +234,18 @@ def build_call_pieces(view: MysisView, now: int) -> tuple[list[Piece], list[Piec
     return [(CALL_SIGN, "tool"), (one_line(view.text[len(CALL_SIGN) :]), "called")], [(f"  {time}", "quiet")]
 
 
-def build_brief_line(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
-    """Build the one-line detail: activity or error left, usage right."""
+def build_brief_line(view: MysisView, now: int, *, tells_failure: bool = True) -> tuple[list[Piece], list[Piece]]:
+    """Build the one-line detail: activity or error left, usage right.
+
+    Args:
+        tells_failure: Name the error; lines below tell it otherwise.
+    """
     right: list[Piece] = [(f"  {number_format.tokens(view.tokens)} tokens", "quiet")] if view.tokens else []
     if budget := build_turn_budget(view, has_bar=False):
         right = [("  ", ""), *budget]
     if view.tokens and view.cost_micros is not None:
         right.append((f"  {format_dollars(view.cost_micros)} in all", "quiet"))
-    if (report := report_error(view, now)) is not None:
+    if tells_failure and (report := report_error(view, now)) is not None:
         return [(report.what, "errored"), (f"  {report.plan}", "waiting"), (f"  {report.advice}", "quiet")], right
     left, time = build_call_pieces(view, now)
     right = [*time, *right]
