@@ -4,8 +4,7 @@
 beside a fake model server. The way leads from an empty directory to a reviewed task; each job begins in a directory of
 its own: five agents on five tasks, sixty with three of ten told, a budget hit and raised, faults, a fork into three,
 and theme, key and export. `--install` also builds a wheel and times `pip install` of it into a fresh environment.
-Nothing is asserted but that the screen names each key before it is pressed. The jobs need 120
-columns: narrower footers leave keys to the help.
+Nothing is asserted but that the screen names each key before it is pressed.
 """
 
 from __future__ import annotations

@@ -64,6 +64,12 @@ class CountedTerminal:
         self.steps[-1].characters += len(text)
         self.glass.until(text)
 
+    def type_secret(self, text: str, *told: str) -> None:
+        """Type a text that the field does not show."""
+        self.glass.until(*told)
+        self.glass.press(text)
+        self.steps[-1].characters += len(text)
+
     def see(self, holds: Callable[[str], Any] | str, *more: str) -> None:
         """Wait until the words all stand on the screen, or something is true of its text."""
         self.glass.until(holds, *more)

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.e2e.counted_terminal import CountedTerminal
-from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say, Step
+from tests.fakes.openai_server import Call, OpenAIServer, Say, Step
 from tests.fakes.wire_server import Received
 
 REPORT, ANSWER, OTHER = "I counted 42 units of ore.", "I am at the belt.", "I tried another way."
 QUESTION, LONG, MORE, WAY = "Where are you?", "Tell all.", "And then?", "Try another way."
 TASKS = "\n".join(f"{number}. Count belt {number}" for number in range(1, 6))
-REFUSED = "Incorrect API key provided"
+KEY = "sk-new"
 CONFIG = """
 [provider.local]
 type = "openai"
@@ -44,11 +44,6 @@ def answer_jobs(request: Received) -> Step:
     if "Count" in text:
         return Say(calls=(Call("zoea_done", json.dumps({"summary": REPORT})),))
     return Say("ore " * 4_500 if LONG in text else OTHER if WAY in text else ANSWER, chunk=500)
-
-
-def refuse(request: Received) -> Step:
-    """Refuse the key, as a provider does."""
-    return Fail.error(401, f"{REFUSED}.", code="invalid_api_key")
 
 
 def write_settings(folder: Path, server: OpenAIServer, job: str) -> None:
@@ -142,7 +137,7 @@ class NewcomerJobs(CountedTerminal):
             self.press("enter", "enter send")
             self.see("ON HOLD", "Swarm budget")
             self._change_budget("500000")
-            self.press("x", "of 500k", "x resume all")
+            self.press("x", "Swarm budget is now 500,000 tokens", "x resume all")
             self.see(ANSWER)
 
     def _change_budget(self, tokens: str) -> None:
@@ -159,21 +154,17 @@ class NewcomerJobs(CountedTerminal):
         """Find a dead tool server and a refused key, and let three agents go on once both are mended."""
         self.open("--myses", "3")
         with self.step("a dead tool server and a refused key"):
-            self._server.otherwise = refuse
-            self.press("b", "⬡ gamma", "b broadcast")
-            self.type(QUESTION, "BROADCAST to all 3")
-            self.press("enter", "enter send")
-            self.press("w", "3 need you", REFUSED, "w goes to it")
-            self.see("The provider refused the key", "Enter a valid key")
-            self._server.otherwise = answer_jobs  # the provider takes the key again
-            self.press("?", "⬡ Z O E A", "? help")
-            self.type("tool server", "Type to find keys and actions")
-            self.press("enter", "Show tool servers", "enter do it")
+            self._server.key = KEY
+            self.press("u", "⬡ gamma", "no tools of dead", "tool server down", "u opens it")
             self.see("dead", "its process ended while it was opening")
             self.press(" ", "space on/off")
             self.press("escape", "dead  off", "esc back")
-            self.press("*", "3 need you")
-            self.press("r", "3 marked", "r relaunch")
+            self.press("b", "⬡ gamma", "b broadcast")
+            self.type(QUESTION, "BROADCAST to all 3")
+            self.press("enter", "enter send")
+            self.press("E", "3 need you", "The provider refused the key", "E replaces its key")
+            self.type_secret(KEY, "ENTER A KEY", "local is connected already")
+            self.press("enter", "enter save")
             self.see(lambda text: text.count(ANSWER) >= 3)
 
     def fork_and_keep_one(self) -> None:

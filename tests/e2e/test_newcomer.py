@@ -30,18 +30,19 @@ async def test_a_newcomer_is_told_each_key_from_an_empty_directory_to_a_reviewed
     assert sum(step.keys for step in way.steps) < 40 + 2 * MYSES
 
 
-MOST = {"tasks": 17, "sixty": 12, "budget": 17, "faults": 9, "fork": 11, "look": 13}
+MOST = {"tasks": 17, "sixty": 12, "budget": 17, "faults": 7, "fork": 11, "look": 13}
 """The keys of each job at most, besides the texts that are typed."""
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
 @pytest.mark.parametrize("job", JOBS)
 async def test_a_job_takes_few_keys_and_the_screen_names_each(
-    job: str, runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    job: str, size: tuple[int, int], runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     monkeypatch.chdir(tmp_path)
     async with OpenAIServer(otherwise=answer_jobs) as server:
         write_settings(Path(os.environ["ZOEA_CONFIG_DIR"]), server, job)
-        jobs = NewcomerJobs(server)
+        jobs = NewcomerJobs(server, size)
         await asyncio.to_thread(jobs.play, job)
     assert sum(step.keys for step in jobs.steps) <= MOST[job]

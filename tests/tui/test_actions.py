@@ -19,6 +19,7 @@ from textual.widgets import Input, TextArea
 import zoea.tui
 from tests.fakes.swarm import FakeSwarm
 from zoea.model.enums import MysisState
+from zoea.model.errors import REFUSED_KEY
 from zoea.model.values import Failure
 from zoea.tui.commands.action import Action, ActionContext, ActionPlace
 from zoea.tui.commands.actions import ACTIONS, BY_ID, bindings, of
@@ -177,6 +178,6 @@ async def test_an_action_without_effect_is_refused() -> None:
 
 async def test_a_possible_action_has_no_reason_against_it() -> None:
     now = await situation(MysisState.ERRORED, approvals=2, can_undo=True, finding=True)
-    failed = replace(now.targets[0], failure=Failure("auth", "key"), retry_at=1)
+    failed = replace(now.targets[0], failure=Failure("auth", REFUSED_KEY), retry_at=1)
     for action in ACTIONS:
         assert action.why_not(replace(now, targets=(failed,), ended=1, in_need=1, has_own_value=True)) == "", action.id

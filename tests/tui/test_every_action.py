@@ -66,6 +66,7 @@ BY_HAND = {
 TIMELINE_TEST = "test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history"
 ELSEWHERE = {
     "app.zoom": "test_zoom.py::test_plus_shows_one_part_of_the_inspector_and_the_conversation_alone",
+    "provider.key": "test_upstreams.py::test_e_replaces_a_refused_key_and_the_myses_go_on",
     "app.reload": "test_upstreams.py::test_changed_settings_are_noticed_and_applied_while_myses_run",
     "upstreams.add": "test_upstreams.py::test_n_adds_a_server_from_a_command_line_and_the_swarm_takes_it_over",
     "upstreams.switch": "test_upstreams.py::test_space_switches_an_upstream_off_and_on_and_d_removes_it",

@@ -15,11 +15,12 @@ from tests.tui.test_clickable_keys import click_on
 from tests.tui.test_dashboard_actions import errored, refusing
 from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import MysisState
-from zoea.model.values import Failure, SwarmView
+from zoea.model.errors import REFUSED_KEY
+from zoea.model.values import Failure, SwarmView, UpstreamFault
 from zoea.tui.dialogs.approvals import ApprovalDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
-from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need
+from zoea.tui.swarm_list.needs_you_panel import KeyScope, Line, build_needs_lines, find_next_in_need
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.swarm_table import SwarmTable
 
@@ -30,7 +31,7 @@ def faulty(key_is_wrong: list[bool]) -> list[Rule]:
 
 
 async def test_the_last_answers_go_before_a_need_of_which_hardly_a_word_would_be_left(tmp_path: Path) -> None:
-    refused = Failure("auth", "The provider refused the key", "local answered 401: wrong key", "Enter a valid key")
+    refused = Failure("auth", "The key fails", "local answered 401: wrong key", "Enter a valid key")
     async with cockpit(tmp_path) as stage:
         view = replace(stage.view(), failure=refused, state=MysisState.ERRORED)
         reach, asked = KeyScope(view.id, frozenset(), stage.app.keys), stage.app.approvals
@@ -39,6 +40,40 @@ async def test_the_last_answers_go_before_a_need_of_which_hardly_a_word_would_be
     first = "".join(text for text, *_ in lines[0])
     assert "local answered 401" in first
     assert first.rstrip().endswith("explains it")
+
+
+def texts(lines: list[Line]) -> list[str]:
+    return ["".join(text for text, *_ in line) for line in lines]
+
+
+async def test_a_key_that_is_refused_to_many_is_told_once_with_the_key_that_replaces_it(tmp_path: Path) -> None:
+    refused = Failure("auth", REFUSED_KEY, "local answered 401: wrong key", "Enter a valid key")
+    async with cockpit(tmp_path) as stage:
+        view = replace(stage.view(), failure=refused, state=MysisState.ERRORED)
+        others = [replace(view, id=91, name="beta"), replace(view, id=92, name="gamma", provider="other")]
+        keys, asked, now, glyphs = stage.app.keys, stage.app.approvals, stage.app.now(), stage.app.glyphs
+        reach = KeyScope(91, frozenset(), keys)
+        lines = texts(build_needs_lines([view, *others], asked, reach, now, glyphs, 58, 12))
+        brief = texts(build_needs_lines([view, *others], asked, reach, now, glyphs, 118, 12))
+    assert [line for line in lines if "more" in line] == ["✖ beta and 1 more  The provider refused the key"]
+    assert [line.strip() for line in lines if "replaces" in line] == [
+        "E replaces its key",
+        "w goes to it, then E replaces its key",
+    ]
+    assert [line.split("  ")[0] for line in brief] == ["✖ beta and 1 more", "✖ gamma"]
+
+
+async def test_a_tool_server_without_connection_is_told_with_the_key_that_shows_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        view = stage.view()
+        fault = UpstreamFault("reef", "down", "its process ended", (view.template,))
+        stage.app.feed.take(SwarmView(1, False, "", (view,), faults=(fault,)))
+        await stage.pilot.pause()
+        assert panel(stage) == ["✖ reef  tool server down: its process ended  u opens it"]
+        assert "no tools of reef" in stage.text()
+        stage.app.feed.take(SwarmView(2, False, "", ()))
+        await stage.pilot.pause()
+        assert "no tools of reef" not in stage.text()
 
 
 def panel(stage: Stage) -> list[str]:

@@ -15,10 +15,25 @@ from textual.widgets import Input
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
-from zoea.model.values import ProviderView, ToolTrial, ToolView, UpstreamView
+from zoea.llm.discovery import ProbeResult, ProbeStatus, SourceOrigin
+from zoea.model.enums import MysisState
+from zoea.model.errors import REFUSED_KEY
+from zoea.model.request import ModelInfo
+from zoea.model.values import (
+    Failure,
+    ProviderView,
+    SwarmView,
+    ToolTrial,
+    ToolView,
+    UpstreamFault,
+    UpstreamView,
+)
+from zoea.runtime.model_discovery import ModelConnection
+from zoea.settings.paths import Places
 from zoea.store import Store
 from zoea.text.large_json import indent
 from zoea.tui.conversation.tool_items import build_argument_skeleton
+from zoea.tui.dialogs import connect
 from zoea.tui.dialogs.upstream_forms import TryToolDialog
 from zoea.tui.screens.upstreams import UpstreamsScreen
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -376,3 +391,43 @@ async def test_changed_settings_are_noticed_and_applied_while_myses_run(
         await stage.until(lambda: stage.app.theme_spec.name == "tide" and stage.app.keys["swarm.hold"] == "f6")
         await stage.until(lambda: "settings changed: f5" not in stage.text())
         assert api.reloads == 1
+
+
+async def test_e_replaces_a_refused_key_and_the_myses_go_on(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config").mkdir()
+    config = tmp_path / "config" / "config.toml"
+    config.write_text(
+        '[provider.lab]\ntype = "openai"\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "m1"\ncontext_window = 32768\n'
+    )
+    tried: list[str] = []
+
+    async def probe(places: Places, connection: ModelConnection) -> ProbeResult:
+        tried.append(connection.key)
+        model = ModelInfo("m1")
+        return ProbeResult(connection.name, connection.type, SourceOrigin.SETTINGS, ProbeStatus.OK, models=(model,))
+
+    monkeypatch.setattr(connect, "probe_connection", probe)
+    fake = FakeSwarm()
+    for name, title in (("alpha", REFUSED_KEY), ("beta", REFUSED_KEY), ("gamma", "The quota is used up")):
+        made = replace(await fake.create(name, provider="lab"), state=MysisState.ERRORED)
+        fake.put(replace(made, failure=Failure("ProviderError", title, "401", "Mend it.")), "mysis.state")
+    async with cockpit_over(fake, database) as stage:
+        await stage.until(lambda: "alpha and 1 more" in stage.text())
+        await stage.press("E")
+        await stage.until(lambda: "lab is connected already" in stage.text())
+        await stage.write("sk-new")
+        await stage.press("enter")
+        await stage.until(lambda: "alpha and beta go on" in stage.notices)
+        states = {view.name: view.state for view in (await fake.view()).myses}
+        assert states == {"alpha": "running", "beta": "running", "gamma": "errored"}
+        assert (tried, fake.reloads) == (["sk-new"], 1)
+        assert tomllib.loads(config.read_text())["provider"]["lab"]["api_key"] == "file:lab"
+
+
+async def test_the_cursor_begins_at_an_upstream_that_does_not_work(api: FakeSwarm, database: Path) -> None:
+    async with cockpit_over(api, database) as stage:
+        stage.app.feed.take(SwarmView(1, False, "", (), faults=(UpstreamFault("git", "down", "connection refused"),)))
+        await open_upstreams(stage)
+        await stage.until(lambda: "connection refused" in stage.text())

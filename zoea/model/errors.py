@@ -46,6 +46,9 @@ from typing import ClassVar
 
 from zoea.model.enums import ErrorClass
 
+REFUSED_KEY = "The provider refused the key"
+"""Title of the error that another key mends."""
+
 
 class ZoeaError(Exception):
     """The root of all errors. `str(error)` is `what`.

@@ -22,7 +22,7 @@ from zoea.model.enums import (
     SenderKind,
     Source,
 )
-from zoea.model.errors import UsageError
+from zoea.model.errors import REFUSED_KEY, UsageError
 from zoea.model.status import StatusWord, find_status
 
 
@@ -172,6 +172,10 @@ class Failure(Struct, frozen=True):
     title: str
     what: str = ""
     hint: str = ""
+
+    @property
+    def is_refused_key(self) -> bool:
+        return self.title == REFUSED_KEY
 
 
 class Mysis(Struct, frozen=True):
@@ -342,6 +346,15 @@ class MysisView(Struct, frozen=True):
         return find_status(self)
 
 
+class UpstreamFault(Struct, frozen=True):
+    """An upstream whose tools cannot be called now, with the templates that use it. `state` is lost or down."""
+
+    name: str
+    state: str
+    why: str
+    templates: tuple[str, ...] = ()
+
+
 class SwarmView(Struct, frozen=True):
     """The swarm at one moment; `version` grows with every change.
 
@@ -362,6 +375,7 @@ class SwarmView(Struct, frozen=True):
     removed: tuple[int, ...] = ()
     lag_ms: int = 0
     lagged_at: int = 0
+    faults: tuple[UpstreamFault, ...] = ()
 
 
 class ReceiptLine(Struct, frozen=True):

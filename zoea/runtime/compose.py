@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from functools import partial
 from typing import Any, Self
 
 from msgspec import Struct, field
@@ -23,14 +24,14 @@ from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import SettingsError
 from zoea.model.ports import Provider
 from zoea.model.swarm_api import CommitApi, ConnectionApi, CoreSwarmApi
-from zoea.model.values import SwarmView
+from zoea.model.values import SwarmView, UpstreamFault
 from zoea.process.clock import SystemClock, SystemIds
 from zoea.process.gc_tuning import tuned_gc
 from zoea.process.logs import logging_to
 from zoea.process.loop_lag import LoopLag, measured_lag
 from zoea.queries.stored_swarm import read_mysis_records
 from zoea.runtime.accounts import CredentialAccounts, CredentialSecrets, settle_accounts
-from zoea.runtime.connections import LiveConnections
+from zoea.runtime.connections import LiveConnections, find_faults
 from zoea.runtime.context_reports import build_context_report
 from zoea.runtime.idle_summaries import run_idle_summaries
 from zoea.runtime.maintenance import run_maintenance
@@ -86,9 +87,15 @@ class SwarmOptions(Struct, frozen=True):
 class RunningSwarm(SwarmProxy):
     """`SwarmApi` in this process: passes each method to the commander or to the connections. Made by `of`."""
 
-    def __init__(self, commander: Commander, connections: ConnectionApi, lag: LoopLag | None = None) -> None:
+    def __init__(
+        self,
+        commander: Commander,
+        connections: ConnectionApi,
+        lag: LoopLag | None = None,
+        faults: Callable[[], tuple[UpstreamFault, ...]] = tuple,
+    ) -> None:
         self.commander = commander
-        self._lag = lag
+        self._lag, self._faults = lag, faults
         self._commands = CommandTasks()
         self._bodies: dict[str, CoreSwarmApi | CommitApi | ConnectionApi]
         self._bodies = dict.fromkeys(api_functions(CoreSwarmApi), commander)
@@ -96,32 +103,41 @@ class RunningSwarm(SwarmProxy):
         self._bodies |= dict.fromkeys(api_functions(ConnectionApi), connections)
 
     @classmethod
-    def of(cls, commander: Commander, connections: ConnectionApi, lag: LoopLag | None = None) -> Self:
+    def of(
+        cls,
+        commander: Commander,
+        connections: ConnectionApi,
+        lag: LoopLag | None = None,
+        faults: Callable[[], tuple[UpstreamFault, ...]] = tuple,
+    ) -> Self:
         """Join the parts. A class method, because type checkers take the forwarded methods for abstract ones."""
-        return cls(commander, connections, lag)
+        return cls(commander, connections, lag, faults)
 
     async def call_method(self, method: str, arguments: dict[str, Any]) -> Any:
         """Call the body that has the method. A command runs to its end, also where the caller leaves."""
         work = getattr(self._bodies[method], method)(**arguments)
         if method in _CANCELLABLE or method in api_functions(ConnectionApi):
-            return self._with_lag(await work)
+            return self._complete(await work)
         return await self._commands.run(work)
 
     def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
         """Open the stream of the body that has the method."""
         stream: AsyncIterator[Any] = getattr(self._bodies[method], method)(**arguments)
-        return self._views_with_lag(stream) if method == "changes" else stream
+        return self._complete_views(stream) if method == "changes" else stream
 
-    async def _views_with_lag(self, stream: AsyncIterator[SwarmView]) -> AsyncIterator[SwarmView]:
+    async def _complete_views(self, stream: AsyncIterator[SwarmView]) -> AsyncIterator[SwarmView]:
         async with aclosing(stream):  # type: ignore[type-var]  # every body of SwarmApi gives a generator
             async for view in stream:
-                yield self._with_lag(view)
+                yield self._complete(view)
 
-    def _with_lag(self, answer: Any) -> Any:
-        """Add the last hold-up of the event loop to a view of the swarm."""
-        if isinstance(answer, SwarmView) and self._lag is not None and self._lag.last.at:
-            return replace(answer, lag_ms=self._lag.last.lag_ms, lagged_at=self._lag.last.at)
-        return answer
+    def _complete(self, answer: Any) -> Any:
+        """Add the last hold-up of the event loop and the upstreams without connection to a view of the swarm."""
+        if not isinstance(answer, SwarmView):
+            return answer
+        if self._lag is not None and self._lag.last.at:
+            answer = replace(answer, lag_ms=self._lag.last.lag_ms, lagged_at=self._lag.last.at)
+        faults = self._faults()
+        return replace(answer, faults=faults) if faults else answer
 
 
 @asynccontextmanager
@@ -187,8 +203,12 @@ async def running_swarm(
         await _serve_metrics(stack, store, places, commander, clock, options.metrics)
         stack.enter_context(tuned_gc())
         lag = stack.enter_context(measured_lag(clock.now))
+        toolbox.watch(swarm.live_view.touch)
         yield RunningSwarm.of(
-            commander, LiveConnections(toolbox, providers, mcp_server, swarm.adopt, loaded, store.write), lag
+            commander,
+            LiveConnections(toolbox, providers, mcp_server, swarm.adopt, loaded, store.write),
+            lag,
+            partial(find_faults, toolbox, swarm),
         )
 
 

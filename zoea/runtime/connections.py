@@ -17,7 +17,7 @@ from zoea.model.errors import ProviderError, ToolError, UsageError
 from zoea.model.ports import Throttled
 from zoea.model.request import ToolSpec
 from zoea.model.swarm_api import ReloadReport
-from zoea.model.values import McpView, ProviderView, ToolTrial, ToolView, UpstreamView
+from zoea.model.values import McpView, ProviderView, ToolTrial, ToolView, UpstreamFault, UpstreamView
 from zoea.process.logs import mask_in_log
 from zoea.runtime.model_lists import LISTING_TYPES, ModelLists
 from zoea.runtime.provider_set import ProviderSet
@@ -29,6 +29,7 @@ from zoea.settings.key_paths import Layer, format_key, iterate_leaves
 from zoea.settings.reload_mark import begin_reload, end_reload
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import model_facts
+from zoea.swarm.swarm import Swarm
 from zoea.tools import Toolbox, Upstream
 from zoea.tools.results import read_result
 from zoea.tools.toolbox import parse_arguments
@@ -36,6 +37,8 @@ from zoea.tools.toolbox import parse_arguments
 CALLER = "commander"
 TRIAL_S = 25.0
 """Deadline of a tool tried by hand in seconds; shorter than that of a front's request."""
+FAULTY = ("lost", "down")
+"""States of an upstream whose tools cannot be called."""
 ASKING_S = 5.0
 """Deadline of a provider's list of models in seconds."""
 
@@ -192,6 +195,20 @@ def find_waiting_keys(before: Settings, after: Settings) -> tuple[str, ...]:
         dict(iterate_leaves(settings.model_dump(include=set(WAITING_SECTIONS)))) for settings in (before, after)
     )
     return tuple(format_key(path) for path in new if old.get(path) != new[path])
+
+
+def find_faults(toolbox: Toolbox, swarm: Swarm) -> tuple[UpstreamFault, ...]:
+    """Return the upstreams that lost their connection or never had one, with the templates that use them."""
+    broken = [status for status in toolbox.status() if status.state in FAULTY]
+    if not broken:
+        return ()
+    in_use = {swarm.bodies[row.mysis.template_hash]: row.mysis.template for row in swarm.live_view.rows()}
+
+    def users(upstream: str) -> tuple[str, ...]:
+        policies = ((name, toolbox.policy_of(body)) for body, name in in_use.items())
+        return tuple(sorted({name for name, policy in policies if f"{upstream}/*" not in policy.deny}))
+
+    return tuple(UpstreamFault(one.name, one.state, one.last_error, users(one.name)) for one in broken)
 
 
 def _tool(spec: ToolSpec, upstream: Upstream) -> ToolView:

@@ -64,7 +64,6 @@ class Toolbox:
         policies: Template name -> its policy.
         logs: The folder for the stderr of upstream processes.
         builtin: Zoea's own tools; `serve` may set them later.
-        changed: Called on the loop when an upstream's state or tools changed.
     """
 
     def __init__(
@@ -76,13 +75,12 @@ class Toolbox:
         builtin: MysisTools | None = None,
         accounts: AccountKeeper | None = None,
         secrets: SecretKeeper | None = None,
-        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._pool: HttpPool | None = None
         self._policies = policies
         self._builtin = builtin
         self._logs = logs
-        self._changed = changed
+        self._changed: Callable[[], None] = lambda: None
         self._keeper = accounts if accounts is not None else InMemoryAccounts()
         self._upstreams = {config.name: self._make(config) for config in upstreams}
         self._accounts = self._make_accounts(self._upstreams)
@@ -90,7 +88,11 @@ class Toolbox:
         self._catalogues: dict[ToolPolicy, _PolicyCatalogue] = {}
 
     def _make(self, config: UpstreamConfig) -> Upstream:
-        return Upstream(config, logs=self._logs, pool=self._share_pool, on_change=self._changed)
+        return Upstream(config, logs=self._logs, pool=self._share_pool, on_change=lambda: self._changed())
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call a function on the loop whenever the state or the tools of an upstream changed."""
+        self._changed = changed
 
     def _share_pool(self) -> HttpPool:
         """Return the HTTP connections of all upstreams; the SDK, which a session has loaded, has loaded its modules."""

@@ -39,7 +39,7 @@ from zoea.llm.transport.retry_times import (
     sentence_time,
 )
 from zoea.model.enums import ErrorClass
-from zoea.model.errors import ProviderError
+from zoea.model.errors import REFUSED_KEY, ProviderError
 
 MAX_TEXT = 400
 MAX_SENTENCE_BYTES = 64 * 1024
@@ -48,9 +48,9 @@ MAX_SENTENCE_BYTES = 64 * 1024
 _TITLES: dict[ErrorClass, tuple[str, str]] = {
     ErrorClass.TRANSIENT: ("The provider failed", "If it lasts, look at the provider, or give the mysis another one."),
     ErrorClass.AUTH: (
-        "The provider refused the key",
-        "Enter a valid key (api_key): in the settings (key ,) choose '+ connect a model', with the name {provider}. "
-        "Then relaunch the mysis.",
+        REFUSED_KEY,
+        "Enter a valid key: in the cockpit, E opens its field, and its myses go on. In the settings it is "
+        "provider.{provider}.api_key.",
     ),
     ErrorClass.QUOTA: (
         "The provider's quota is used up",

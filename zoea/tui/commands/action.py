@@ -6,7 +6,7 @@ the functions that carry them out, in `bind_actions`. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -33,6 +33,7 @@ class ActionContext(Struct, frozen=True):
         hidden: How to reach the list that an action works on, where that list is hidden.
         read_only_reason: Why the swarm cannot be commanded; empty where it can.
         in_need: Number of myses that need the person.
+        busy: Number of myses that could be held: they work, or go on by themselves.
         ended: Number of myses that ran when Zoea ended and were not started since.
         has_own_value: Whether the setting under the cursor has a value that the person wrote.
     """
@@ -51,6 +52,7 @@ class ActionContext(Struct, frozen=True):
     hidden: str = ""
     read_only_reason: str = ""
     in_need: int = 0
+    busy: int = 0
     ended: int = 0
     has_own_value: bool = False
 
@@ -110,6 +112,18 @@ def require_failed_target(context: ActionContext) -> str:
         return why
     can_dismiss = any(view.failure or wants_review(view) for view in context.targets)
     return "" if can_dismiss else "it has no error and no report to read"
+
+
+NO_REFUSED_KEY = "no provider refused the key of this mysis"
+
+
+def require_refused_key(context: ActionContext) -> str:
+    return require_open_swarm(context) or ("" if find_refusing_providers(context.targets) else NO_REFUSED_KEY)
+
+
+def find_refusing_providers(views: Iterable[MysisView]) -> list[str]:
+    """Return the providers that refused the key of these myses."""
+    return [view.provider for view in views if view.failure is not None and view.failure.is_refused_key]
 
 
 def require_need(context: ActionContext) -> str:

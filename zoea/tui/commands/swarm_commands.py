@@ -14,6 +14,7 @@ from zoea.model.swarm_api import ReloadReport, SwarmApi
 from zoea.model.values import MysisView, Receipt, Recipients
 from zoea.queries.phrases import describe_reload
 from zoea.text.control_characters import one_line
+from zoea.tui.commands.action import find_refusing_providers
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
@@ -222,8 +223,22 @@ def undo_last(cockpit: Cockpit) -> None:
     cockpit.ask_swarm(run(), done=told)
 
 
-def reload_settings(cockpit: Cockpit) -> None:
-    """Apply changed settings, keys, themes and upstreams while the myses run. Show what waits for the next start."""
+def resume_with_key(cockpit: Cockpit, provider: str) -> None:
+    """Apply the new key of a provider, and relaunch the myses of which it refused the old one."""
+
+    def relaunch() -> None:
+        views = [view for view in cockpit.feed.in_order() if find_refusing_providers((view,)) == [provider]]
+        _run(cockpit, views, RELAUNCH, lambda cockpit, names: cockpit.notify(f"{_who(names)} go on", markup=False))
+
+    reload_settings(cockpit, applied=relaunch)
+
+
+def reload_settings(cockpit: Cockpit, *, applied: Callable[[], None] = lambda: None) -> None:
+    """Apply changed settings, keys, themes and upstreams while the myses run. Show what waits for the next start.
+
+    Args:
+        applied: Called once they are in force.
+    """
 
     async def reload() -> ReloadReport:
         from zoea.settings.layers import load  # imported after the first paint
@@ -236,6 +251,7 @@ def reload_settings(cockpit: Cockpit) -> None:
     def told(report: ReloadReport) -> None:
         cockpit.notify(one_line(describe_reload(report)), markup=False)
         cockpit.redraw_bars()
+        applied()
 
     cockpit.ask_swarm(reload(), done=told)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -25,7 +25,10 @@ from zoea.settings.endpoints import ProviderSettings, ProviderType
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.settings.layers import load
 from zoea.text.control_characters import one_line
+from zoea.tui.commands import swarm_commands
+from zoea.tui.commands.action import find_refusing_providers
 from zoea.tui.dialogs.modal import FormDialog
+from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import LAST_CHOICES
 from zoea.tui.text_layout import Piece
@@ -251,6 +254,27 @@ class ConnectDialog(FormDialog[str | None]):
 
     def _tell(self, lines: list[list[Piece]]) -> None:
         self.query_one("#error", TextBlock).put(lines)
+
+
+class RefusedKeyDialog(ConnectDialog):
+    """Asks for another key of a provider that refused it; the myses that it stopped go on."""
+
+    TITLE = "ENTER A KEY · the myses that wait for it go on"
+    VERB = "save"
+    FIRST = "#key"
+
+    @classmethod
+    def open_over(cls, cockpit: Cockpit) -> Self:
+        return cls(ModelConnection(find_refusing_providers(cockpit.action_context().targets)[0]))
+
+    async def fill(self) -> None:
+        await super().fill()
+        self._fill_in_known()
+
+    def close(self, result: str | None = None) -> None:
+        super().close(result)
+        if result:
+            swarm_commands.resume_with_key(self.cockpit, result)
 
 
 def _field_values(known: ProviderSettings) -> dict[str, str]:

@@ -28,7 +28,7 @@ from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
 from zoea.tui.swarm_list.hive_layout import HIVE_CELLS, HiveCell, HiveGrouping, find_level
 from zoea.tui.swarm_list.mysis_row import TableRow, build_heading
-from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need, restart_line
+from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, build_swarm_lines, find_next_in_need
 from zoea.tui.swarm_list.panel_room import (
     COUNTED_MOST,
     PanelRoom,
@@ -39,6 +39,7 @@ from zoea.tui.swarm_list.panel_room import (
 )
 from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.swarm_list.row_order import RowOrder, SortColumn, describe_order
+from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, TitledRule, key_hints
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.mysis_detail import MysisDetail, build_empty_lines
@@ -262,17 +263,15 @@ class DashboardScreen(CockpitScreen[None]):
 
     def _row(self, view: MysisView) -> TableRow:
         feed = self.cockpit.feed
-        spark = (
-            number_format.sparkline(feed.spark(view.id), self.cockpit.glyphs["spark"], 12)
-            if feed.spark(view.id)
-            else ""
-        )
+        spent = feed.spark(view.id)
+        spark = number_format.sparkline(spent, self.cockpit.glyphs["spark"], 12) if spent else ""
         question = self.cockpit.approvals.of(view.id) if view.approvals else None
         asks = approval_line(question) if question else ""
         now, since = self.cockpit.now(), feed.roster.since(view.id)
         marked, pinned = view.id in self.cockpit.marks, view.id in self.cockpit.pins
         files = self.table.files_of(view)
-        return TableRow(view, marked, spark, feed.rate(view.id), now, asks, since, pinned, files)
+        lacks = ", ".join(fault.name for fault in feed.faults if view.template in fault.templates)
+        return TableRow(view, marked, spark, feed.rate(view.id), now, asks, since, pinned, files, lacks)
 
     def _cell(self, mysis_id: int) -> HiveCell:
         feed = self.cockpit.feed
@@ -356,23 +355,29 @@ class DashboardScreen(CockpitScreen[None]):
         asked, now, glyphs = self.cockpit.approvals, self.cockpit.now(), self.cockpit.glyphs
         cursor = self.table.cursor
         reach = KeyScope(cursor.id if cursor else None, frozenset(self.cockpit.marks), self.cockpit.keys)
-        opened = self.cockpit.opened
-        offered = restart_line(self.cockpit.feed.roster.ended, reach) if opened and opened.asks_restart else []
-        if not views and not offered:
+        opened, (width, room) = self.cockpit.opened, self._needs.content_size
+        ended = self.cockpit.feed.roster.ended if opened and opened.asks_restart else {}
+        above = build_swarm_lines(ended, self.cockpit.feed.faults, reach, glyphs, width)
+        if not views and not above:
             self._wants_needs = None  # the next mysis in need is shown again
-        self._needs.set_class(bool(views or offered), "-needed")
-        self._show_tab(len(views) + bool(offered))
-        width, room = self._needs.content_size
+        self._needs.set_class(bool(views or above), "-needed")
+        self._show_tab(len(views) + len(above))
         if self.has_class("-columns"):
             # It can grow to what broadcasts and the detail leave.
             room = (self._panel_room.needs or self._body.size.height // 2) - 2
         full = build_needs_lines(views, asked, reach, now, glyphs, width, COUNTED_MOST) if views else []
-        if (needed := len(full) + bool(offered)) != self._needed:
+        if (needed := len(full) + len(above)) != self._needed:
             self._needed = needed
             self._share_room()
-        room -= bool(offered)
+        room -= len(above)
         lines = full if len(full) <= room else build_needs_lines(views, asked, reach, now, glyphs, width, room)
-        self._needs.put([offered, *lines] if offered else lines)
+        self._needs.put([*above, *lines])
+
+    def need_pieces(self) -> list[Piece]:
+        """Return who needs the person; with the key that goes there where no panel names it."""
+        pieces = super().need_pieces()
+        way: list[Piece] = [(f" ({self.cockpit.key('swarm.next-in-need')})", "key")]
+        return [*pieces, *way] if pieces and not self._right.display else pieces
 
     def _show_tab(self, needing: int) -> None:
         """Show the myses that need the person, or the broadcasts, where both share one place."""

@@ -197,7 +197,9 @@ class UpstreamsScreen(TabbedScreen):
         self._rows = rows
         names = [row.name if not isinstance(row, str) else "" for row in rows]
         kinds = [type(row) for row in rows]
-        place = next((at for at, row in enumerate(rows) if not isinstance(row, str)), 0)
+        faults = {fault.name for fault in self.cockpit.feed.faults}
+        first = next((at for at, row in enumerate(rows) if not isinstance(row, str)), 0)
+        place = next((at for at, name in enumerate(names) if name in faults), first)
         if kept is not None:
             same = [at for at in range(len(rows)) if names[at] == kept.name and kinds[at] is type(kept)]
             place = same[0] if same else place

@@ -47,12 +47,11 @@ from zoea.tui.terminal.terminal_control import CursorBlink, TerminalControl
 from zoea.tui.theme import themes
 from zoea.tui.theme.role_styles import RoleStyles
 from zoea.tui.theme.themes import AsciiFilter, EmojiFilter, has_utf8
-from zoea.tui.widgets.status_bars import key_name
+from zoea.tui.widgets.status_bars import AT_REST, key_name
 
 if TYPE_CHECKING:
     from zoea.model.swarm_api import SwarmApi
     from zoea.settings import Settings
-    from zoea.settings.paths import Places
     from zoea.swarm.rules import WaitRules
 
 
@@ -409,6 +408,7 @@ class Cockpit(App[str]):
             read_only_reason=opened.read_only_reason if opened else "",
             failure=self.open_error.what if self.open_error is not None else "",
             in_need=len(self.feed.roster.in_need),
+            busy=sum(count for word, count in self.feed.roster.statuses.items() if word not in AT_REST),
             ended=self.feed.roster.ended.total(),
         )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from zoea.model.enums import MysisState
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.status import CLOSED, KILLED, StatusWord
-from zoea.model.values import Event, Lagged, MysisView, SwarmView
+from zoea.model.values import Event, Lagged, MysisView, SwarmView, UpstreamFault
 from zoea.process.clock import read_wall_time
 from zoea.queries.status_phrases import finishes_call
 from zoea.tui.swarm_list import attention
@@ -139,6 +139,11 @@ class SwarmFeed:
     @property
     def myses(self) -> dict[int, MysisView]:
         return self.roster.myses
+
+    @property
+    def faults(self) -> tuple[UpstreamFault, ...]:
+        """The upstreams whose tools cannot be called now."""
+        return self.view.faults if self.view is not None else ()
 
     async def follow(self, api: SwarmApi) -> None:
         """Read changes and events until cancelled, or until the swarm ends, which sets `lost`.

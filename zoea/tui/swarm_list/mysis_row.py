@@ -17,7 +17,7 @@ from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import begin_sentence
 from zoea.tui import number_format
 from zoea.tui.swarm_list.row_order import SortColumn
-from zoea.tui.text_layout import Piece, fit_text, strip_emphasis
+from zoea.tui.text_layout import Piece, count_cells, fit_text, strip_emphasis
 
 CONTEXT_WIDTH = 11
 TIME_WIDTH = 6
@@ -96,6 +96,7 @@ class TableRow(Struct, frozen=True):
         since: When the mysis got its status, in µs; 0 where that is not known.
         asks: Call or question that waits for the commander.
         files: The lines and files that it changed in its worktree, as counted last.
+        lacks: Names of its tool servers that do not work now.
     """
 
     view: MysisView
@@ -107,6 +108,7 @@ class TableRow(Struct, frozen=True):
     since: int = 0
     pinned: bool = False
     files: str = ""
+    lacks: str = ""
 
 
 def status_text(view: MysisView) -> str:
@@ -226,7 +228,10 @@ def _says(row: TableRow, columns: RowColumns, state: str) -> list[Piece]:
     tags = one_line(" ".join(f"#{tag}" for tag in row.view.tags))
     room = min(cell_len(tags), columns.text // TAGS_SHARE) if columns.text >= TAGS_FROM else 0
     shown: list[Piece] = [(fit_text(tags, room), "quiet"), (" ", "")] if room else []
-    return [*shown, (fit_text(text, columns.text - (room + 1 if room else 0)), state if state in _COLOURED else "")]
+    if row.lacks and state not in _COLOURED:  # what stopped it is more
+        lacks = f"no tools of {one_line(row.lacks)}"
+        shown += [(fit_text(lacks, min(cell_len(lacks), columns.text // 2)), "errored"), (" ", "")]
+    return [*shown, (fit_text(text, columns.text - count_cells(shown)), state if state in _COLOURED else "")]
 
 
 def _total(view: MysisView, columns: RowColumns, sort: SortColumn) -> list[Piece]:

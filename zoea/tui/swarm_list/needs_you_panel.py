@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from rich.cells import cell_len
 
 from zoea.model.status import wants_review
-from zoea.model.values import ApprovalView, MysisView
+from zoea.model.values import ApprovalView, MysisView, UpstreamFault
 from zoea.queries.phrases import approval_line, approval_question
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
@@ -59,13 +59,22 @@ class KeyScope(Struct, frozen=True):
 
 
 class _Need(Struct, frozen=True):
-    """One mysis of the panel, its need, the words that answer it, and the way to it with its number of presses."""
+    """One mysis of the panel, its need, the words that answer it, and the way to it with its number of presses.
+
+    `others` is the number of myses that one answer helps too.
+    """
 
     view: MysisView
     question: ApprovalView | None
     words: Line
     way: Line
     presses: int = 1
+    others: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name, and how many others have the same need."""
+        return f"{one_line(self.view.name)}{f' and {self.others} more' if self.others else ''}"
 
     @property
     def asks(self) -> str:
@@ -95,17 +104,18 @@ def build_needs_lines(
     The last line counts the myses that are not shown.
     """
     height = max(1, height)
-    shown = views[: height if len(views) <= height else height - 1]
     ahead = _count_presses([view.id for view in views], reach.cursor)
-    needs = [_need(view, asked, reach, ahead[view.id]) for view in shown]
-    if width < ONE_LINE_FROM and len(shown) == len(views):
+    groups = _join_refused(views, reach.cursor)
+    shown = groups[: height if len(groups) <= height else height - 1]
+    needs = [_need(view, asked, reach, ahead[view.id], count - 1) for view, count in shown]
+    if width < ONE_LINE_FROM and len(shown) == len(groups):
         blocks = [_block(need, now, glyphs, width) for need in needs]
         lines = [line for at, block in enumerate(blocks) for line in ([[], *block] if at else block)]
         if len(lines) <= height:
             return lines
-    name = min(NAME_MOST, max((cell_len(one_line(view.name)) for view in shown), default=0))
+    name = min(NAME_MOST, max((cell_len(need.name) for need in needs), default=0))
     lines = [_briefly(need, reach, now, glyphs, name, width) for need in needs]
-    if more := len(views) - len(shown):
+    if more := sum(count for _, count in groups[len(shown) :]):
         click = "app.do('swarm.attention')"
         key = reach.key("swarm.attention")
         lines.append([(f"and {more} more: ", "quiet", ""), (key, "key", click), (" shows them first", "quiet", click)])
@@ -130,6 +140,28 @@ def restart_line(ended: Mapping[str, int], reach: KeyScope) -> Line:
     ]
 
 
+def build_swarm_lines(
+    ended: Mapping[str, int], faults: Sequence[UpstreamFault], reach: KeyScope, glyphs: Mapping[str, str], width: int
+) -> list[Line]:
+    """Build the lines about the whole swarm: those that had work to do when Zoea ended, and upstreams that fail."""
+    offered = restart_line(ended, reach)
+    return [*([offered] if offered else []), *(_fault_line(one, reach, glyphs, width) for one in faults)]
+
+
+def _fault_line(fault: UpstreamFault, reach: KeyScope, glyphs: Mapping[str, str], width: int) -> Line:
+    """Build the line of an upstream without connection: its name and why, and the key that shows it."""
+    click, key = "app.do('screen.upstreams')", reach.key("screen.upstreams")
+    begin = "reconnects" if fault.state == "lost" else "down"
+    why = f": {one_line(fault.why)}" if fault.why else ""
+    left: Line = [
+        (f"{glyphs.get('errored', '?')} ", "errored", click),
+        (one_line(fault.name), "strong", click),
+        (f"  tool server {begin}{why}", "errored", ""),
+    ]
+    right: Line = [("  ", "", ""), (key, "key", click), (" opens it", "", click)]
+    return [*_cut(left, max(0, width - _cells(right))), *right]
+
+
 def find_next_in_need(ids: Sequence[int], cursor: int | None) -> int | None:
     """Return the mysis after the cursor among those in need, or the first. None if no other."""
     at = ids.index(cursor) + 1 if cursor in ids else 0
@@ -143,7 +175,16 @@ def _count_presses(ids: Sequence[int], cursor: int | None) -> dict[int, int]:
     return {mysis_id: (place - first) % len(ids) + 1 for place, mysis_id in enumerate(ids)}
 
 
-def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int) -> _Need:
+def _join_refused(views: Sequence[MysisView], cursor: int | None) -> list[tuple[MysisView, int]]:
+    """Return the myses with a need of their own, each with how many have it; one key helps all whose key is refused."""
+    groups: dict[int | str, list[MysisView]] = {}
+    for view in views:
+        is_joint = view.failure is not None and view.failure.is_refused_key
+        groups.setdefault(view.provider if is_joint else view.id, []).append(view)
+    return [(next((one for one in group if one.id == cursor), group[0]), len(group)) for group in groups.values()]
+
+
+def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int, others: int) -> _Need:
     question = asked.of(view.id)
     way = _way(reach, view.id, presses)
     if question is not None or view.approvals:
@@ -160,10 +201,12 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int) 
         return _Need(view, None, words, [] if is_meant else way, presses)
     words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_named)
     if view.failure is not None and view.failure.hint:
-        # The conversation says what to mend first, such as the key; a relaunch alone would fail again.
+        # A relaunch alone would fail again: the key is mended first, or what the conversation says.
         advice = _word(reach, "mysis.focus", "explains it", view.id, named=is_named)
-        if not is_meant:
-            return _Need(view, None, advice, way, presses)
+        if view.failure.is_refused_key:
+            advice = _word(reach, "provider.key", "replaces its key", view.id, named=is_named)
+        if not is_meant or others:
+            return _Need(view, None, advice, [] if is_meant else way, presses, others)
         words = [*advice, ("  ", "", ""), *words]
     if view.failure is not None:
         words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "dismiss", view.id, named=is_named)]
@@ -187,13 +230,13 @@ def _way(reach: KeyScope, mysis_id: int, presses: int) -> Line:
     return [(reach.key("swarm.next-in-need"), "key", click), (f"{times} goes to it", "", click)]
 
 
-def _head(view: MysisView, glyphs: Mapping[str, str], width: int = 0) -> Line:
-    state, click, name = str(view.status), f"screen.go({view.id})", one_line(view.name)
+def _head(need: _Need, glyphs: Mapping[str, str], width: int = 0) -> Line:
+    state, click, name = str(need.view.status), f"screen.go({need.view.id})", need.name
     return [(f"{glyphs.get(state, '?')} ", state, click), (fit_text(name, width) if width else name, "strong", click)]
 
 
 def _block(need: _Need, now: int, glyphs: Mapping[str, str], width: int) -> list[Line]:
-    head = _head(need.view, glyphs)
+    head = _head(need, glyphs)
     words: Line = [("  ", "", ""), *need.answers]
     if need.asks:
         what = "asks to run" if need.question and not approval_question(need.question) else "asks"
@@ -217,7 +260,7 @@ def _block(need: _Need, now: int, glyphs: Mapping[str, str], width: int) -> list
 
 def _briefly(need: _Need, reach: KeyScope, now: int, glyphs: Mapping[str, str], name: int, width: int) -> Line:
     """Build one line of `width` cells; the need is cut before the answers."""
-    left = _head(need.view, glyphs, name)
+    left = _head(need, glyphs, name)
     right: Line = [("  ", "", "")]
     if need.asks:
         left += [("  asks  ", "quiet", ""), (one_line(need.asks), "tool", "")]

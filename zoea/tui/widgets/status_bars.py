@@ -16,8 +16,10 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
+from zoea.model.enums import MysisState
+from zoea.model.status import StatusWord
 from zoea.text.control_characters import reveal
-from zoea.tui.commands.action import NO_OWN_VALUE, Action, ActionContext, ActionPlace, needs_target
+from zoea.tui.commands.action import NO_OWN_VALUE, NO_REFUSED_KEY, Action, ActionContext, ActionPlace, needs_target
 from zoea.tui.text_layout import Piece, cut_text
 from zoea.tui.theme.role_styles import styles_of
 
@@ -189,6 +191,32 @@ def clean_line(text: str) -> str:
     return reveal(text).replace("\n", " ").replace("\t", " ")
 
 
+AT_REST = (StatusWord.IDLE, StatusWord.DONE, StatusWord.STOPPED, StatusWord.ERRORED)
+"""Statuses of myses that do nothing which could be held or stopped."""
+HOLD_FROM = 100
+FILTER_FROM = 9
+"""Number of myses from which a filter is of use."""
+
+
+def is_needed_later(action: Action, situation: ActionContext) -> bool:
+    """Return whether nothing is to be done with an action yet, although it is possible."""
+    targets, has_marks = situation.targets, len(situation.targets) > 1
+    match action.id:
+        case "swarm.hold":
+            return not (situation.held or situation.busy)
+        case "app.find" if action.title == "filter":  # elsewhere it finds in what is shown
+            return has_marks or 0 < situation.shown < FILTER_FROM
+        case "mysis.new":
+            return has_marks
+        case "mysis.stop" | "focus.stop":
+            return not has_marks and all(view.status in AT_REST for view in targets)
+        case "mysis.relaunch" | "focus.relaunch":
+            return not has_marks and all(view.state is MysisState.IDLE for view in targets)
+        case "mysis.review" | "focus.review":
+            return not any(view.works_on for view in targets)
+    return False
+
+
 class KeyFooter(PieceLine):
     """Show the most useful keys of a place; a click on one presses it.
 
@@ -224,17 +252,18 @@ class KeyFooter(PieceLine):
         shown: list[_Key] = []
         has_marks = len(situation.targets) > 1
         for action in sorted((a for a in actions if a.footer is not None), key=lambda a: a.footer or 0):
-            if (why := action.why_not(situation)) == NO_OWN_VALUE:
+            if (why := action.why_not(situation)) in (NO_OWN_VALUE, NO_REFUSED_KEY):
                 continue
-            off = bool(why)
-            title, is_kept = action.title, action.id in ("app.help", *kept)
+            off, is_later = bool(why), is_needed_later(action, situation)
+            title, is_kept = action.title, action.id in ("app.help", "provider.key", *kept)
             if action.id == "app.back" and not leads_back:
                 if not has_marks:
                     continue
                 title = "unmark"
             if action.id == "swarm.hold":
-                # It matters most where the keys act on myses.
-                is_kept = situation.held or any(one.place in _PLACES_OF_MYSES for one in actions)
+                # It matters most where the keys act on myses; only a narrow footer has no room for it while all rest.
+                is_later = is_later and self.size.width < HOLD_FROM
+                is_kept = not is_later and (situation.held or any(one.place in _PLACES_OF_MYSES for one in actions))
             if action.id == "approval.oldest" and situation.approvals:
                 title, is_kept = f"{title} {situation.approvals}", True
             if action.id == "swarm.hold" and situation.held:
@@ -243,8 +272,8 @@ class KeyFooter(PieceLine):
                 view.state.accepts_messages for view in situation.targets
             ):
                 title = "relaunch with a message"
-            if has_marks and not off and needs_target(action.requires):
-                title, is_kept = f"{title} {len(situation.targets)} marked", True
+            if has_marks and not off and (needs_target(action.requires) or action.id == "swarm.broadcast"):
+                title, is_kept = f"{title} {len(situation.targets)} marked", not is_later
             presses: tuple[tuple[str, str], ...] = ((keys.get(action.id, action.key), f"app.do({action.id!r})"),)
             if action.pair and shown and shown[-1].title == action.pair:
                 presses = (*shown.pop().presses, *presses)
@@ -253,6 +282,7 @@ class KeyFooter(PieceLine):
                     presses,
                     action.pair or title,
                     off=off,
+                    is_later=is_later,
                     is_kept=is_kept,
                     is_spare=action.only_if_room and not is_kept,
                     is_general=action.place is ActionPlace.EVERYWHERE and action.id != "app.back",
@@ -265,17 +295,24 @@ class KeyFooter(PieceLine):
         self._show([_Key(((one.key, one.click),), one.title) for one in typed], badge)
 
     def _show(self, shown: list[_Key], badge: str) -> None:
-        """Show the keys that fit; drop impossible ones first, then spare, general and later ones, kept ones last."""
+        """Show the keys that fit. Drop those of no use now, then spare, general and later ones, kept ones last."""
         aside: list[Piece] = [(badge, "quiet")] if badge else []
         room, needed = self.size.width - _apart(aside), sum(one.width for one in shown)
+        places, dropped = {id(one): at for at, one in enumerate(shown)}, list[_Key]()
         while needed > room > 0 and len(shown) > 1:
-            useless = (one for one in reversed(shown) if one.off and not one.is_kept)
+            useless = (one for one in reversed(shown) if (one.off or one.is_later) and not one.is_kept)
             spare = (one for one in reversed(shown) if one.is_spare)
             general = (one for one in reversed(shown) if one.is_general and not one.is_kept)
             others = (one for one in reversed(shown) if not one.is_kept)
             gone = next(chain(useless, spare, general, others), shown[-1])
             shown.remove(gone)
+            dropped.append(gone)
             needed -= gone.width
+        for one in reversed(dropped):  # short ones may fit where a long one did not
+            if not (one.off or one.is_later) and needed + one.width <= room:
+                shown.append(one)
+                needed += one.width
+        shown.sort(key=lambda one: places[id(one)])
         parts = [part for one in shown for part in one.parts]
         self._clicks = list(zip(accumulate(width for width, _ in parts), (click for _, click in parts), strict=True))
         self.put([piece for one in shown for piece in one.pieces], aside)
@@ -290,6 +327,7 @@ class _Key(Struct, frozen=True):
     presses: tuple[tuple[str, str], ...]
     title: str
     off: bool = False
+    is_later: bool = False
     is_kept: bool = False
     is_spare: bool = False
     is_general: bool = False
