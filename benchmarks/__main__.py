@@ -23,6 +23,7 @@ BENCHMARKS = (
     "mcp_search",
     "swarm_scale",
     "admission",
+    "gateway",
     "loop_stalls",
     "first_paint",
     "large_start",

@@ -1,4 +1,4 @@
-"""External agents over ACP: the model gateway that serves them, and Zoea as such an agent.
+"""External agents over the Agent Client Protocol: their processes, sessions and data files.
 
-Each module is imported where it is used: `from zoea.agents.gateway import GatewayServer`.
+Only this package imports `acp`, and only where an agent is started, because that takes half a second.
 """

@@ -12,11 +12,12 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from zoea.agents.gateway_access import GatewayAccess
 from zoea.ipc.swarm_proxy import SwarmProxy, api_functions
 from zoea.llm.prices import PriceList
 from zoea.mcp_server.address import Address
@@ -52,8 +53,12 @@ from zoea.swarm.swarm import Swarm
 from zoea.tools import Toolbox
 from zoea.tools.builtin.mysis_tools import MysisTools
 
+if TYPE_CHECKING:
+    from zoea.web.gateway import GatewayServer
+
 log = logging.getLogger(__name__)
 
+GATEWAY_CLOSE_S = 0.5
 MCP_CLOSE_S = 0.5
 SWARM_CLOSE_S = 3.0
 TOOLS_CLOSE_S = 3.0
@@ -185,10 +190,12 @@ async def running_swarm(
             prices=PriceList(places.prices, providers.is_free),
         )
         swarm.services.files = SwarmFiles(places, toolbox, loaded.settings.files)
+        swarm.services.gateway = gateway = _LazyGateway(swarm)
         commander = await Commander.open(
             swarm,
             serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend, MysisCommits(commander))),
         )
+        stack.push_async_callback(close_within, GATEWAY_CLOSE_S, gateway.shut_down, "the model gateway")
         stack.push_async_callback(close_within, SWARM_CLOSE_S, commander.close, "the swarm")
         swarm.services.report_context = build_context_report(commander, os.environ, options.write_line)
         stack.push_async_callback(close_within, MCP_CLOSE_S, mcp_server.close, "the MCP server")
@@ -210,6 +217,30 @@ async def running_swarm(
             lag,
             partial(find_faults, toolbox, swarm),
         )
+
+
+class _LazyGateway:
+    """The `ModelGateway` of a swarm, whose server is loaded with the first external agent."""
+
+    def __init__(self, swarm: Swarm) -> None:
+        self._swarm = swarm
+        self._server: GatewayServer | None = None
+
+    async def open(self, mysis_id: int) -> GatewayAccess:
+        if self._server is None:
+            # Late, because most swarms have no external agents.
+            from zoea.web.gateway import GatewayServer
+
+            self._server = GatewayServer(self._swarm)
+        return await self._server.open(mysis_id)
+
+    async def close(self, mysis_id: int) -> None:
+        if self._server is not None:
+            await self._server.close(mysis_id)
+
+    async def shut_down(self) -> None:
+        if self._server is not None:
+            await self._server.shut_down()
 
 
 async def _serve_metrics(

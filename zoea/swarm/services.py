@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from zoea.agents.gateway_access import ModelGateway
 from zoea.llm.prices import PriceList
 from zoea.model.errors import StoreClosed, StoreError, StoreFull, StoreMoved
 from zoea.model.ports import Clock, Ids, ToolFactory
@@ -159,6 +160,7 @@ class Services:
     clock_watch: asyncio.Task[None] | None = None
     publisher: TopicPublisher | None = None
     files: FileWork | None = None
+    gateway: ModelGateway | None = None
     hold: HoldSwitch = field(default_factory=HoldSwitch)
     gate: TurnGate = field(init=False)
     late_calls: LateCalls = field(init=False)

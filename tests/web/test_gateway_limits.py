@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.agents.gateway_rig import MARK, Rig, Vendor, rig
 from tests.fakes.openai_server import Fail, Say
-from zoea.agents import gateway, gateway_requests
+from tests.web.gateway_rig import MARK, Rig, Vendor, rig
 from zoea.llm.prices import PriceList
 from zoea.model.enums import ApprovalAnswer, MysisState
 from zoea.model.status import StatusWord
+from zoea.web import gateway, gateway_requests
 
 
 def ore() -> Vendor:
@@ -268,6 +268,7 @@ class TestBodies:
                 assert b'"b"' not in sent.body.replace(b'"model": "b"}]', b"")
             if status == 400:
                 assert json.loads(said)["error"]["message"].startswith("Zoea: ")
+            await r.settled()
             assert await r.s.value("SELECT count(*) FROM request WHERE state = 'reserved'") == 0
 
     async def test_one_that_is_too_large_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
@@ -14,53 +13,42 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from zoea.agents.gateway_bodies import UsageFilter, ask_for_usage, find_unsupported, set_model
-from zoea.agents.gateway_refusal import GatewayRefusal, write_error_event
-from zoea.context import Budget, Decision, PackStatus, Plan, Priority, Reason, Truncation, Variant, encode
-from zoea.llm.messages.wire_bodies import Wire, WireBody, guess_asker, read_body
+from zoea.context import Plan
+from zoea.llm.messages.wire_bodies import Wire, WireBody, read_body
 from zoea.llm.model_traits import Trait
-from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
 from zoea.llm.providers.http_provider import (
-    EventFeeder,
     ForwardedHead,
     ForwardedRequest,
     HttpProvider,
     StreamDecoder,
 )
-from zoea.llm.providers.openai_stream import ChatStreamDecoder
-from zoea.llm.providers.responses_stream import ResponseStreamDecoder
 from zoea.llm.transport.json_safety import parse
-from zoea.model.enums import ErrorClass, Finish, MysisState, Role
+from zoea.model.enums import ErrorClass, Finish, MysisState
 from zoea.model.errors import ProviderError, StoreError
 from zoea.model.ports import ToolSession
-from zoea.model.request import Answer, Delta, RequestHeld, RequestMessage, RequestSent
+from zoea.model.request import Answer, Delta, RequestHeld, RequestSent
 from zoea.model.values import Failure, Usage
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
-from zoea.swarm.persistence import agent_requests, mysis_ops, spend_ops, turn_ops
+from zoea.swarm.persistence import agent_requests, mysis_ops, spend_ops
 from zoea.swarm.persistence.agent_requests import AgentSituation
 from zoea.swarm.resolved_template import MysisProfile, build_profile
 from zoea.swarm.runner import MysisRunner
 from zoea.swarm.services import Services
 from zoea.swarm.turn.request_preparation import RequestEvents, limits_of, lowest_limit
 from zoea.text import estimate
+from zoea.web.gateway_answers import AnswerReader, begin, in_thread_if_large, keep_headers, make_decoder, write
+from zoea.web.gateway_bodies import UsageFilter, ask_for_usage, find_unsupported, set_model
+from zoea.web.gateway_record import conceal_messages, record
+from zoea.web.gateway_refusal import GatewayRefusal, write_error_event
 
 _log = logging.getLogger(__name__)
 
 PATIENCE_S = 240.0
 """How long a client waits for a hold, a budget or a place; most give up after five minutes themselves."""
-WRITE_S = 60.0
-"""How long a client may take to read a piece of its answer."""
-LARGE_BODY = 64 * 1024
-"""Bytes above which a request is read and recorded in a thread."""
 _MARGIN = 0.05
 _KEPT_REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
-_KEPT_ANSWER_HEADERS = ("content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id")
 _STREAM = "text/event-stream"
-
-
-class ClientGone(Exception):
-    """The client of a request went away, or does not read its answer."""
 
 
 class GatewayLink(Struct, frozen=True):
@@ -111,7 +99,6 @@ class AgentCall:
         self._decoder: StreamDecoder
         self._response: web.StreamResponse | None = None
         self._request_id = 0
-        self._has_ended = False
         self._sent_at: int | None = None
         self._reserved_at = 0
         self._first_token_us: int | None = None
@@ -141,7 +128,11 @@ class AgentCall:
         finally:
             self._services.budget_queue.leave(self._key)
             self._live.show_queue(0)
-            await self._end()
+            if self._request_id:
+                settled = asyncio.create_task(self._settle(), name="settlement of an agent's request")
+                self._link.settling.add(settled)
+                settled.add_done_callback(self._link.settling.discard)
+                await asyncio.shield(settled)
 
     async def count(self, content: bytes, request: web.Request) -> web.StreamResponse:
         """Have the provider count the tokens of a request, which costs nothing. Raises GatewayRefusal."""
@@ -165,7 +156,7 @@ class AgentCall:
         except TimeoutError:
             raise GatewayRefusal(429, "the provider has no place free; ask again", code="held") from None
         assert head is not None
-        return web.Response(status=head.status, headers=_kept(head.headers), body=b"".join(pieces))
+        return web.Response(status=head.status, headers=keep_headers(head.headers), body=b"".join(pieces))
 
     @property
     def _key(self) -> tuple[int, int]:
@@ -175,8 +166,8 @@ class AgentCall:
 
     async def _read(self, content: bytes) -> dict[str, Any]:
         try:
-            parsed: dict[str, Any] = await _in_thread_if_large(len(content), parse, content)
-            self._body = await _in_thread_if_large(len(content), read_body, self._wire, parsed)
+            parsed: dict[str, Any] = await in_thread_if_large(len(content), parse, content)
+            self._body = await in_thread_if_large(len(content), read_body, self._wire, parsed)
         except ValueError as problem:
             raise GatewayRefusal(400, str(problem), code="invalid_request") from None
         return parsed
@@ -210,7 +201,7 @@ class AgentCall:
         self._owner = spend_ops.PlainOwner(
             self._mysis_id, provider.name, self._profile.model, provider.metered, self._situation.mission_id
         )
-        self._decoder = _make_decoder(self._wire, provider.name, self._profile.model)
+        self._decoder = make_decoder(self._wire, provider.name, self._profile.model)
 
     def _refuses_stream_options(self) -> bool:
         return Trait.NO_STREAM_OPTIONS in self._provider.traits.of(self._profile.model)
@@ -243,9 +234,9 @@ class AgentCall:
     async def _prepare(self) -> spend_ops.Reservation:
         """Record the request as a plan, and say what it may take."""
         body, profile, calibration = self._body, self._profile, self._situation.calibration
-        messages = await self._conceal(body.messages)
-        plan, text = await _in_thread_if_large(
-            4 * body.tokens, _record, body, messages, profile, calibration, self._turn_limit()
+        messages = await conceal_messages(self._link.session, body.messages)
+        plan, text = await in_thread_if_large(
+            4 * body.tokens, record, body, messages, profile, calibration, self._turn_limit()
         )
         self._plan = plan
         prompt = plan.budget.final_tokens + int(plan.budget.final_tokens * _MARGIN)
@@ -274,26 +265,6 @@ class AgentCall:
         if ask.turn_id is None:
             limits = replace(limits, turn=replace(limits.turn, limit=None))
         return agent_requests.reserve_for_agent(conn, self._owner, limits, ask)
-
-    async def _conceal(self, messages: tuple[RequestMessage, ...]) -> tuple[RequestMessage, ...]:
-        """Return the messages with marks for known secrets, as they may be stored."""
-        texts = [part for one in messages for part in (one.content, one.reasoning, *(c.arguments for c in one.calls))]
-        whole = "\0".join(texts)
-        masked = (await self._link.session.conceal_partial(Answer(whole))).text
-        if masked == whole:
-            return messages
-        parts = iter(masked.split("\0"))
-        return tuple(
-            [
-                replace(
-                    one,
-                    content=next(parts),
-                    reasoning=next(parts),
-                    calls=tuple([replace(call, arguments=next(parts)) for call in one.calls]),
-                )
-                for one in messages
-            ]
-        )
 
     async def _tell_prepared(self) -> None:
         services, plan, turn_id = self._services, self._plan, self._situation.turn_id
@@ -378,9 +349,7 @@ class AgentCall:
                 if request.transport is not None:
                     request.transport.abort()
                 return response
-            await _write(response, write_error_event(self._wire, _refuse_by(error)))
-        # It is stored before the client knows that it has all, because what follows may ask for the sum.
-        await self._end()
+            await write(response, request.transport, write_error_event(self._wire, _refuse_by(error)))
         await response.write_eof()
         return response
 
@@ -389,7 +358,7 @@ class AgentCall:
     ) -> web.StreamResponse | None:
         """Return the answer, which the client has but for its end; None where a hold began before it was sent."""
         refused = False
-        reader = _AnswerReader(self._provider.name, self._decoder)
+        reader = AnswerReader(self._provider.name, self._decoder)
         async with aclosing(self._provider.forward(forwarded)) as items:
             async for item in items:
                 match item:
@@ -403,16 +372,16 @@ class AgentCall:
                         refused = item.error is not None
                         self._failure = None if item.error is None else item.error.kind
                         reader.is_stream = item.headers.get("content-type", "").startswith(_STREAM)
-                        self._response = await _begin(item, request)
+                        self._response = await begin(item, request)
                     case bytes():
                         assert self._response is not None
                         shown = item if usage_filter is None or refused else usage_filter.feed(item)
-                        await _write(self._response, shown)
+                        await write(self._response, request.transport, shown)
                         if not refused:
                             self._hear(await reader.feed(item))
         if self._response is not None and not refused:
             if usage_filter is not None:
-                await _write(self._response, usage_filter.end())
+                await write(self._response, request.transport, usage_filter.end())
             self._hear(await reader.end())
             self._answer = self._decoder.answer()
         return self._response
@@ -433,15 +402,6 @@ class AgentCall:
 
     # Its end.
 
-    async def _end(self) -> None:
-        """Settle the request once, whatever becomes of the client."""
-        if self._request_id and not self._has_ended:
-            self._has_ended = True
-            settled = asyncio.create_task(self._settle(), name="settlement of an agent's request")
-            self._link.settling.add(settled)
-            settled.add_done_callback(self._link.settling.discard)
-            await asyncio.shield(settled)
-
     async def _settle(self) -> None:
         """Store what the request used, or may have used where it broke off."""
         services, turn_id = self._services, self._situation.turn_id
@@ -449,7 +409,7 @@ class AgentCall:
         owner = replace(self._owner, first_token_us=self._first_token_us, duration_us=duration)
         answer, failure, end = self._answer, self._failure, self._end_op(owner)
 
-        def write(conn: WriterConnection) -> tuple[Any, int, int]:
+        def end_it(conn: WriterConnection) -> tuple[Any, int, int]:
             before = agent_requests.read_used_in_turn(conn, turn_id)
             end(conn)
             used, limit = agent_requests.read_used_in_turn(conn, turn_id), self._turn_limit()
@@ -458,7 +418,7 @@ class AgentCall:
             return mysis_ops.tally(conn, self._mysis_id), before, used
 
         try:
-            tally, before, used = await services.write(write)
+            tally, before, used = await services.write(end_it)
         except StoreError as error:
             _log.warning("what an agent's request used was not stored; the next start does it: %s", error.what)
             return
@@ -502,103 +462,6 @@ class AgentCall:
         return self._services.prices.add_cost(answer, self._provider.name, self._profile.model)
 
 
-class _AnswerReader:
-    """Feeds a decoder with an answer that is streamed, or comes in one piece."""
-
-    def __init__(self, provider: str, decoder: StreamDecoder) -> None:
-        self.is_stream = True
-        self._decoder = decoder
-        self._feeder = EventFeeder(provider, decoder)
-        self._pieces: list[bytes] = []
-
-    async def feed(self, data: bytes) -> Delta | None:
-        if not self.is_stream:
-            self._pieces.append(data)
-            return None
-        heard = await self._feeder.feed(data)
-        return heard if isinstance(heard, Delta) else None
-
-    async def end(self) -> Delta | None:
-        """Take the end of the answer. Raises ProviderError where it broke off."""
-        if not self.is_stream:
-            whole = b"".join(self._pieces)
-            await _in_thread_if_large(len(whole), self._decoder.feed_whole, whole)
-            return None
-        delta = self._decoder.end()
-        if not self._decoder.is_complete:
-            raise ProviderError("its answer ended in the middle", kind=ErrorClass.TRANSIENT)
-        return delta
-
-
-def _record(
-    body: WireBody, messages: tuple[RequestMessage, ...], profile: MysisProfile, calibration: float, turn_limit: int
-) -> tuple[Plan, bytes]:
-    """Return the request as a plan, for the inspector, and its stored form."""
-    system = [one for one in messages if one.role is Role.SYSTEM]
-    rest = [one for one in messages if one.role is not Role.SYSTEM]
-    sizes = {"system": sum(len(one.content) for one in system), "conversation": sum(len(one.content) for one in rest)}
-    sizes["tools"] = sum(len(json.dumps(tool.input_schema)) + len(tool.description) for tool in body.tools)
-    total = int(body.tokens * calibration)
-    share = total / max(1, sum(sizes.values()))
-    decisions = [
-        Decision(
-            id=name,
-            section=name,
-            priority=Priority.REQUIRED,
-            status=PackStatus.INCLUDED,
-            variant=Variant.FULL,
-            reason=Reason.REQUIRED,
-            chars=chars,
-            tokens=round(chars * share),
-            wanted_tokens=round(chars * share),
-        )
-        for name, chars in sizes.items()
-        if chars
-    ]
-    note = f"Its agent asked for {guess_asker(body)}"
-    note += f", of the model {body.model}; it went to {profile.model}." if body.model != profile.model else "."
-    plan = Plan(
-        decisions=tuple(decisions),
-        budget=Budget.of(profile.window, total),
-        truncation=Truncation(applied=False, before_chars=0, after_chars=0),
-        messages=messages,
-        notes=(note,),
-    )
-    return plan, turn_ops.plan_text({**encode(plan), "turn_limit": turn_limit})
-
-
-def _make_decoder(wire: Wire, provider: str, model: str) -> StreamDecoder:
-    match wire:
-        case Wire.CHAT:
-            return ChatStreamDecoder(provider, model)
-        case Wire.MESSAGES:
-            return MessageStreamDecoder(provider, model)
-        case Wire.RESPONSES:
-            return ResponseStreamDecoder(provider, model)
-
-
-async def _write(response: web.StreamResponse, data: bytes) -> None:
-    """Write to the client. Raises ClientGone where it does not read, or is gone."""
-    if not data:
-        return
-    try:
-        async with asyncio.timeout(WRITE_S):
-            await response.write(data)
-    except (TimeoutError, ConnectionError) as error:
-        raise ClientGone from error
-
-
-async def _begin(head: ForwardedHead, request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse(status=head.status, headers=_kept(head.headers))
-    await response.prepare(request)
-    return response
-
-
-def _kept(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of a provider's answer that go on to the agent."""
-    return {"cache-control": "no-store"} | {name: headers[name] for name in _KEPT_ANSWER_HEADERS if name in headers}
-
-
 def _refuse_by(error: ProviderError) -> GatewayRefusal:
     """Return a failure of the provider as a refusal."""
     hint = f" ({error.hint})" if error.hint else ""
@@ -609,9 +472,3 @@ def _refuse_by(error: ProviderError) -> GatewayRefusal:
 def _answer_question(questions: dict[int, asyncio.Event], turn_id: int, _answer: object) -> None:
     if (answered := questions.pop(turn_id, None)) is not None:
         answered.set()
-
-
-async def _in_thread_if_large(size: int, function: Callable[..., Any], *arguments: Any) -> Any:
-    if size > LARGE_BODY:
-        return await asyncio.to_thread(function, *arguments)
-    return function(*arguments)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.agents.gateway_rig import KEY, MARK, AnthropicVendor, Rig, Vendor, rig
 from tests.fakes import anthropic_server
 from tests.fakes.openai_server import Call, Fail, Say
+from tests.web.gateway_rig import KEY, MARK, AnthropicVendor, Rig, Vendor, rig
 from zoea.queries.request_inspection import inspect_request
 from zoea.queries.request_log import REQUEST_LINE_IDS, read_request_lines
 from zoea.queries.stored_swarm import open_database
@@ -157,6 +157,7 @@ async def test_requests_outside_of_a_turn_are_shown_without_one(tmp_path: Path) 
         assert (await r.chat())[0] == 200
         [row] = await r.s.rows("SELECT * FROM request")
         assert row["turn_id"] is None
+        await r.settled()
         with open_database(r.s.path) as reader:
             ids = [one["id"] for one in reader.execute(REQUEST_LINE_IDS)]
             lines = [line.meaning for line in read_request_lines(reader, ids)]

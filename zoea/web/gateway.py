@@ -15,13 +15,14 @@ from aiohttp import web
 from msgspec import Struct, field
 
 from zoea.agents.gateway_access import GatewayAccess
-from zoea.agents.gateway_refusal import GatewayRefusal, write_error
-from zoea.agents.gateway_requests import AgentCall, ClientGone, GatewayLink
 from zoea.llm.messages.wire_bodies import Wire
 from zoea.model.errors import MysisMissing, ProviderError
 from zoea.process.connection_limit import ConnectionLimit, fit_to_descriptors
 from zoea.swarm.resolved_template import build_profile
 from zoea.swarm.swarm import Swarm
+from zoea.web.gateway_answers import ClientGone
+from zoea.web.gateway_refusal import GatewayRefusal, write_error
+from zoea.web.gateway_requests import AgentCall, GatewayLink
 from zoea.web.listeners import listen, request_log
 
 _log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class GatewayServer:
         for task in tuple(opened.running):
             task.cancel()
         if self._settling or opened.running:
-            await asyncio.wait({*opened.running, *self._settling}, timeout=BODY_S)
+            await asyncio.wait({*opened.running, *self._settling}, timeout=SHUTDOWN_S)
 
     async def shut_down(self) -> None:
         """Withdraw every access and stop listening."""

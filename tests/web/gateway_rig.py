@@ -14,7 +14,6 @@ import aiohttp
 from tests.fakes import anthropic_server, openai_server
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 from tests.swarm.harness import OneProvider, Swarm, swarm
-from zoea.agents.gateway import GatewayServer
 from zoea.agents.gateway_access import GatewayAccess
 from zoea.llm.prices import PriceList
 from zoea.llm.provider_config import ProviderConfig
@@ -22,6 +21,7 @@ from zoea.llm.providers.anthropic_provider import AnthropicProvider
 from zoea.llm.providers.openai_provider import OpenAIProvider
 from zoea.process.clock import SystemClock
 from zoea.settings import Settings
+from zoea.web.gateway import GatewayServer
 
 KEY = "sk-reef-0123456789abcdef"
 MARK = "from the agent"
@@ -109,8 +109,14 @@ class Rig:
             assert reply.status == 200, await reply.text()
             return await reply.text()
 
+    async def settled(self) -> None:
+        """Wait until no request of the agent is under way any more."""
+        opened = self.gateway._open.get(self.mysis_id)
+        await self.s.until(lambda: not (self.gateway._settling or (opened and opened.running)))
+
     async def requests(self) -> list[dict[str, Any]]:
-        """Return the rows of the agent's requests: all but the own one of the turn."""
+        """Return the rows of the agent's requests: all but the own one of the turn. All are settled that have ended."""
+        await self.settled()
         rows = await self.s.rows("SELECT * FROM request ORDER BY id")
         return rows[1:]
 
