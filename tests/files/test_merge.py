@@ -11,8 +11,9 @@ import pytest
 
 from tests.files.repositories import commit, git, make_repository, snapshot, state
 from zoea.files import merge as merge_module
+from zoea.files.changes import find_base, open_diff
 from zoea.files.git import Git
-from zoea.files.merge import MergeConflict, MergeRules, build_rules, merge, merge_all, move
+from zoea.files.merge import MergeConflict, MergeRules, build_rules, merge, merge_all, move, send_back
 from zoea.files.sandbox import find_sandbox
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError, MergeRefused, WorkHeld
@@ -129,6 +130,45 @@ class TestConflicts:
         commit(folder, "resolve")
         merge(trees, "alpha", RULES)
         assert (repository / "a.txt").read_text() == "one\nboth\nthree\n"
+
+    def test_a_conflict_that_was_sent_back_is_committed_without_marks_and_merged(
+        self, trees: Worktrees, repository: Path
+    ) -> None:
+        folder = make(trees, repository, a__txt="one\nmine\nthree\n")
+        commit(repository, a__txt="one\ntheirs\nthree\n", d__txt="d\n")
+        before = state(repository)
+        text = send_back(trees, "alpha")
+        assert text == send_back(trees, "alpha")
+        assert "Your branch and main changed the same in a.txt." in text
+        assert "a.txt\nline 2:\n<<<<<<< HEAD\nmine\n=======\ntheirs\n" in text
+        with open_diff(trees.git(record := trees.owned.read("alpha")), find_base(trees.git(record), record)) as diff:
+            assert [file.path for file in diff.count().files] == ["a.txt"]
+        with pytest.raises(WorkHeld, match=r"marks of a conflict in a\.txt"):
+            trees.commit("alpha", "not resolved")
+        with pytest.raises(MergeConflict, match=r"alpha and main changed the same in a\.txt"):
+            merge(trees, "alpha", RULES)
+        assert state(repository) == before
+        (folder / "a.txt").write_text("one\nboth\nthree\n")
+        assert trees.commit("alpha", "resolve")
+        merge(trees, "alpha", RULES)
+        assert (repository / "a.txt").read_text() == "one\nboth\nthree\n"
+
+    def test_a_conflict_resolved_as_it_was_is_committed_too(self, trees: Worktrees, repository: Path) -> None:
+        folder = make(trees, repository, a__txt="one\nmine\nthree\n")
+        commit(repository, a__txt="one\ntheirs\nthree\n")
+        send_back(trees, "alpha")
+        (folder / "a.txt").write_text("one\nmine\nthree\n")
+        assert trees.commit("alpha", "mine stays")
+        merge(trees, "alpha", RULES)
+        assert (repository / "a.txt").read_text() == "one\nmine\nthree\n"
+
+    def test_nothing_is_sent_back_over_uncommitted_work(self, trees: Worktrees, repository: Path) -> None:
+        folder = make(trees, repository, a__txt="one\nmine\nthree\n")
+        commit(repository, a__txt="one\ntheirs\nthree\n")
+        (folder / "a.txt").write_text("not committed\n")
+        with pytest.raises(WorkHeld, match=r"uncommitted changes: a\.txt"):
+            send_back(trees, "alpha")
+        assert (folder / "a.txt").read_text() == "not committed\n"
 
     def test_a_long_hunk_and_a_deleted_file_are_told_too(self, trees: Worktrees, repository: Path) -> None:
         folder = make(trees, repository, a__txt="mine\n" * 200)

@@ -19,7 +19,7 @@ from zoea.files.command_runs import BoundedOutput
 from zoea.files.git import Git
 from zoea.files.ownership import Record
 from zoea.files.sandbox import build_environment, find_sandbox
-from zoea.files.work_left import find_changes, find_commit, is_ancestor, is_merged
+from zoea.files.work_left import find_changes, find_commit, find_unresolved, is_ancestor, is_merged
 from zoea.files.worktrees import Worktrees, list_worktrees
 from zoea.model.errors import FilesError, MergeRefused, WorkHeld
 from zoea.process.group_guard import guard
@@ -32,6 +32,8 @@ _MOST_HUNK_LINES = 60
 _HEADS = ("rebase-merge/head-name", "rebase-apply/head-name")
 _READ_S = 1.0
 _MOST_CHECK = 4_000
+_MOST_TOLD = 8_000
+"""Characters of hunks in the message to a mysis."""
 
 
 class Conflict(Struct, frozen=True):
@@ -144,6 +146,8 @@ def merge(trees: Worktrees, name: str, rules: MergeRules) -> Merged:
     record = trees.owned.read(name)
     git = trees.git(record)
     repository = Git(Path(record.repository), hooks=trees.hooks)
+    if find_unresolved(git):
+        raise _conflict(trees, record, read_conflicts(git, trees.owned.path(name)))
     if changes := find_changes(git):
         raise WorkHeld(
             f"the worktree of {name} has uncommitted changes: {', '.join(changes[:5])}",
@@ -174,15 +178,53 @@ def prepare(
             message = f"Merge {record.branch.removeprefix('refs/heads/')}"
             result = git.write("merge", "--no-ff", "--quiet", "-m", message, tip, accept=(0, 1), author="Zoea")
             if result.code:
-                conflicts = read_conflicts(git, path)
-                files = ", ".join(conflict.path for conflict in conflicts)
-                raise MergeConflict(
-                    f"{record.name} and {short(record.target)} changed the same in {files or 'some files'}",
-                    hint=f"Merge {short(record.target)} in the worktree of {record.name}, or by hand, and try again.",
-                    conflicts=conflicts,
-                )
+                raise _conflict(trees, record, read_conflicts(git, path))
         new = git.text("rev-parse", "--verify", "HEAD^{commit}")
         return new, run_check(path, record, rules) if rules.check else ""
+
+
+def _conflict(trees: Worktrees, record: Record, conflicts: tuple[Conflict, ...]) -> MergeConflict:
+    name, target = record.name, short(record.target)
+    files = ", ".join(conflict.path for conflict in conflicts)
+    return MergeConflict(
+        f"{name} and {target} changed the same in {files or 'some files'}",
+        hint=f"`zoea merge {name} --send-back`, or s in the review, lets {name} resolve it. By hand: merge {target} in"
+        f" {trees.owned.path(name)}, and try again.",
+        conflicts=conflicts,
+    )
+
+
+def send_back(trees: Worktrees, name: str) -> str:
+    """Merge the target into a worktree, with the conflicts marked in its files; return the message for its mysis.
+
+    It may be called again before they are resolved. Raises WorkHeld where it has uncommitted changes, and FilesError.
+    """
+    record = trees.owned.read(name)
+    git, target = trees.git(record), short(record.target)
+    with trees.owned.lock(name):
+        if not find_commit(git, "MERGE_HEAD"):
+            if changes := find_changes(git):
+                raise WorkHeld(
+                    f"the worktree of {name} has uncommitted changes: {', '.join(changes[:5])}",
+                    hint=f"Wait until {name} has ended its turn, or `zoea merge {name} --commit MESSAGE`.",
+                )
+            message = f"Merge {target} into {record.branch.removeprefix('refs/heads/')}"
+            git.write("merge", "--no-ff", "--quiet", "-m", message, record.target, accept=(0, 1), author="Zoea")
+        conflicts = read_conflicts(git, trees.owned.path(name))
+    told, hunks = 0, []
+    for one in conflicts:
+        text = "\n".join((one.path, *(one.hunks or ("It has no marks: what stands in the folder counts.",))))
+        told += len(text)
+        hunks.append(text if told <= _MOST_TOLD else f"{one.path}: read the marks there")
+    return "\n\n".join(
+        (
+            f"Your branch and {target} changed the same in {', '.join(one.path for one in conflicts) or 'no file now'}."
+            f" {target} is merged into your folder, and the places are marked there.",
+            *hunks,
+            "Edit these files so that both changes hold, and remove the lines with <<<<<<<, ======= and >>>>>>>. Then"
+            " run the tests. The merge is committed when your turn ends.",
+        )
+    )
 
 
 def read_conflicts(git: Git, path: Path) -> tuple[Conflict, ...]:

@@ -93,6 +93,17 @@ def find_changes(git: Git, *, untracked: bool = True) -> tuple[str, ...]:
     return tuple(line[3:] for line in result.records if not DRAFT.fullmatch(line.rpartition("/")[2].rpartition(" ")[2]))
 
 
+def find_unresolved(git: Git) -> list[str]:
+    """Return the files in which a merge left marks that still stand there. Raises GitError."""
+    found = []
+    for name in dict.fromkeys(git.run("diff", "--name-only", "--diff-filter=U", "-z").records):
+        file = git.folder / name
+        lines = file.read_bytes().split(b"\n") if file.is_file() and not file.is_symlink() else []
+        if any(line.startswith((b"<<<<<<< ", b">>>>>>> ")) for line in lines):
+            found.append(name)
+    return found
+
+
 def find_commit(git: Git, name: str) -> str:
     """Return the id of the commit of a ref, or "" without such a ref. Raises GitError."""
     return git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", accept=(0, 1)).text

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from zoea.files.git import Git, find_top
 from zoea.files.ownership import Ownership, Record
-from zoea.files.work_left import DRAFTS, WorkLeft, find_changes, find_commit, find_work
+from zoea.files.work_left import DRAFTS, WorkLeft, find_changes, find_commit, find_unresolved, find_work
 from zoea.model.errors import FilesError, GitError, WorkHeld
 
 _MOST_BRANCHES = 100
@@ -124,15 +124,22 @@ class Worktrees:
             author: Its author; the mysis if empty.
 
         Raises:
+            WorkHeld: A merge left marks in its files.
             FilesError: There is no such worktree, or git refused.
         """
         record = self.owned.read(name)
         git = self.git(record)
         with self.owned.lock(name):
-            if not find_changes(git):
+            is_merging = bool(find_commit(git, "MERGE_HEAD"))
+            if not is_merging and not find_changes(git):
                 return ""
+            if marked := find_unresolved(git):
+                raise WorkHeld(
+                    f"the worktree of {name} has marks of a conflict in {', '.join(marked[:5])}",
+                    hint=f"{name}, or you in {self.owned.path(name)}, removes the marks first.",
+                )
             git.write("add", "--all", "--", ".", DRAFTS)
-            if git.run("diff", "--cached", "--quiet", accept=(0, 1)).code == 0:
+            if not is_merging and git.run("diff", "--cached", "--quiet", accept=(0, 1)).code == 0:
                 return ""
             git.write(
                 "commit",
