@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.files.repositories import git, make_repository
+from zoea.text.patches import parse_patch
 from zoea.tui.conversation.change_lines import (
+    arrange_pairs,
     arrange_rows,
     build_line,
+    build_pair,
     find_hunks,
     find_lines,
     name_lines,
-    parse_patch,
 )
 from zoea.tui.screens.review import MARK
 from zoea.tui.text_layout import count_cells
@@ -83,6 +85,27 @@ def test_a_drawn_row_is_no_wider_than_the_screen() -> None:
     for row in arrange_rows(files, (), 40):
         drawn = build_line(files[row.file].lines[row.line], row, "") if row.line >= 0 else []
         assert count_cells(drawn) <= 40 - len(MARK)
+
+
+def test_side_by_side_each_line_stands_once_beside_what_replaced_it() -> None:
+    lines = (
+        "@@ -1,6 +1,6 @@",
+        *(" one", "-two", "-three", "+2", "-four", "+4", "+5", " six", "-gone", "+\u65e5\u672c" * 60, " end"),
+    )
+    (file,) = parse_patch("\n".join(("diff --git a/a.txt b/a.txt", "@@ -1,7 +1,6 @@", *lines[1:])))
+    rows = arrange_pairs((file,), (), 60)
+    drawn = ["".join(text for text, _ in build_pair(file, row, "", 60)) for row in rows if row.is_pair]
+    shown = [[part.split()[-1:] for part in line.split("\u2502")] for line in drawn]
+    assert shown[:6] == [
+        [["one"]] * 2,
+        [["-two"], ["+2"]],
+        [["-three"], []],
+        [["-four"], ["+4"]],
+        [[], ["+5"]],
+        [["six"]] * 2,
+    ]
+    assert all(count_cells([(line, "")]) <= 60 - len(MARK) for line in drawn)
+    assert [row.line for row in rows if row.is_first] == [-1, 0, 1, 4, 3, 6, 7, 8, 10, 11]
 
 
 def test_hidden_characters_are_shown_as_escapes() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
 from textual.command import CommandPalette
 from textual.widgets import Input
 
 from tests.tui.cockpit import Stage, cockpit
 from zoea.cli.dispatch import COMMANDS
 from zoea.model.enums import MysisState
+from zoea.model.errors import UsageError
+from zoea.model.values import MysisView
 from zoea.tui.commands.actions import ACTIONS
 from zoea.tui.dialogs import command_line
 from zoea.tui.dialogs.command_line import CommandPromptDialog, complete
@@ -95,6 +99,32 @@ async def test_new_makes_a_mysis_of_a_template(tmp_path: Path) -> None:
         await run(stage, "new delta miner")
         await stage.until(lambda: stage.has("delta"))
         assert stage.view("delta").template == "miner"
+
+
+async def test_new_makes_a_mysis_on_a_folder_that_tab_completes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop" / "source").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    async with cockpit(tmp_path) as stage:
+        create, asked = stage.api.create, dict[str, Any]()
+
+        async def listen(name: str, **more: Any) -> MysisView:
+            asked[name] = more.pop("on"), more.pop("worktree"), more["template"]
+            return await create(name, **more)
+
+        monkeypatch.setattr(stage.app.api, "create", listen)
+        assert [one.line for one in complete(stage.app, "new delta --on sh")] == ["new delta --on shop/"]
+        assert [one.line for one in complete(stage.app, "new delta --on shop/")] == ["new delta --on shop/source/"]
+        await run(stage, "new delta --on shop --worktree")
+        await stage.until(lambda: stage.has("delta"))
+        await run(stage, "new eta miner --on ./shop/source")
+        await stage.until(lambda: stage.has("eta"))
+        folder = str(tmp_path / "shop")
+        assert asked == {"delta": (folder, True, ""), "eta": (f"{folder}/source", False, "miner")}
+        for line in ("new a --on", "new a --worktree", "new a b c", "new a --of x", "new 'a"):
+            with pytest.raises(UsageError):
+                command_line.run(stage.app, line)
 
 
 async def test_result_shows_what_a_mysis_did(tmp_path: Path) -> None:

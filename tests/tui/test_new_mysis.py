@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import force_setattr
@@ -10,6 +11,7 @@ from textual.widgets import Input, OptionList
 
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
+from zoea.model.values import MysisView
 from zoea.runtime.mysis_options import read_options
 from zoea.runtime.run_options import StartOptions
 from zoea.settings import Settings
@@ -29,6 +31,10 @@ async def dialog(stage: Stage) -> NewMysisDialog:
     await stage.until(lambda: stage.one(OptionList).option_count > 1)
     await stage.pilot.pause()
     return screen
+
+
+def effect_of(stage: Stage) -> str:
+    return stage.one(TextBlock, "#effect").plain
 
 
 async def test_enter_alone_creates_a_running_mysis_with_a_generated_name(tmp_path: Path) -> None:
@@ -66,7 +72,7 @@ async def test_every_field_of_the_form_reaches_the_new_mysis(tmp_path: Path) -> 
         await stage.write("small-model")
         await stage.press("tab")
         await stage.write("fast, cheap fast")
-        await stage.press("tab", "right", "enter")
+        await stage.press("tab", "tab", "tab", "right", "enter")
         await stage.until(lambda: stage.has("delta"))
         made = stage.view("delta")
         assert provider == "autopilot"
@@ -322,6 +328,47 @@ async def test_tab_completes_the_path_of_a_file(tmp_path: Path, monkeypatch: pyt
         await stage.until(lambda: "tab completes" not in stage.text())
         await stage.press("tab")
         assert stage.one(Input, "#name").has_focus
+
+
+async def test_a_folder_is_completed_and_several_never_share_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("shop/.git", "shop/source", "plain"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    async with cockpit(tmp_path) as stage:
+        create, asked = stage.api.create, list[tuple[str, str, bool]]()
+
+        async def listen(name: str, **more: Any) -> MysisView:
+            asked.append((more["template"], more.pop("on"), more.pop("worktree")))
+            return await create(name, **more)
+
+        monkeypatch.setattr(stage.app.api, "create", listen)
+        await dialog(stage)
+        await stage.press("tab")
+        stage.one(Input, "#on").focus()
+        await stage.write("sh")
+        await stage.until(lambda: "shop/   tab completes" in stage.text())
+        await stage.press("tab")
+        assert stage.one(Input, "#on").value == "shop/"
+        await stage.until(lambda: "a worktree, on the branch zoea/NAME, of shop/" in effect_of(stage))
+        stage.one(InlineChoice, "#worktree").choose("no")
+        await stage.until(lambda: "without a worktree, it changes the files of shop/" in effect_of(stage))
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(DashboardScreen))
+        await dialog(stage)
+        await stage.until(lambda: stage.one(Input, "#on").value == str(tmp_path / "shop"))
+        await stage.write("Fix it x2")
+        await stage.until(lambda: "a worktree each, on the branch zoea/NAME, of" in effect_of(stage))
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(DashboardScreen))
+        await dialog(stage)
+        stage.one(Input, "#on").value = "plain"
+        await stage.until(lambda: "without a worktree, it changes the files of plain" in effect_of(stage))
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(DashboardScreen))
+        shop, plain = str(tmp_path / "shop"), str(tmp_path / "plain")
+        assert asked == [("coder", shop, False), *[("coder", shop, True)] * 2, ("coder", plain, False)]
 
 
 async def test_a_provider_that_is_gone_is_not_chosen_again_nor_its_model(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from tests.files.repositories import commit, git, make_repository, state
 from tests.tui.cockpit import Stage, cockpit
@@ -95,6 +96,21 @@ async def test_f_opens_the_review_from_a_conversation(tmp_path: Path) -> None:
         assert stage.shows(FocusScreen)
 
 
+async def test_d_shows_the_changes_of_a_worktree_and_there_the_report(tmp_path: Path) -> None:
+    async with reviewed(tmp_path, "alpha", "beta") as (stage, _, folders):
+        change(folders["alpha"])
+        for name in ("alpha", "beta"):
+            force_setattr(stage.view(name), "works_on", "worktree of /repository")
+        await stage.press("asterisk", "d")
+        await stage.until(lambda: stage.shows(ReviewScreen) and "return sum" in lines(stage))
+        await stage.press("greater_than_sign")
+        await stage.until(lambda: "CHANGES OF beta" in stage.text())
+        await stage.press("d")
+        await stage.until(lambda: stage.shows(FocusScreen) and "RESULT" in stage.text())
+        await stage.press("escape")
+        await stage.until(lambda: stage.shows(ReviewScreen))
+
+
 async def test_without_a_worktree_or_a_change_the_review_says_so(tmp_path: Path) -> None:
     async with reviewed(tmp_path) as (stage, _, _):
         await open_review(stage, "Nothing changed")
@@ -152,6 +168,45 @@ async def test_a_refused_merge_changes_nothing_and_says_why(tmp_path: Path) -> N
         assert state(repository) == before
 
 
+async def test_s_after_a_conflict_gives_it_to_its_mysis(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, repository, folders):
+        change(folders["alpha"])
+        commit(repository, "mine", notes__txt="one\nzwei\nthree\n")
+        await open_review(stage)
+        await stage.press("m")
+        await stage.until(lambda: stage.shows(ConfirmDialog))
+        await stage.press("y")
+        await stage.until(lambda: "alpha was not merged" in said(stage))
+        await stage.press("s")
+        await stage.until(lambda: stage.one(MessagePrompt).is_open)
+        assert "Your branch and main changed the same in notes.txt." in stage.one(MessagePrompt).text
+        assert "<<<<<<< HEAD\n2\n=======\nzwei\n>>>>>>> " in stage.one(MessagePrompt).text
+        await stage.press("enter")
+        await stage.until(lambda: not stage.one(MessagePrompt).is_open)
+        assert read_commander_messages(stage.swarm.path)[-1].startswith("Your branch and main")
+        await stage.swarm.settled("alpha")
+        assert "=======" in (folders["alpha"] / "notes.txt").read_text()
+
+
+async def test_the_question_offers_to_merge_all_that_are_done(tmp_path: Path) -> None:
+    async with reviewed(tmp_path, "alpha", "beta", "gamma") as (stage, _, folders):
+        commit(folders["alpha"], "a", a__txt="a\n")
+        commit(folders["beta"], "b", b__txt="b\n")
+        await open_review(stage, "a.txt")
+        await stage.press("m")
+        await stage.until(lambda: stage.shows(ConfirmDialog))
+        assert "merge all" not in stage.text()
+        await stage.press("a", "escape")
+        await stage.until(lambda: stage.shows(ReviewScreen))
+        force_setattr(stage.view("beta"), "state_reason", "done")
+        await stage.press("m")
+        await stage.until(lambda: stage.shows(ConfirmDialog))
+        assert "Done too: beta. One after the other" in stage.text()
+        await stage.press("a")
+        await stage.until(lambda: "beta is merged into main" in said(stage))
+        assert "alpha is merged into main" in said(stage)
+
+
 async def test_marked_myses_are_merged_one_after_the_other(tmp_path: Path) -> None:
     async with reviewed(tmp_path, "alpha", "beta") as (stage, repository, folders):
         commit(folders["alpha"], "a", a__txt="a\n")
@@ -196,6 +251,17 @@ async def test_drop_keeps_work_and_removes_a_worktree_without_it(tmp_path: Path)
         await stage.press("y")
         await stage.until(lambda: "alpha dropped; its last commit was" in said(stage))
         assert not folders["alpha"].exists()
+
+
+async def test_a_deletion_names_the_worktree_that_stayed(tmp_path: Path) -> None:
+    async with reviewed(tmp_path, "beta", "gamma") as (stage, _, folders):
+        for names, said_of in (("alpha", ""), ("beta", f"stays: {folders['beta']}. `zoea merge beta` keeps")):
+            await stage.press("D")
+            await stage.until(lambda: stage.shows(ConfirmDialog))
+            await stage.press("y")
+            await stage.until(lambda names=names: any(f"{names} is deleted" in one for one in stage.notices))
+            await stage.pilot.pause()
+            assert any(said_of in one for one in stage.notices if "worktree" in one) == bool(said_of)
 
 
 async def test_c_commits_with_a_message(tmp_path: Path) -> None:

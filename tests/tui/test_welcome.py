@@ -102,6 +102,24 @@ async def test_a_long_line_is_shown_in_full_below(tmp_path: Path, monkeypatch: p
         await stage.until(lambda: stage.text().count("no model, no cost") == 1)
 
 
+async def test_in_a_git_repository_work_on_it_is_the_first_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with welcome(tmp_path) as stage:
+        assert "work on this repo" not in stage.text()
+        await stage.press("r")
+        assert "not started in a git repository" in stage.notices[-1]
+    (tmp_path / "shop" / ".git").mkdir(parents=True)
+    (tmp_path / "shop" / "source").mkdir()
+    monkeypatch.chdir(tmp_path / "shop" / "source")
+    async with welcome(tmp_path) as stage:
+        assert "Agents change shop, each in a worktree" in stage.text()
+        assert stage.one(PickList).chosen == "welcome.repository"
+        await stage.press("enter")
+        await stage.until(lambda: shows(stage, NewMysisDialog))
+        await stage.until(lambda: f"of {tmp_path / 'shop'}" in stage.one(TextBlock, "#effect").plain)
+        await stage.press("escape", "r")
+        await stage.until(lambda: shows(stage, NewMysisDialog))
+
+
 async def test_keys_of_vendors_are_named_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-mine")
     async with welcome(tmp_path) as stage:

@@ -14,10 +14,13 @@ from zoea.model.enums import DeliveryMode
 from zoea.model.errors import MissingBlob, TemplateError
 from zoea.model.values import COMMANDER, Mysis, Sender
 from zoea.settings import Settings, Template, Templates, parse_template
+from zoea.settings.schema import SwarmSettings
 from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import capture_ops, message_ops, mysis_ops
 
 NO_WORK = capture_ops.Work()
+CODER = "coder"
+"""The template of a mysis that works on files."""
 
 
 class NewMysis(Struct, frozen=True):
@@ -112,11 +115,23 @@ def read_maker(conn: sqlite3.Connection, commit: ContextCommit) -> ContextOrigin
     return ContextOrigin(commit, None, template, provider or "", model or "", family or "")
 
 
-def find_template(name: str, origin: ContextOrigin, templates: Templates, settings: Settings) -> Template:
-    """Return the template of a name, else that of the commit, else the default one. Raises TemplateError."""
+def find_template(
+    name: str, origin: ContextOrigin, templates: Templates, settings: Settings, *, on: str = ""
+) -> Template:
+    """Return the template of a name, else that of the commit, else the default one. Raises TemplateError.
+
+    Args:
+        on: The folder that the mysis is to work on; for it `coder` stands in for the default that Zoea comes with.
+    """
     if name or origin.template is None:
-        return templates.get(name or settings.swarm.default_template)
+        return templates.get(name or choose_template(on, settings))
     return origin.template
+
+
+def choose_template(on: str, settings: Settings) -> str:
+    """Return the template of a mysis for which none is named."""
+    default = settings.swarm.default_template
+    return CODER if on and default == SwarmSettings().default_template else default
 
 
 def build_spec(new: NewMysis, template: Template, origin: ContextOrigin, settings: Settings) -> mysis_ops.MysisSpec:

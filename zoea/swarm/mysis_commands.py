@@ -78,7 +78,7 @@ class MysisCommands(SwarmCommands):
         """Store a new mysis, fresh or from a commit, and start it. Raises as `create`."""
         swarm, settings = self.swarm, self.swarm.settings
         files = swarm.services.files
-        found = creation.find_template(template, origin, swarm.templates, settings)
+        found = creation.find_template(template, origin, swarm.templates, settings, on=new.on)
         spec = creation.build_spec(new, found, origin, settings)
         if files is not None and (new.on or found.workbench) and not new.question:
             in_use = [runner.known.template for runner in swarm.runners.values()]

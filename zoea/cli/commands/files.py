@@ -6,6 +6,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
+
 from zoea.cli import output
 from zoea.cli.options import MYSES, MYSIS
 from zoea.cli.output import Output
@@ -15,6 +17,7 @@ from zoea.settings import load
 from zoea.settings.paths import Places
 
 if TYPE_CHECKING:
+    from zoea.files.git import Git
     from zoea.files.worktrees import Worktrees
 
 
@@ -69,16 +72,38 @@ def diff(
     with open_diff(git, find_base(git, record)) as changed:
         counts = changed.count()
         patch = "" if stat else changed.patch()
+    origins = _read_origins(where, name, git, counts.base, patch) if patch and output.is_json else []
     lines = [f"{_amount('+', file.added)} {_amount('-', file.removed)}  {file.path}" for file in counts.files]
     value = {"name": name, "branch": record.branch, "base": counts.base, "files": counts.files}
     shown = [*lines, counts.text] if stat else [patch or "nothing changed"]
-    return Output(value | ({} if stat else {"patch": patch}), shown)
+    return Output(value | ({} if stat else {"patch": patch, "origins": origins}), shown)
+
+
+def _read_origins(where: Places, name: str, git: Git, base: str, patch: str) -> list[dict[str, Any]]:
+    """Return the turn and the approval of each hunk; nothing where the swarm has no database."""
+    from zoea.queries.change_origins import read_origins
+    from zoea.text.patches import parse_patch
+
+    if not where.database.exists():
+        return []
+    files = parse_patch(patch)
+    found = read_origins(where.database, name, git, base, files)
+    return [
+        {"path": file.path, "hunk": head, **asdict(origin)}
+        for file in files
+        for head, origin in zip(
+            [line.text for line in file.lines if line.sign == "@"], found.get(file.path, ()), strict=False
+        )
+    ]
 
 
 def merge(
     where: Places,
     names: tuple[str, ...] = MYSES,
     commit: str = option("--commit MESSAGE", "Commit what is uncommitted in the worktrees first."),
+    send_back: bool = flag(
+        "--send-back", "A conflict goes to its mysis: marked in its worktree, and as a message with files and hunks."
+    ),
 ) -> Output:
     """Merge the worktrees of myses into the branches they came from, each on top of the former.
 
@@ -89,6 +114,7 @@ def merge(
     Exit code 13: one failed; those before it are merged.
     """
     from zoea.files.merge import MergeConflict, build_rules, merge_all
+    from zoea.files.merge import send_back as mark_conflicts
 
     settings = load(where).settings.files
     trees = _open(where)
@@ -96,11 +122,19 @@ def merge(
         for name in names:
             trees.commit(name, commit)
     done = merge_all(trees, names, build_rules(settings, where), output.say_progress)
+    lines = done.lines
     value: dict[str, Any] = {"merged": done.merged, "failed": done.failed, "waiting": done.waiting}
     if done.error is not None:
         conflicts = done.error.conflicts if isinstance(done.error, MergeConflict) else ()
         value |= {"error": done.error.as_dict(), "conflicts": conflicts}
-    return Output(value, done.lines, exit_code=FilesError.exit_code if done.error is not None else 0)
+        if conflicts and send_back:
+            from zoea.cli.swarm_access import command
+
+            text = mark_conflicts(trees, done.failed)
+            command(where, lambda swarm: swarm.send(done.failed, text))
+            value["sent_back"] = done.failed
+            lines.append(f"{done.failed} got the conflicts as a message; merge it again when it is done")
+    return Output(value, lines, exit_code=FilesError.exit_code if done.error is not None else 0)
 
 
 def drop(

@@ -89,6 +89,15 @@ def require_one_target(context: ActionContext) -> str:
     return "" if len(context.targets) == 1 else "this works on one mysis; esc removes the marks"
 
 
+def has_worktree(targets: tuple[MysisView, ...]) -> bool:
+    """Return whether the first of these myses works in a worktree of its own."""
+    return bool(targets) and targets[0].works_on.startswith("worktree of ")
+
+
+def require_readable_work(context: ActionContext) -> str:
+    return require_target(context) if has_worktree(context.targets) else require_one_target(context)
+
+
 def require_stoppable_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why

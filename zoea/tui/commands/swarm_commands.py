@@ -169,17 +169,26 @@ def confirm(
     yes: str,
     proceed: Callable[[], None],
     refused: Callable[[], None] = lambda: None,
+    more: tuple[str, Callable[[], None]] = ("", lambda: None),
 ) -> None:
-    """Ask a question, and go on after a yes."""
+    """Ask a question, and go on after a yes.
+
+    Args:
+        more: What another key does instead, as a verb, and the function for it.
+    """
     from zoea.tui.dialogs.modal import ConfirmDialog
 
+    dialog = ConfirmDialog(title, lines, yes, more[0])
+
     def answered(answer: bool | None) -> None:
-        if answer:
+        if answer and dialog.has_chosen_more:
+            more[1]()
+        elif answer:
             proceed()
         else:
             refused()
 
-    cockpit.push_screen(ConfirmDialog(title, lines, yes), answered)
+    cockpit.push_screen(dialog, answered)
 
 
 def give(cockpit: Cockpit, views: Sequence[MysisView], command: BatchCommand, *, shows_result: bool = True) -> None:
@@ -328,6 +337,13 @@ def _tell_deleted(cockpit: Cockpit, names: Sequence[str]) -> None:
     if names:
         words = ("is", "it") if len(names) == 1 else ("are", "them")
         cockpit.notify(f"{_who(names)} {words[0]} deleted: z restores {words[1]}", markup=False)
+    trees = cockpit.places.data / "worktrees"
+    if held := [name for name in names if (trees / f"{name}.json").exists()]:
+        what = f"Its worktree holds work and stays: {trees / held[0]}"
+        if len(held) > 1:
+            what = f"The worktrees of {', '.join(held)} hold work and stay in {trees}"
+        hint = f"`zoea merge {' '.join(held)}` keeps the work, `zoea drop NAME --force` loses it"
+        cockpit.notify(one_line(f"{what}. {hint}"), severity="warning", markup=False, timeout=15)
 
 
 def _who(names: Sequence[str]) -> str:

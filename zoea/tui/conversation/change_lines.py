@@ -1,102 +1,46 @@
-"""Parse the patch of a worktree into files and lines, and arrange them in rows of a width. Pure."""
+"""Arrange the files and lines of a patch in rows of a width. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 from msgspec import Struct
 
 from zoea.text.control_characters import one_line
-from zoea.tui.text_layout import Piece, wrap_characters
+from zoea.text.patches import ChangedLine, FileDiff
+from zoea.tui.text_layout import Piece, count_cells, wrap_characters
 
 GUTTER = 12
 """Cells of the two line numbers and the blanks beside them."""
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_PAIR_GUTTER = 7
+"""Cells of one line number, a blank and the sign."""
 _ROLES = {"+": "ok", "-": "errored", "@": "llm", "": "quiet"}
-_NOT_SHOWN = ("diff --git ", "index ", "--- ", "+++ ")
 
 
-class ChangedLine(Struct, frozen=True):
-    """One line of a patch.
-
-    Attributes:
-        sign: `+`, `-` or a blank; `@` for the head of a hunk, empty for what git says of the file.
-        text: The line without its sign.
-        old: Its number before the change; 0 where it was not there.
-        new: Its number after the change; 0 where it is not there any more.
-    """
-
-    sign: str
-    text: str
-    old: int = 0
-    new: int = 0
-
-
-class FileDiff(Struct, frozen=True):
-    """The change of one file."""
-
-    path: str
-    lines: tuple[ChangedLine, ...]
-    added: int = 0
-    removed: int = 0
-
-    @property
-    def head(self) -> list[Piece]:
-        return [
-            (one_line(self.path), "strong"), (f"  +{self.added:,}", "ok"), (f" -{self.removed:,}", "errored"),
-        ]  # fmt: skip
+def describe_file(file: FileDiff) -> list[Piece]:
+    """Return the head of a file: its path and counts."""
+    return [(one_line(file.path), "strong"), (f"  +{file.added:,}", "ok"), (f" -{file.removed:,}", "errored")]
 
 
 class ChangeRow(Struct, frozen=True):
-    """One row of the screen: a part of a line of a file; line -1 is the file's head."""
+    """One row of the screen: a part of a line of a file; line -1 is the file's head.
+
+    Side by side, `left` is the line before the change and `right` the one after it, each -1 for none; `line` is one of
+    them.
+    """
 
     file: int
     line: int
     text: str = ""
     is_first: bool = True
+    left: int = -1
+    right: int = -1
+    left_text: str = ""
 
-
-def parse_patch(patch: str) -> tuple[FileDiff, ...]:
-    """Return the files of a patch that git wrote. The counts of a hunk say which lines belong to it."""
-    files: list[FileDiff] = []
-    path = ""
-    lines: list[ChangedLine] = []
-    left = right = old = new = 0
-
-    def end() -> None:
-        if path:
-            signs = [line.sign for line in lines]
-            files.append(FileDiff(path, tuple(lines), signs.count("+"), signs.count("-")))
-
-    for text in patch.removesuffix("\n").split("\n"):
-        sign = text[:1]
-        if (left > 0 or right > 0) and sign in ("+", "-", " ", ""):
-            is_old, is_new = sign != "+", sign != "-"
-            lines.append(ChangedLine(sign or " ", text[1:], old * is_old, new * is_new))
-            left, right, old, new = left - is_old, right - is_new, old + is_old, new + is_new
-        elif text.startswith("diff --git "):
-            end()
-            names = text.removeprefix("diff --git ")  # `a/NAME b/NAME`; names that differ are told by later lines
-            path, lines, left, right = _unquote(names[: len(names) // 2])[2:], [], 0, 0
-        elif hunk := _HUNK.match(text):
-            old, new = int(hunk[1]), int(hunk[3])
-            left, right = (1 if count is None else int(count) for count in (hunk[2], hunk[4]))
-            lines.append(ChangedLine("@", text, old, new))
-        else:
-            if text.startswith("rename to "):
-                path = _unquote(text.removeprefix("rename to "))
-            if text and not text.startswith(_NOT_SHOWN):
-                lines.append(ChangedLine("", text))
-    end()
-    return tuple(files)
-
-
-def _unquote(name: str) -> str:
-    """Return a name that git may have written in quotes with escapes."""
-    if not (len(name) > 1 and name.startswith('"') and name.endswith('"')):
-        return name
-    return name[1:-1].encode("utf-8", "replace").decode("unicode_escape").encode("latin-1").decode("utf-8", "replace")
+    @property
+    def is_pair(self) -> bool:
+        return self.left >= 0 or self.right >= 0
 
 
 def arrange_rows(files: Sequence[FileDiff], folded: Collection[int], width: int) -> list[ChangeRow]:
@@ -106,13 +50,74 @@ def arrange_rows(files: Sequence[FileDiff], folded: Collection[int], width: int)
     for at, file in enumerate(files):
         rows.append(ChangeRow(at, -1))
         for number, line in enumerate(() if at in folded else file.lines):
-            text = line.text
-            if len(text) <= room and text.isascii() and text.isprintable():
-                rows.append(ChangeRow(at, number, text))
-            else:
-                parts = wrap_characters(text.replace("\n", " "), room)
-                rows += [ChangeRow(at, number, part, not place) for place, part in enumerate(parts)]
+            rows += [ChangeRow(at, number, part, not place) for place, part in enumerate(_wrap(line.text, room))]
     return rows
+
+
+def _wrap(text: str, room: int) -> Sequence[str]:
+    if len(text) <= room and text.isascii() and text.isprintable():
+        return (text,)
+    return wrap_characters(text.replace("\n", " "), room)
+
+
+def arrange_pairs(files: Sequence[FileDiff], folded: Collection[int], width: int) -> list[ChangeRow]:
+    """Return the rows of all files with the lines before the change at the left, those after it at the right."""
+    room = _side(width) - _PAIR_GUTTER
+    rows: list[ChangeRow] = []
+    for at, file in enumerate(files):
+        rows.append(ChangeRow(at, -1))
+        for left, right in () if at in folded else _pair_lines(file.lines):
+            line = max(left, right) if min(left, right) < 0 else right
+            if file.lines[line].sign in ("@", ""):
+                parts = _wrap(file.lines[line].text, max(10, width - GUTTER - 2))
+                rows += [ChangeRow(at, line, part, not place) for place, part in enumerate(parts)]
+                continue
+            old = _wrap(file.lines[left].text, room) if left >= 0 else ()
+            new = _wrap(file.lines[right].text, room) if right >= 0 else ()
+            rows += [
+                ChangeRow(at, line, after, not place, left, right, before)
+                for place, (before, after) in enumerate(zip_longest(old, new, fillvalue=""))
+            ]
+    return rows
+
+
+def _pair_lines(lines: Sequence[ChangedLine]) -> Iterator[tuple[int, int]]:
+    """Yield the lines that stand beside each other, by number; removed ones beside those that follow them."""
+    removed: list[int] = []
+    added: list[int] = []
+    for at, line in enumerate(lines):
+        if line.sign == "-" and not added:
+            removed.append(at)
+        elif line.sign == "+":
+            added.append(at)
+        else:
+            yield from zip_longest(removed, added, fillvalue=-1)
+            removed, added = ([at], []) if line.sign == "-" else ([], [])
+            if line.sign != "-":
+                yield (at, at)
+    yield from zip_longest(removed, added, fillvalue=-1)
+
+
+def _side(width: int) -> int:
+    """Return the cells of each side: the mark stands before them, a line between them."""
+    return max(_PAIR_GUTTER + 10, (width - 4) // 2)
+
+
+def build_pair(file: FileDiff, row: ChangeRow, words: str, width: int) -> list[Piece]:
+    """Return one row side by side."""
+    left = _build_side(file, row.left, row.left_text, row.is_first, words, is_new=False)
+    gap = " " * max(0, _side(width) - count_cells(left))
+    return [*left, (f"{gap} │ ", "quiet"), *_build_side(file, row.right, row.text, row.is_first, words, is_new=True)]
+
+
+def _build_side(file: FileDiff, at: int, text: str, is_first: bool, words: str, *, is_new: bool) -> list[Piece]:
+    if at < 0 or not is_first:
+        role = _ROLES.get(file.lines[at].sign, "") if at >= 0 else ""
+        return [(" " * _PAIR_GUTTER, ""), *_mark(text, role, words)]
+    line = file.lines[at]
+    role = _ROLES.get(line.sign, "")
+    number = line.new if is_new else line.old
+    return [(f"{number or '':>5} ", "quiet"), (line.sign, role), *_mark(text, role, words)]
 
 
 def build_line(line: ChangedLine, row: ChangeRow, words: str) -> list[Piece]:

@@ -6,6 +6,7 @@ Every action with a command word can be typed. Those on myses take names, so tha
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,9 +27,11 @@ from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.state.cockpit import Cockpit
+from zoea.tui.state.worktree_access import complete_path
 from zoea.tui.swarm_list.message_targets import Audience, target_many
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.task_text import find_folders
 
 NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismiss", "mysis.pause", "swarm.hold"})
 """Actions that take one or more names."""
@@ -82,6 +85,9 @@ def complete(cockpit: Cockpit, line: str) -> list[CommandCompletion]:
             if view.pending and view.name.casefold().startswith(rest.strip().casefold())
         ][:SHOWN]
     action = _action(word)
+    if action is BY_ID["mysis.new"] and (head := rest.rpartition("--on ")[0]):
+        found = find_folders(rest.rpartition("--on ")[2])
+        return [CommandCompletion(f"{word} {head}--on {path}", "") for path in found[:SHOWN]]
     if action is None or action.id not in NAMES | ONE_NAME:
         return []
     *before, part = rest.split(" ")
@@ -270,12 +276,37 @@ def _broadcast(cockpit: Cockpit, action: Action, rest: str) -> None:
     swarm_commands.confirm_broadcast(cockpit, target, rest, send, refused=lambda why: cockpit.notify(why, markup=False))
 
 
+_NEW = "`:new NAME TEMPLATE --on DIR --worktree`, of which NAME is needed."
+
+
 def _new(cockpit: Cockpit, action: Action, rest: str) -> None:
-    name, _, template = rest.partition(" ")
+    """Create a mysis of `NAME [TEMPLATE] [--on DIR [--worktree]]`, as `zoea new` does. Raises UsageError."""
     _refuse(action, cockpit, ())
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise UsageError(f"the quotes of {rest!r} do not match", hint="Close them.") from error
+    on, worktree = "", "--worktree" in words
+    words = [word for word in words if word != "--worktree"]
+    if "--on" in words:
+        at = words.index("--on")
+        on = " ".join(words[at + 1 : at + 2])
+        del words[at : at + 2]
+        if not on:
+            raise UsageError("--on needs a folder", hint=_NEW)
+    if unknown := [word for at, word in enumerate(words) if at > 1 or word.startswith("--")]:
+        raise UsageError(f"{unknown[0]!r} is unknown here", hint=_NEW)
+    if worktree and not on:
+        raise UsageError("--worktree is of a folder", hint=_NEW)
+    name, template = (*words, "", "")[:2]
     given = cockpit.new_myses
     work = cockpit.api.create(
-        name, template=template.strip() or given.template, provider=given.provider, model=given.model
+        name,
+        template=template or given.template,
+        provider=given.provider,
+        model=given.model,
+        on=complete_path(on) if on else "",
+        worktree=worktree,
     )
     cockpit.ask_swarm(work)
 
@@ -380,7 +411,8 @@ class CommandPromptDialog(CockpitDialog[None]):
     def action_take(self) -> None:
         if self._found:
             line = self.query_one(Input)
-            line.value = f"{self._found[max(0, self._chosen)].line} "
+            found = self._found[max(0, self._chosen)].line
+            line.value = found if found.endswith("/") else f"{found} "
             line.cursor_position = len(line.value)
 
     def action_run(self) -> None:

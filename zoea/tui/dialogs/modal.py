@@ -235,15 +235,20 @@ class ConfirmDialog(CockpitDialog[bool]):
         title: The action, in capitals.
         lines: Its effect; the first line is the question.
         yes: What `y` does, as a verb.
+        more: What `a` does instead of `y`; empty for nothing.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "yes"),
+        Binding("a", "answer_more", show=False),
         Binding("n,escape", "answer(False)", "no"),
     ]
 
-    def __init__(self, title: str, lines: Sequence[str], yes: str) -> None:
+    has_chosen_more = False
+
+    def __init__(self, title: str, lines: Sequence[str], yes: str, more: str = "") -> None:
         super().__init__()
+        self._more = more
         self._title = title
         self._lines = lines
         self._yes = yes
@@ -255,8 +260,14 @@ class ConfirmDialog(CockpitDialog[bool]):
 
     def on_mount(self) -> None:
         lines: list[list[Piece]] = [[(line, "" if number else "strong")] for number, line in enumerate(self._lines)]
-        lines += [[], [("y", "key"), (f"  {self._yes}", ""), ("     esc", "key"), ("  cancel", "")]]
+        more: list[Piece] = [("     a", "key"), (f"  {self._more}", "")] if self._more else []
+        lines += [[], [("y", "key"), (f"  {self._yes}", ""), *more, ("     esc", "key"), ("  cancel", "")]]
         self.query_one(TextBlock).put(lines)
 
     def action_answer(self, answer: bool) -> None:
         self.dismiss(answer)
+
+    def action_answer_more(self) -> None:
+        if self._more:
+            self.has_chosen_more = True
+            self.dismiss(True)

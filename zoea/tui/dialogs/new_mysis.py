@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Iterable
+from pathlib import Path
 
 from textual import events
 from textual.containers import Horizontal, Vertical
@@ -29,16 +30,19 @@ from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import LAST_CHOICES, NEW_MYSIS, message_key
 from zoea.tui.state.undo_history import UndoStep
+from zoea.tui.state.worktree_access import complete_path, find_repository
 from zoea.tui.swarm_list.mysis_row import AUTOPILOT
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
-from zoea.tui.widgets.task_text import TaskText, find_files
+from zoea.tui.widgets.task_text import FolderInput, TaskText, find_files, find_folders
 
 _YES, _NO = "yes", "no"
 _START = [(_YES, "now; with neither task nor message it waits"), (_NO, "later: it stays idle until you start it")]
-_REMEMBERED = ("template", "provider", "model", "tags")
+_TREE = [(_YES, "one each of a git repository; your checkout stays as it is"), (_NO, "none: the folder itself")]
+_REMEMBERED = ("template", "provider", "model", "tags", "on", "worktree")
+CODER = "coder"
 _FILES_SHOWN = 5
 
 
@@ -56,10 +60,11 @@ class FoldLine(TextBlock, can_focus=True):
 
 
 class NewMysisDialog(FormDialog[None]):
-    """Task, and folded: name, template, provider, model, tags, start, and a broadcast to get before the task.
+    """Task, and folded: name, template, provider, model, tags, folder, start, and a broadcast before the task.
 
     Args:
         given: Its template, provider and model are chosen first, before those of the last time.
+        on: The folder that is chosen first; in a git repository for a worktree of it.
     """
 
     TITLE = "NEW MYSIS"
@@ -67,9 +72,10 @@ class NewMysisDialog(FormDialog[None]):
     HINTS = "^j line · ^o editor · tab more"
     FIRST = "#task"
 
-    def __init__(self, given: StartOptions = StartOptions()) -> None:
+    def __init__(self, given: StartOptions = StartOptions(), on: str = "") -> None:
         super().__init__()
-        self._given = given
+        self._given, self._on = given, on
+        self._repository: Path | None = None
         self._choices: MysisOptions | None = None
         self._identity = secrets.token_hex(8)
         self._count = 0
@@ -92,6 +98,8 @@ class NewMysisDialog(FormDialog[None]):
             ("provider", InlineChoice([("", "from the template")], id="provider")),
             ("model", ModelField(id="model", placeholder="empty: the model of the provider")),
             ("tags", Input(id="tags", placeholder="words separated by spaces", compact=True)),
+            ("works on", FolderInput(id="on", placeholder="a folder with files; empty: none", compact=True)),
+            ("worktree", InlineChoice(_TREE, id="worktree")),
             ("start", InlineChoice(_START, id="start")),
             ("also send", InlineChoice([("", "nothing")], id="broadcast")),
         )
@@ -136,9 +144,18 @@ class NewMysisDialog(FormDialog[None]):
                 most = f"at most {found.most_myses} (setting swarm.max_myses)"
                 lines.append([(f"only {room} of them fit: the swarm holds {most}", "waiting")])
             total = f", {tokens * task.count:,} in all" if task.count > 1 else ""
+            if on := self.typed("on"):
+                lines.append([(f"{self._describe_folder(task.count)} {one_line(on)}", "quiet")])
             lines.append([(f"first request ~{tokens:,} tokens and the tools{total}, {cost}", "quiet")])
             by = provider or found.describe_provider(template)
-            parts = (template, by, self.typed("model"), self.typed("tags"), "with a broadcast" if broadcast else "")
+            parts = (
+                f"on {Path(on).name or on}" if on else "",
+                template,
+                by,
+                self.typed("model"),
+                self.typed("tags"),
+                "with a broadcast" if broadcast else "",
+            )
             held = " · ".join(one_line(one) for one in parts if one)
             self.query_one("#fold", FoldLine).put([[(f"▸ {held}", "quiet")]])
         self.query_one("#effect", TextBlock).put(lines)
@@ -147,6 +164,17 @@ class NewMysisDialog(FormDialog[None]):
     def _template(self) -> str:
         chosen = self.query_one("#template", OptionList).highlighted_option
         return (chosen.id or "") if chosen is not None else ""
+
+    @property
+    def _has_worktree(self) -> bool:
+        """Whether each mysis gets a worktree; several of them never share a checkout."""
+        count = TaskParts.read(self._writing.full_text).count
+        return self._repository is not None and (count > 1 or self.query_one("#worktree", InlineChoice).value == _YES)
+
+    def _describe_folder(self, count: int) -> str:
+        if not self._has_worktree:
+            return f"without a worktree, {'they change' if count > 1 else 'it changes'} the files of"
+        return f"a worktree{' each' if count > 1 else ''}, on the branch zoea/NAME, of"
 
     @property
     def _broadcast(self) -> int:
@@ -167,6 +195,8 @@ class NewMysisDialog(FormDialog[None]):
         last = {name: str(kept.get(name, "")) for name in _REMEMBERED} if isinstance(kept, dict) else {}
         if self._given.provider:
             last["model"] = ""
+        if self._on:
+            last |= {"on": self._on, "worktree": _YES, "template": CODER}
         given = {name: getattr(self._given, name) for name in ("template", "provider", "model")}
         return last | {name: value for name, value in given.items() if value}
 
@@ -183,6 +213,8 @@ class NewMysisDialog(FormDialog[None]):
         names = [one.name for one in found.templates]
         wanted = last.get("template", "")
         templates.highlighted = names.index(wanted) if wanted in names else 0 if names else None
+        self.query_one("#on", Input).value = one_line(last.get("on", ""))
+        self.query_one("#worktree", InlineChoice).choose(last.get("worktree", _YES))
         self._offer_providers()
         provider = self.query_one("#provider", InlineChoice)
         provider.choose(last.get("provider", ""))
@@ -219,6 +251,20 @@ class NewMysisDialog(FormDialog[None]):
         self._draw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
+        if event.input.id == "on" and self._choices is not None:
+            self.run_worker(DeferredWork(self._look_at_folder), group="files", exclusive=True, exit_on_error=False)
+        self._draw()
+
+    async def _look_at_folder(self) -> None:
+        """Show the folders whose path is being typed, and choose the template for work on files."""
+        field, typed = self.query_one("#on", FolderInput), self.typed("on")
+        self._repository = await asyncio.to_thread(find_repository, complete_path(typed)) if typed else None
+        field.folders = await asyncio.to_thread(find_folders, typed) if field.has_focus else ()
+        self._show_paths("  ", field.folders)
+        if typed and self._choices is not None and self._template == self._choices.default_template:
+            templates = self.query_one("#template", OptionList)
+            names = [one.name for one in self._choices.templates]
+            templates.highlighted = names.index(CODER) if CODER in names else templates.highlighted
         self._draw()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
@@ -233,8 +279,11 @@ class NewMysisDialog(FormDialog[None]):
         typed = self._writing.typed_file
         found = () if typed is None else await asyncio.to_thread(find_files, typed)
         self._writing.files = found
+        self._show_paths("  @", found)
+
+    def _show_paths(self, mark: str, found: tuple[str, ...]) -> None:
         lines: list[list[Piece]] = [
-            [("  @", "quiet"), (one_line(path), "strong" if not at else "")]
+            [(mark, "quiet"), (one_line(path), "strong" if not at else "")]
             for at, path in enumerate(found[:_FILES_SHOWN])
         ]
         if lines:
@@ -261,11 +310,14 @@ class NewMysisDialog(FormDialog[None]):
             "provider": self.query_one("#provider", InlineChoice).value,
             "model": self.typed("model"),
         }
+        folder = complete_path(on) if (on := self.typed("on")) else ""
+        self._repository = await asyncio.to_thread(find_repository, folder) if folder else None
+        worktree = self._has_worktree
         start, broadcast = self.query_one("#start", InlineChoice).value == _YES, self._broadcast
         try:
             for number, text in enumerate(task.tasks, 1):
                 # A try that got no answer may have made it: the next one gets the same.
-                parts = (str(self._count + number), name, text, *chosen.values())
+                parts = (str(self._count + number), name, text, folder, *chosen.values())
                 view = await self.cockpit.api.create(
                     f"{name}-{number}" if name and task.count > 1 else name,
                     template=chosen["template"],
@@ -276,13 +328,16 @@ class NewMysisDialog(FormDialog[None]):
                     broadcast=broadcast,
                     task=text,
                     idempotency_key=message_key(self._identity, *parts),
+                    on=folder,
+                    worktree=worktree,
                 )
                 made.append(view)
         finally:
             # Those made before one was refused stay, and the text is for the others.
             if made:
                 self._note_made(made, task)
-        self.cockpit.drafts.keep(LAST_CHOICES, json.dumps({**chosen, "tags": " ".join(tags)}))
+        rest = {"tags": " ".join(tags), "on": folder, "worktree": self.query_one("#worktree", InlineChoice).value}
+        self.cockpit.drafts.keep(LAST_CHOICES, json.dumps({**chosen, **rest}))
         self.close()
 
     def _note_made(self, made: list[MysisView], task: TaskParts) -> None:

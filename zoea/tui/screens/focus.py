@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.css.query import NoMatches
+from textual.screen import Screen
 
 from zoea.model.enums import Activity, OpenedBy
 from zoea.model.errors import StoreError
@@ -22,7 +23,7 @@ from zoea.queries.status_phrases import describe_preparation
 from zoea.text.control_characters import reveal
 from zoea.tui import number_format
 from zoea.tui.commands import swarm_commands
-from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
+from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers, has_worktree
 from zoea.tui.conversation.blocks import BlockKind
 from zoea.tui.conversation.conversation_reader import (
     ConversationReader,
@@ -98,7 +99,7 @@ class FocusScreen(CockpitScreen[None]):
         self._wrong = TextBlock(id="wrong")
 
     @classmethod
-    def open_over(cls, cockpit: Cockpit) -> FocusScreen:
+    def open_over(cls, cockpit: Cockpit) -> Screen[Any]:
         (view, *_) = cockpit.action_context().targets
         return cls(view.id, result=view.status is StatusWord.DONE)
 
@@ -549,5 +550,11 @@ class ResultScreen(FocusScreen):
     """The same, open at what the mysis reports."""
 
     @classmethod
-    def open_over(cls, cockpit: Cockpit) -> FocusScreen:
-        return FocusScreen(cockpit.action_context().targets[0].id, result=True)
+    def open_over(cls, cockpit: Cockpit) -> Screen[Any]:
+        """Open the changes instead where it works in a worktree, from the list; a key there leads to the report."""
+        from zoea.tui.screens.review import ReviewScreen
+
+        targets = cockpit.action_context().targets
+        if has_worktree(targets) and not isinstance(cockpit.screen, ReviewScreen):
+            return ReviewScreen([view.id for view in targets])
+        return FocusScreen(targets[0].id, result=True)

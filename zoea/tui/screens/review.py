@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.containers import Vertical
 
 from zoea.model.errors import ZoeaError
+from zoea.model.status import StatusWord
 from zoea.model.values import Event, MysisView
 from zoea.text.control_characters import one_line
+from zoea.text.patches import FileDiff
 from zoea.text.sentences import count_of
+from zoea.tui import number_format
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.conversation.change_lines import (
     ChangeRow,
-    FileDiff,
+    arrange_pairs,
     arrange_rows,
     build_line,
+    build_pair,
+    describe_file,
     find_hunks,
     find_lines,
     name_lines,
@@ -39,7 +44,13 @@ from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.search_inputs import FindBar
 from zoea.tui.widgets.widget_part import WidgetPart
 
+if TYPE_CHECKING:
+    from zoea.queries.change_origins import HunkOrigin
+
 MARK = "▌"
+WIDE = 150
+"""Cells of the list from which the lines before and after a change stand side by side."""
+_IN_TURN = "One after the other, each on top of the former; it stops at the first that fails."
 
 
 class ReviewScreen(CockpitScreen[None]):
@@ -62,10 +73,15 @@ class ReviewScreen(CockpitScreen[None]):
         self._folded: set[str] = set()
         self._rows: list[ChangeRow] = []
         self._places: dict[tuple[int, int], int] = {}
+        self._origins: Mapping[tuple[int, int], HunkOrigin] = {}
         self._hunks: list[int] = []
         self._anchor: tuple[int, int] | None = None
         self._hits: list[tuple[int, int]] = []
         self._words, self._hit, self._busy = "", 0, ""
+        self._is_wide: bool | None = None
+        """Whether both sides were chosen to stand side by side; None: where there is room."""
+        self._conflict = ""
+        """Whose conflict stopped the last merge, so that it can be sent back."""
         self._prompt = MessagePrompt(id="prompt")
 
     @classmethod
@@ -78,6 +94,7 @@ class ReviewScreen(CockpitScreen[None]):
             "app.find": lambda: self._bar.open(),
             "review.fold": lambda: self._toggle_fold(),
             "review.fold-all": self._toggle_all,
+            "review.side-by-side": self._toggle_side_by_side,
             "review.previous-hunk": lambda: self._go_to_hunk(-1),
             "review.next-hunk": lambda: self._go_to_hunk(1),
             "review.previous-mysis": lambda: self._show_other(-1),
@@ -94,7 +111,9 @@ class ReviewScreen(CockpitScreen[None]):
 
     def compose_body(self) -> ComposeResult:
         with Vertical(id="body"):
-            yield LineList(self._draw, id="changes", classes="panel", empty="Reading the changes…")
+            yield LineList(
+                self._draw, right_of=self._draw_origin, id="changes", classes="panel", empty="Reading the changes…"
+            )
             yield TextLines(id="said", classes="panel")
             yield FindBar(self._find, self._step, id="find", place="the changes")
         yield self._prompt
@@ -145,6 +164,12 @@ class ReviewScreen(CockpitScreen[None]):
         self._arrange(place, empty="Nothing changed")
         came = f"from {found.target or 'no branch'} {found.base[:7]}"
         self.changes.caption(f"CHANGES OF {name}", f"{found.counts} · {found.branch} {came}")
+        self._origins = {}
+        with suppress(ZoeaError):  # the changes can be judged without
+            origins = await asyncio.to_thread(worktree_access.read_change_origins, self.cockpit.places, name, found)
+            if self.is_attached and self.review is found:
+                self._origins = origins
+                self.changes.refresh()
 
     @work(exclusive=True, exit_on_error=False, group="arrange")
     async def _arrange(self, place: int | tuple[int, int] | None, empty: str | None = None) -> None:
@@ -153,7 +178,8 @@ class ReviewScreen(CockpitScreen[None]):
         if width <= 0:
             return
         folded = {at for at, file in enumerate(files) if file.path in self._folded}
-        rows, places, hunks = await asyncio.to_thread(_lay_out, files, folded, width)
+        is_wide = width >= WIDE if self._is_wide is None else self._is_wide
+        rows, places, hunks = await asyncio.to_thread(_lay_out, files, folded, width, is_wide)
         if not self.is_mounted:
             return
         self._files, self._rows, self._places, self._hunks = files, rows, places, hunks
@@ -176,9 +202,27 @@ class ReviewScreen(CockpitScreen[None]):
         file = self._files[row.file]
         if row.line < 0:
             sign = self.symbols.folded if file.path in self._folded else self.symbols.open
-            return [(f"{sign} ", "quiet"), *file.head]
+            return [(f"{sign} ", "quiet"), *describe_file(file)]
         mark = (MARK, "asking") if row.line in self._chosen(row.file) else (" ", "")
+        if row.is_pair:
+            mark = (MARK, "asking") if {row.line, row.left} & set(self._chosen(row.file)) else (" ", "")
+            return [mark, *build_pair(file, row, self._words, width)]
         return [mark, *build_line(file.lines[row.line], row, self._words)]
+
+    def _draw_origin(self, place: int) -> Sequence[Piece]:
+        """Return the turns that made a changed place, and when it was allowed."""
+        row = self._rows[place]
+        origin = self._origins.get((row.file, row.line)) if row.is_first else None
+        if origin is None:
+            return ()
+        at = number_format.clock(origin.allowed_at, self.cockpit.now()) if origin.allowed_at else ""
+        turns = ", ".join(map(str, origin.turns))
+        parts = (
+            f"turn {turns}" if turns else "",
+            (f"allowed by you {at}" if origin.answer == "once" else f"by what you allowed {at}") if at else "",
+            "" if origin.is_committed else "not committed",
+        )
+        return [(f" {' · '.join(part for part in parts if part)} ", "quiet")] if any(parts) else ()
 
     @property
     def _here(self) -> tuple[int, int]:
@@ -220,6 +264,12 @@ class ReviewScreen(CockpitScreen[None]):
         """Fold all files to their heads, or unfold all."""
         self._folded = set() if self._folded else {file.path for file in self._files}
         self._arrange((self._here[0], -1))
+
+    def _toggle_side_by_side(self) -> None:
+        is_wide = self.changes.width >= WIDE if self._is_wide is None else self._is_wide
+        self._is_wide = not is_wide
+        self.retitle("review.side-by-side", "one column" if self._is_wide else "")
+        self._arrange(self._here)
 
     def _go_to_hunk(self, by: int) -> None:
         here = self.changes.place
@@ -335,25 +385,44 @@ class ReviewScreen(CockpitScreen[None]):
     @work(exit_on_error=False)
     async def _merge(self) -> None:
         """Ask, then merge this mysis, or all those that were marked and have a worktree."""
-        places, myses = self.cockpit.places, self.cockpit.feed.myses
+        myses = self.cockpit.feed.myses
         names = [myses[one].name for one in self._ids if one in myses]
+        others: list[str] = []
         if len(names) > 1:
-            with suppress(ZoeaError):
-                names = await asyncio.to_thread(worktree_access.list_owned, places, names)
-        title = f"MERGE OF {', '.join(names)}"
-        lines = [f"Merge {', '.join(names)}?" if names else "None of the marked myses has a worktree"]
+            names = await self._list_owned(names)
+        elif names:
+            done = [view.name for view in self.cockpit.feed.in_order() if view.status is StatusWord.DONE]
+            others = [one for one in await self._list_owned(done) if one != names[0]]
+        if not names:
+            self.notify("None of the marked myses has a worktree", severity="warning", markup=False)
+            return
+        lines = [f"Merge {', '.join(names)}?", _IN_TURN]
         if len(names) == 1 and self.review is not None:
             lines = [f"Merge {names[0]} into {self.review.target or 'no branch'}?", self.review.counts]
-        elif names:
-            lines.append("One after the other, each on top of the former; it stops at the first that fails.")
+        more = ""
+        if others:
+            more = "merge all"
+            lines.append(f"Done too: {', '.join(others)}. {_IN_TURN}")
+        ask = swarm_commands.confirm
+        all_names = [*names, *others]
+        ask(
+            self.cockpit, "MERGE", lines, "merge", lambda: self._merge_all(names),
+            more=(more, lambda: self._merge_all(all_names)),
+        )  # fmt: skip
+
+    async def _list_owned(self, names: Sequence[str]) -> list[str]:
+        with suppress(ZoeaError):
+            return await asyncio.to_thread(worktree_access.list_owned, self.cockpit.places, names)
+        return list(names)
+
+    def _merge_all(self, names: Sequence[str]) -> None:
+        places = self.cockpit.places
 
         def merge() -> str:
-            return worktree_access.merge_worktrees(places, names)
+            text, self._conflict = worktree_access.merge_worktrees(places, names)
+            return text
 
-        if names:
-            swarm_commands.confirm(self.cockpit, "MERGE", lines, "merge", lambda: self._start(title, merge))
-        else:
-            self.notify(lines[0], severity="warning", markup=False)
+        self._start(f"MERGE OF {', '.join(names)}", merge)
 
     def _drop(self) -> None:
         if (view := self.view) is None:
@@ -374,13 +443,35 @@ class ReviewScreen(CockpitScreen[None]):
         self.cockpit.push_screen(WorktreeCommitDialog(), commit)
 
     def _send_back(self) -> None:
-        """Open the prompt for the mysis, with the file and the lines to begin with."""
+        """Open the prompt for the mysis with the conflict that stopped a merge, else with the file and the lines."""
+        if self._conflict:
+            self._send_conflict(self._conflict)
+            return
         if (view := self.view) is None:
             return
         self._prompt.write_to(view)
         if (file := self._file) is not None:
             at, line = self._here
             self._prompt.add_text(f"{one_line(name_lines(file, self._chosen(at) or [line]))}: ")
+
+    @work(exit_on_error=False)
+    async def _send_conflict(self, name: str) -> None:
+        """Mark the conflicts in the worktree, and open the prompt with the message that tells them."""
+        view = next((view for view in self.cockpit.feed.in_order() if view.name == name), None)
+        if view is None:
+            self.notify(f"There is no mysis {name} any more", severity="warning", markup=False)
+            return
+        try:
+            text = await asyncio.to_thread(worktree_access.mark_conflicts, self.cockpit.places, name)
+        except ZoeaError as error:
+            self.say(error)
+            return
+        if self.is_attached:
+            self._conflict, self.said.display = "", False
+            self._prompt.write_to(view)
+            if text not in self._prompt.text:
+                self._prompt.add_text(text)
+            self._read()
 
     async def _edit(self) -> None:
         """Open the file under the cursor in the person's editor."""
@@ -401,8 +492,9 @@ class ReviewScreen(CockpitScreen[None]):
 
 
 def _lay_out(
-    files: Sequence[FileDiff], folded: set[int], width: int
+    files: Sequence[FileDiff], folded: set[int], width: int, is_wide: bool
 ) -> tuple[list[ChangeRow], dict[tuple[int, int], int], list[int]]:
-    rows = arrange_rows(files, folded, width)
-    places = {(row.file, row.line): place for place, row in enumerate(rows) if row.is_first}
+    rows = (arrange_pairs if is_wide else arrange_rows)(files, folded, width)
+    places = {(row.file, row.left): place for place, row in enumerate(rows) if row.is_first and row.left >= 0}
+    places |= {(row.file, row.line): place for place, row in enumerate(rows) if row.is_first}
     return rows, places, find_hunks(rows, files)

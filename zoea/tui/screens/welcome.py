@@ -19,6 +19,7 @@ from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.commands.actions import BY_ID
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.worktree_access import complete_path, find_repository
 from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 SANDBOX_MYSES = 5
 TITLE_WIDTH = 18
+HERE = ("welcome.repository", "Agents change {folder}, each in a worktree: you merge or drop")
+"""The first way where Zoea was started in a git repository."""
 WAYS = (
     ("welcome.sandbox", "Five agents mine in a small world: no model, no cost"),
     ("welcome.connect", "Use your own model server, or a vendor's with your key"),
@@ -55,11 +58,13 @@ class WelcomeScreen(CockpitScreen[None]):
         self._doing = ""
         self._had_none = False
         self._connected_to = ""
+        self._repository = find_repository(complete_path(""))
 
     def bind_actions(self) -> Handlers:
         return {
             "welcome.sandbox": lambda: self._begin(self._open_sandbox) if not self._doing else None,
             "welcome.connect": lambda: self._open_form(None),
+            "welcome.repository": self._work_here,
             "welcome.new": lambda: self._create_mysis(self.cockpit.new_myses),
         }
 
@@ -127,7 +132,10 @@ class WelcomeScreen(CockpitScreen[None]):
             lines.append([(f"New myses use {one_line(given.provider + model)}.", "quiet")])
         self.query_one("#title", TextBlock).put(lines)
         context = self.action_context()
-        choices = [self._way(action_id, text, BY_ID[action_id].why_not(context)) for action_id, text in WAYS]
+        ways: tuple[tuple[str, str], ...] = WAYS
+        if (here := self._repository) is not None:
+            ways = ((HERE[0], HERE[1].format(folder=one_line(here.name))), *WAYS)
+        choices = [self._way(action_id, text, BY_ID[action_id].why_not(context)) for action_id, text in ways]
         self.ways.put([*choices, PickItem(), PickItem((("FOUND HERE", "title"),)), *self._found()])
         self._draw_foot()
 
@@ -234,10 +242,16 @@ class WelcomeScreen(CockpitScreen[None]):
             server = self._servers[int(event.id.removeprefix("server:"))]
             self._connect(server.name, server.type, server.address, next((one.name for one in server.models or ()), ""))
 
-    def _create_mysis(self, given: StartOptions) -> None:
+    def _create_mysis(self, given: StartOptions, on: str = "") -> None:
         from zoea.tui.dialogs.new_mysis import NewMysisDialog
 
-        self.cockpit.push_screen(NewMysisDialog(given))
+        self.cockpit.push_screen(NewMysisDialog(given, on))
+
+    def _work_here(self) -> None:
+        if self._repository is None:
+            self.notify("Zoea was not started in a git repository", severity="warning", markup=False)
+        else:
+            self._create_mysis(self.cockpit.new_myses, str(self._repository))
 
     def _connect(self, title: str, type: str, address: str, model: str, key: str = "") -> None:
         """Open the form with a found server or key."""

@@ -13,11 +13,12 @@ from msgspec import Struct
 
 from zoea.model.errors import FilesError, ZoeaError
 from zoea.settings.paths import Places
-from zoea.tui.conversation.change_lines import FileDiff, parse_patch
+from zoea.text.patches import FileDiff, parse_patch
 
 if TYPE_CHECKING:
     from zoea.files.ownership import Record
     from zoea.files.worktrees import Worktrees
+    from zoea.queries.change_origins import HunkOrigin
     from zoea.tui.state.cockpit import Cockpit
 
 
@@ -35,6 +36,16 @@ class Review(Struct, frozen=True):
     base: str
     counts: str
     files: tuple[FileDiff, ...]
+
+
+def complete_path(typed: str) -> str:
+    """Return the whole path of a folder that was typed."""
+    return str(Path(typed).expanduser().absolute())
+
+
+def find_repository(folder: str) -> Path | None:
+    """Return the working tree of git that holds a folder; None without one. It starts no program."""
+    return next((one for one in (Path(folder), *Path(folder).parents) if (one / ".git").exists()), None)
 
 
 def open_worktrees(places: Places) -> Worktrees:
@@ -66,20 +77,43 @@ def read_review(places: Places, name: str) -> Review:
     return Review(short(record.branch), short(record.target), counts.base, counts.text, files)
 
 
+def read_change_origins(places: Places, name: str, review: Review) -> dict[tuple[int, int], HunkOrigin]:
+    """Return where each hunk comes from, by file and line of its head. Raises FilesError, StoreError."""
+    from zoea.queries.change_origins import read_origins
+
+    trees = open_worktrees(places)
+    git = trees.git(trees.owned.read(name))
+    found = read_origins(places.database, name, git, review.base, review.files)
+    return {
+        (at, line): origin
+        for at, file in enumerate(review.files)
+        for line, origin in zip(
+            [line for line, one in enumerate(file.lines) if one.sign == "@"], found.get(file.path, ()), strict=False
+        )
+    }
+
+
 def list_owned(places: Places, names: Sequence[str]) -> list[str]:
     """Return the names that have a worktree. Raises FilesError for a record that cannot be read."""
     owned = open_worktrees(places).owned
     return [name for name in names if owned.find(name) is not None]
 
 
-def merge_worktrees(places: Places, names: Sequence[str]) -> str:
-    """Merge one after the other; return what `zoea merge` would print."""
-    from zoea.files.merge import build_rules, merge_all
+def merge_worktrees(places: Places, names: Sequence[str]) -> tuple[str, str]:
+    """Merge one after the other; return what `zoea merge` would print, and whose conflict stopped it."""
+    from zoea.files.merge import MergeConflict, build_rules, merge_all
     from zoea.settings import load
 
     settings = load(places).settings.files
     done = merge_all(open_worktrees(places), names, build_rules(settings, places))
-    return "\n".join(done.lines)
+    return "\n".join(done.lines), done.failed if isinstance(done.error, MergeConflict) else ""
+
+
+def mark_conflicts(places: Places, name: str) -> str:
+    """Merge the target into a worktree with marks; return the message for its mysis. Raises FilesError."""
+    from zoea.files.merge import send_back
+
+    return send_back(open_worktrees(places), name)
 
 
 def drop_worktree(places: Places, name: str) -> str:

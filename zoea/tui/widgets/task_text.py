@@ -1,12 +1,14 @@
-"""The text of a task, in which the paths of files are completed."""
+"""The text of a task and the name of a folder, in which paths are completed."""
 
 from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.widgets import Input
 
 from zoea.text.control_characters import reveal
 from zoea.tui.widgets.long_text import FormText
@@ -40,6 +42,32 @@ class TaskText(FormText):
         row, column = self.cursor_location
         path = self.files[0]
         self.replace(path if path.endswith("/") else f"{path} ", (row, column - len(typed)), (row, column))
+
+
+class FolderInput(Input):
+    """The path of a folder, which tab completes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", show=False)]
+
+    folders: tuple[str, ...] = ()
+    """Folders that begin as the one that is being typed."""
+
+    def action_complete(self) -> None:
+        if self.folders and self.folders[0] != self.value:
+            self.value = self.folders[0]
+            self.cursor_position = len(self.value)
+        else:
+            self.app.action_focus_next()
+
+
+def find_folders(typed: str) -> tuple[str, ...]:
+    """Return the paths of folders that begin so, each with a slash at its end."""
+    if not typed:
+        return ()
+    home = f"{Path.home()}/" if typed.startswith("~/") else ""
+    found = find_files(home + typed.removeprefix("~/") if home else typed)
+    folders = (path for path in found if path.endswith("/"))
+    return tuple(f"~/{path.removeprefix(home)}" if home else path for path in folders)
 
 
 def find_files(typed: str) -> tuple[str, ...]:

@@ -1,0 +1,101 @@
+"""Reads where changed places come from: the turns that made them, and the approvals that allowed them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from zoea.files.git import Git
+from zoea.files.line_origins import UNCOMMITTED, trace_lines
+from zoea.queries.stored_swarm import open_database
+from zoea.text.patches import FileDiff
+
+MOST_FILES = 100
+"""Files that are traced; the origins of the others stay unknown."""
+_TREE_DIGITS = 12
+_TURNS = """
+SELECT n.value AS tag, min(t.number) AS number FROM ctx_commit x JOIN ctx_note o ON o.commit_seq = x.seq
+JOIN json_each(o.tags) n JOIN memory m ON m.id = x.last_memory_id JOIN turn t ON t.id = m.turn_id
+WHERE x.mysis_id = ? AND n.value LIKE 'tree-%' GROUP BY n.value
+"""
+_CALLS = """
+SELECT t.number, c.name, c.started_at, a.answer, a.answered_at,
+  coalesce(a.about ->> 'arguments', c.arguments) ->> 'path' AS path,
+  (SELECT g.created_at FROM grant_ g WHERE g.tool = c.name AND g.upstream = c.upstream AND g.created_at <= c.started_at
+    AND coalesce(g.revoked_at, c.started_at) >= c.started_at
+    AND (g.mysis_id = y.id OR (g.mysis_id IS NULL AND g.template = p.name)) ORDER BY g.id DESC LIMIT 1) AS granted_at
+FROM mysis y JOIN template p ON p.hash = y.template_hash JOIN turn t ON t.mysis_id = y.id
+JOIN memory m ON m.turn_id = t.id JOIN tool_call c ON c.memory_id = m.id
+LEFT JOIN approval a ON a.tool_call_id = c.id AND a.answer IN ('once', 'session', 'template')
+WHERE y.id = ? AND c.name IN ('write_file', 'edit_file') AND c.state = 'done'
+  AND json_valid(coalesce(a.about ->> 'arguments', c.arguments)) ORDER BY c.id
+"""
+
+
+class HunkOrigin(Struct, frozen=True):
+    """Where one changed place comes from.
+
+    Attributes:
+        turns: The numbers of the turns whose commits made it, in order.
+        allowed_at: When a person allowed the newest call that changed the file in these turns, in µs; 0 where none was
+            asked, or a command made it.
+        answer: How it was allowed: `once`, `session` or `template`.
+        is_committed: Whether all of it is committed.
+    """
+
+    turns: tuple[int, ...] = ()
+    allowed_at: int = 0
+    answer: str = ""
+    is_committed: bool = True
+
+
+def read_origins(
+    database: Path, name: str, git: Git, base: str, files: Sequence[FileDiff]
+) -> dict[str, tuple[HunkOrigin, ...]]:
+    """Return the origin of each hunk by file. Raises StoreError, GitError.
+
+    Args:
+        name: The mysis, the newest of that name.
+    """
+    turns, calls = _read_turns(database, name)
+    found: dict[str, tuple[HunkOrigin, ...]] = {}
+    for file in files[:MOST_FILES]:
+        added, removed = trace_lines(git, base, file.path)
+        hunks: list[set[str]] = []
+        for line in file.lines:
+            if line.sign == "@":
+                hunks.append(set())
+            elif line.sign in ("+", "-") and hunks:
+                hunks[-1].add(_find(added, line.new) if line.new else _find(removed, line.old))
+        origins = []
+        for commits in hunks:
+            numbers = tuple(sorted({turns[one[:_TREE_DIGITS]] for one in commits if one[:_TREE_DIGITS] in turns}))
+            allowed = [call for call in calls.get(file.path, ()) if call[0] in numbers]
+            _, at, answer = allowed[-1] if allowed else (0, 0, "")
+            origins.append(HunkOrigin(numbers, at, answer, UNCOMMITTED not in commits))
+        found[file.path] = tuple(origins)
+    return found
+
+
+def _find(commits: Mapping[int, str], line: int) -> str:
+    try:
+        return commits[line]
+    except KeyError:
+        return ""
+
+
+def _read_turns(database: Path, name: str) -> tuple[dict[str, int], dict[str, list[tuple[int, int, str]]]]:
+    """Return the turns by the beginning of their commit, and the turn, time and kind of approvals by path."""
+    with open_database(database) as reader:
+        row = reader.execute("SELECT id FROM mysis WHERE name = ? ORDER BY id DESC LIMIT 1", (name,)).fetchone()
+        if row is None:
+            return {}, {}
+        turns = {one["tag"].removeprefix("tree-"): one["number"] for one in reader.execute(_TURNS, (row["id"],))}
+        calls: dict[str, list[tuple[int, int, str]]] = {}
+        for call in reader.execute(_CALLS, (row["id"],)):
+            if at := call["answered_at"] or call["granted_at"] or 0:
+                path = str(Path(str(call["path"])))
+                calls.setdefault(path, []).append((call["number"], at, call["answer"] or "grant"))
+    return turns, calls
