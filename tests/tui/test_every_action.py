@@ -127,6 +127,7 @@ ELSEWHERE = {
     "review.drop": "test_review.py::test_drop_keeps_work_and_removes_a_worktree_without_it",
     "review.commit": "test_review.py::test_c_commits_with_a_message",
     "review.editor": "test_review.py::test_e_opens_the_file_at_its_line_but_no_link_that_leads_out",
+    "review.side-by-side": "test_review.py::test_both_sides_stand_side_by_side_where_there_is_room",
     "review.result": "test_review.py::test_d_shows_the_changes_of_a_worktree_and_there_the_report",
     "welcome.repository": "test_welcome.py::test_in_a_git_repository_work_on_it_is_the_first_way",
     "welcome.sandbox": "test_welcome.py::test_one_key_starts_five_miners_in_the_sandbox",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,17 @@ import pytest
 from msgspec.structs import force_setattr
 
 from tests.files.repositories import commit, git, make_repository, state
-from tests.tui.cockpit import Stage, cockpit
+from tests.tui.cockpit import START, Stage, cockpit
 from zoea.files.worktrees import Worktrees
 from zoea.queries.broadcasts import read_commander_messages
+from zoea.queries.change_origins import HunkOrigin
 from zoea.settings.paths import Places
 from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.dialogs.worktree_commit import WorktreeCommitDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.review import ReviewScreen
+from zoea.tui.state import worktree_access
 from zoea.tui.state.worktree_access import FileCounts
 from zoea.tui.widgets.line_list import LineList, TextLines
 from zoea.tui.widgets.message_prompt import MessagePrompt
@@ -94,6 +97,40 @@ async def test_f_opens_the_review_from_a_conversation(tmp_path: Path) -> None:
         await open_review(stage)
         await stage.press("escape")
         assert stage.shows(FocusScreen)
+
+
+async def test_a_changed_place_names_its_turns_and_its_approval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origins = {(0, 0): HunkOrigin((3, 7), START, "once"), (1, 0): HunkOrigin((), 0, "", is_committed=False)}
+    monkeypatch.setattr(worktree_access, "read_change_origins", lambda places, name, review: origins)
+    async with reviewed(tmp_path) as (stage, _, folders):
+        change(folders["alpha"])
+        await open_review(stage)
+        await stage.until(lambda: "turn 3, 7 · allowed by you " in lines(stage))
+        assert "def total(items):" in lines(stage)
+        assert "not committed" in lines(stage)
+
+
+async def test_both_sides_stand_side_by_side_where_there_is_room(tmp_path: Path) -> None:
+    async with reviewed(tmp_path, size=(170, 40)) as (stage, _, folders):
+        change(folders["alpha"])
+        await open_review(stage)
+        changes = stage.one(LineList, "#changes")
+        [row] = [line for line in lines(stage).split("\n") if "i.price" in line]
+        assert row.split() == ["5", "-", *["return", "sum(i.price", "for", "i", "in", "items)"], "│", "5", "+",
+                               *["return", "sum(cents(i)", "for", "i", "in", "items)"]]  # fmt: skip
+        await stage.press("slash")
+        await stage.write("cents")
+        await stage.press("enter")
+        await stage.until(lambda: "cents(i)" in changes.text_of(changes.place))
+        await stage.press("w")
+        await stage.until(lambda: "│" not in lines(stage))
+        assert "cents(i)" in changes.text_of(changes.place)
+        await stage.press("escape", "space", "up", "w")
+        await stage.until(lambda: "│" in lines(stage))
+        await stage.press("s")
+        await stage.until(lambda: stage.one(MessagePrompt).text == "shop.py:5: ")
 
 
 async def test_d_shows_the_changes_of_a_worktree_and_there_the_report(tmp_path: Path) -> None:
@@ -253,15 +290,20 @@ async def test_drop_keeps_work_and_removes_a_worktree_without_it(tmp_path: Path)
         assert not folders["alpha"].exists()
 
 
+def is_told(stage: Stage, text: str) -> bool:
+    return any(text in one for one in stage.notices)
+
+
 async def test_a_deletion_names_the_worktree_that_stayed(tmp_path: Path) -> None:
-    async with reviewed(tmp_path, "beta", "gamma") as (stage, _, folders):
-        for names, said_of in (("alpha", ""), ("beta", f"stays: {folders['beta']}. `zoea merge beta` keeps")):
+    async with reviewed(tmp_path, "beta") as (stage, _, folders):
+        for name in ("alpha", "beta"):
+            assert not any("worktree" in one for one in stage.notices)
             await stage.press("D")
             await stage.until(lambda: stage.shows(ConfirmDialog))
             await stage.press("y")
-            await stage.until(lambda names=names: any(f"{names} is deleted" in one for one in stage.notices))
-            await stage.pilot.pause()
-            assert any(said_of in one for one in stage.notices if "worktree" in one) == bool(said_of)
+            await stage.until(partial(is_told, stage, f"{name} is deleted"))
+        await stage.until(lambda: any("worktree" in one for one in stage.notices))
+        assert f"Its worktree holds work and stays: {folders['beta']}. `zoea merge beta` keeps" in stage.notices[-1]
 
 
 async def test_c_commits_with_a_message(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from zoea.tui.widgets.task_text import FolderInput, TaskText, find_files, find_f
 
 _YES, _NO = "yes", "no"
 _START = [(_YES, "now; with neither task nor message it waits"), (_NO, "later: it stays idle until you start it")]
-_TREE = [(_YES, "one each of a git repository; your checkout stays as it is"), (_NO, "none: the folder itself")]
+_TREE = [(_YES, "one each, of git; your checkout stays as it is"), (_NO, "none: the folder itself")]
 _REMEMBERED = ("template", "provider", "model", "tags", "on", "worktree")
 CODER = "coder"
 _FILES_SHOWN = 5

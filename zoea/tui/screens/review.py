@@ -114,7 +114,7 @@ class ReviewScreen(CockpitScreen[None]):
             yield LineList(
                 self._draw, right_of=self._draw_origin, id="changes", classes="panel", empty="Reading the changes…"
             )
-            yield TextLines(id="said", classes="panel")
+            yield TextLines(by_words=True, id="said", classes="panel")
             yield FindBar(self._find, self._step, id="find", place="the changes")
         yield self._prompt
 
@@ -179,6 +179,7 @@ class ReviewScreen(CockpitScreen[None]):
             return
         folded = {at for at, file in enumerate(files) if file.path in self._folded}
         is_wide = width >= WIDE if self._is_wide is None else self._is_wide
+        self.retitle("review.side-by-side", "one column" if is_wide else "")
         rows, places, hunks = await asyncio.to_thread(_lay_out, files, folded, width, is_wide)
         if not self.is_mounted:
             return
@@ -268,7 +269,6 @@ class ReviewScreen(CockpitScreen[None]):
     def _toggle_side_by_side(self) -> None:
         is_wide = self.changes.width >= WIDE if self._is_wide is None else self._is_wide
         self._is_wide = not is_wide
-        self.retitle("review.side-by-side", "one column" if self._is_wide else "")
         self._arrange(self._here)
 
     def _go_to_hunk(self, by: int) -> None:
