@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from textual.css.model import RuleSet
@@ -17,6 +18,7 @@ from textual.dom import DOMNode
 _apply = Stylesheet.apply
 _replace_rules = Stylesheet.replace_rules
 _MOST = 5_000
+_BY_ORDER = {"first-of-type", "last-of-type", "first-child", "last-child", "empty"}
 
 
 @dataclass(eq=False)
@@ -24,13 +26,17 @@ class _Candidates:
     """The rules that may concern a widget, and what they come to by the path to it."""
 
     pseudo_classes: tuple[str, ...]
-    is_by_order: bool
     known: dict[tuple[Any, ...], RulesMap] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rules: tuple[RuleSet, ...]) -> _Candidates:
-        found = set[str]().union(*(rule.pseudo_classes for rule in rules))
-        return cls(tuple(sorted(found)), not found.isdisjoint(Stylesheet._EXCLUDE_PSEUDO_CLASSES_FROM_CACHE))
+        return cls(tuple(sorted(set[str]().union(*(rule.pseudo_classes for rule in rules)))))
+
+    @cached_property
+    def flags(self) -> tuple[bool, bool, bool, bool]:
+        """Return which news of a node Textual has to style it again for."""
+        named = set(self.pseudo_classes)
+        return "hover" in named, "focus-within" in named, bool(named & _BY_ORDER), bool(named & {"odd", "even"})
 
     def path(self, node: DOMNode) -> tuple[Any, ...]:
         """Return all that selectors of these rules ask of the node and its ancestors."""
@@ -46,6 +52,9 @@ class _Candidates:
 _all: dict[tuple[RuleSet, ...], _Candidates] = {}
 _by_sheet: weakref.WeakKeyDictionary[Stylesheet, tuple[list[RuleSet], dict[frozenset[str], _Candidates]]]
 _by_sheet = weakref.WeakKeyDictionary()
+
+_unknown: list[tuple[DOMNode, tuple[Any, ...], dict[tuple[Any, ...], RulesMap]]] = []
+"""The nodes whose rules Textual is choosing, the innermost last."""
 
 
 def _find_candidates(stylesheet: Stylesheet, node: DOMNode) -> _Candidates:
@@ -65,24 +74,26 @@ def _find_candidates(stylesheet: Stylesheet, node: DOMNode) -> _Candidates:
 def apply_known(stylesheet: Stylesheet, node: DOMNode, *, animate: bool = False, cache: Any = None) -> None:
     """Apply a stylesheet to a node as Textual does, with the rules that a node like it has got before."""
     candidates = _find_candidates(stylesheet, node)
-    if candidates.is_by_order:
-        _apply(stylesheet, node, animate=animate)
-        return
     path = candidates.path(node)
     if (rules := candidates.known.get(path)) is None:
-        chosen: dict[tuple[Any, ...], RulesMap] = {}
-        _apply(stylesheet, node, animate=animate, cache=chosen)
-        for each in chosen.values():
-            candidates.known[path] = each
+        _unknown.append((node, path, candidates.known))
+        try:
+            _apply(stylesheet, node, animate=animate)
+        finally:
+            if _unknown and _unknown[-1][0] is node:
+                _unknown.pop()  # no rule concerns it
         return
-    node._has_hover_style = "hover" in candidates.pseudo_classes
-    node._has_focus_within = node._has_order_style = node._has_odd_or_even = False
+    flags = candidates.flags
+    node._has_hover_style, node._has_focus_within, node._has_order_style, node._has_odd_or_even = flags
     stylesheet.replace_rules(node, rules, animate=animate)
     stylesheet._process_component_classes(node)
 
 
 def replace_changed(node: DOMNode, rules: RulesMap, animate: bool = False) -> None:
-    """Replace style rules as Textual does, without those that stay the same object."""
+    """Replace style rules as Textual does, without those that stay the same object, and remember them."""
+    if _unknown and _unknown[-1][0] is node:
+        _, path, known = _unknown.pop()
+        known[path] = rules
     base: Any = node.styles.base
     now: dict[str, Any] = base._rules
     new: dict[str, Any] = dict(rules)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from textual._styles_cache import StylesCache
 from textual.css.stylesheet import Stylesheet
+from textual.message_pump import MessagePump
 from textual.screen import Screen
 
 from tests.fakes import paint_once
 from tests.fakes.applied_styles import apply_known, replace_changed
+from tests.fakes.found_handlers import find_handlers
 from tests.fakes.parsed_styles import parse_once
 
 
@@ -27,3 +29,9 @@ def _screens_are_painted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Screen, "_on_timer_update", paint_once.paint_frame)
     for name in ("render_widget", "set_dirty", "clear"):
         monkeypatch.setattr(StylesCache, name, getattr(paint_once, name))
+
+
+@pytest.fixture(autouse=True)
+def _handlers_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look handlers of messages up once for each class."""
+    monkeypatch.setattr(MessagePump, "_get_dispatch_methods", find_handlers)

@@ -138,7 +138,7 @@ class IdlePilot(Pilot[str]):
                 self._busy = pump
                 return False
         screen = self._top()
-        return screen is None or not screen._callbacks
+        return screen is None or not screen._callbacks or self.app._exit  # no frame follows that would call them
 
     def _top(self) -> Screen[Any] | None:
         """Return the top screen; None while the app starts or ends."""
@@ -164,4 +164,7 @@ def _is_waiting(pump: MessagePump) -> bool:
     if pump._task is None or pump._task.done():
         return True
     queue: Any = pump._message_queue
-    return queue.empty() and any(not waiter.done() for waiter in queue.ready_event._waiters)
+    for waiter in queue.ready_event._waiters:
+        if not waiter.done():
+            return bool(queue.empty())
+    return False
