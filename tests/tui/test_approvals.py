@@ -590,17 +590,19 @@ async def test_a_mysis_asks_in_words_and_waits_for_the_answer(tmp_path: Path) ->
         await stage.until(lambda: not stage.app.approvals.open)  # what is asked comes by another way than what is said
 
 
-@pytest.mark.parametrize("size", [(80, 24), (60, 16), (120, 30)])
-async def test_the_keys_stand_below_a_call_of_any_length(tmp_path: Path, size: tuple[int, int]) -> None:
-    async with cockpit(tmp_path, asks_when_told, size=size) as stage:
+async def test_the_keys_stand_below_a_call_of_any_length(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha", text=f"burn {'x' * 3000}§")
         await stage.swarm.commander.hold(True)
-        await open_panel(stage)
-        assert "allow once" in stage.text()
-        assert "§" not in stage.text()
-        await stage.press("end")
-        await stage.until(lambda: "§" in stage.text())
-        assert "allow once" in stage.text()
+        for size in ((80, 24), (60, 16), (120, 30)):
+            await stage.pilot.resize_terminal(*size)
+            await open_panel(stage)
+            assert "allow once" in stage.text(), size
+            assert "§" not in stage.text(), size
+            await stage.press("end")
+            await stage.until(lambda: "§" in stage.text())
+            assert "allow once" in stage.text(), size
+            await stage.press("escape")
 
 
 async def test_a_call_that_first_needs_a_scroll_bar_is_wrapped_beside_it(tmp_path: Path) -> None:
