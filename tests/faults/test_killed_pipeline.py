@@ -19,8 +19,8 @@ from tests.faults import database_checker
 from zoea.store import open_reader
 
 ROOT = Path(__file__).parents[2]
-EVERY = 1 if os.environ.get("ZOEA_SOAK") else 29
-"""The quick run kills after every op of this number."""
+EVERY = 1 if os.environ.get("ZOEA_SOAK") else 13
+"""The quick run kills after every thirteenth op."""
 PUBLISHED = ["ISSUE_OPENED", "PLAN_READY", "IMPLEMENTATION_READY", "VALIDATION_RESULT"]
 SPOKEN = "SELECT topic FROM topic_message WHERE sender_kind <> 'zoea' ORDER BY id"
 TURNS = """

@@ -21,7 +21,7 @@ from zoea.settings.paths import Places
 from zoea.settings.schema import FilesSettings
 
 RULES = MergeRules()
-ROUNDS = 300 if os.environ.get("ZOEA_SOAK") else 10
+ROUNDS = 300 if os.environ.get("ZOEA_SOAK") else 25
 
 
 @pytest.fixture
