@@ -96,5 +96,5 @@ def find_base(git: Git, record: Record | None) -> str:
         return find_commit(git, "HEAD") or git.run("hash-object", "-t", "tree", "--stdin").text
     if not record.target:
         return record.base
-    head = find_commit(git, "MERGE_HEAD") or "HEAD"  # what is being merged is not the mysis's change
+    head = find_commit(git, "MERGE_HEAD") or "HEAD"  # the commits that are being merged are not its change
     return git.run("merge-base", record.target, head, accept=(0, 1, 128)).text or record.base  # 128: it is gone

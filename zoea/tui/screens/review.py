@@ -81,7 +81,7 @@ class ReviewScreen(CockpitScreen[None]):
         self._is_wide: bool | None = None
         """Whether both sides were chosen to stand side by side; None: where there is room."""
         self._conflict = ""
-        """Whose conflict stopped the last merge, so that it can be sent back."""
+        """The mysis with the conflict that stopped the last merge, so that it can be sent back."""
         self._prompt = MessagePrompt(id="prompt")
 
     @classmethod
