@@ -11,6 +11,7 @@ import pytest
 from tests.cli.conftest import Zoea
 from tests.files.repositories import commit, git, make_repository
 from zoea.cli.dispatch import COMMANDS
+from zoea.files.ownership import Record
 from zoea.files.worktrees import Worktrees
 
 
@@ -120,7 +121,10 @@ def test_the_doctor_names_what_was_left(zoea: Zoea, trees: Worktrees, repository
     subprocess.run([sys.executable, "-m", "zoea", *created], capture_output=True, timeout=50, check=True)
     assert "worktree" not in zoea("doctor").out
     make(trees, repository).rename(tmp_path / "away")
+    killed = ".merge-0123456789abcdef"
+    trees.owned.write(Record(killed, f"{repository}/.git", str(repository), ""))
     out = zoea("doctor").out
+    assert f"worktree {killed} a merge was killed" in out
     assert "worktree alpha" in out
     assert "`zoea drop alpha` removes it" in out
     findings = {one["name"]: one for one in zoea("doctor", "--json").json["findings"]}

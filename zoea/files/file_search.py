@@ -30,6 +30,9 @@ MOST_CHARS = 300
 """Characters of a line that are shown."""
 _CHUNK = 262_144
 _MOST_RECORD = 1_000_000
+_RIPGREP = ("--no-config", "--null", "--hidden", "--no-require-git", "--no-messages")
+_GIT = ("-c", "core.fsmonitor=false")
+_PLAIN = (sys.executable, "-I", str(Path(__file__).with_name("plain_search.py")))
 _HIT = re.compile(rb"([^\0]*)\0(\d+)[:\0](.*)", re.DOTALL)
 
 
@@ -90,58 +93,20 @@ class FileSearch:
 
     def _list_line(self) -> list[str]:
         if self._ripgrep:
-            return [self._ripgrep, "--no-config", "--files", "--null", "--hidden", "--no-require-git", "--no-messages"]
+            return [self._ripgrep, "--files", *_RIPGREP]
         if self._git:
-            return [
-                self._git,
-                "-c",
-                "core.fsmonitor=false",
-                "ls-files",
-                "-z",
-                "--cached",
-                "--others",
-                "--exclude-standard",
-                "--deduplicate",
-            ]
-        return [sys.executable, "-I", str(Path(__file__).with_name("plain_search.py"))]
+            return [self._git, *_GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
+        return list(_PLAIN)
 
     def _search_line(self, expression: str, ignore_case: bool) -> list[str]:
         case = ["-i"] if ignore_case else []
         if self._ripgrep:
-            return [
-                self._ripgrep,
-                "--no-config",
-                "-n",
-                "--null",
-                "--no-heading",
-                "--color=never",
-                "--hidden",
-                "--no-require-git",
-                "--no-messages",
-                "--max-columns=20000",
-                "--max-columns-preview",
-                *case,
-                "-e",
-                expression,
-                ".",
-            ]
+            cut = ("--max-columns=20000", "--max-columns-preview")
+            return [self._ripgrep, *_RIPGREP, "-n", "--no-heading", "--color=never", *cut, *case, "-e", expression, "."]
         if self._git:
-            return [
-                self._git,
-                "-c",
-                "core.fsmonitor=false",
-                "grep",
-                "-I",
-                "-n",
-                "-z",
-                "--no-color",
-                "--untracked",
-                "-E",
-                *case,
-                "-e",
-                expression,
-            ]
-        return [sys.executable, "-I", str(Path(__file__).with_name("plain_search.py")), *case, expression]
+            shown = ("-I", "-n", "-z", "--no-color", "--untracked", "-E")
+            return [self._git, *_GIT, "grep", *shown, *case, "-e", expression]
+        return [*_PLAIN, *case, expression]
 
     async def _run(self, line: list[str], take: Callable[[bytes], bool], end: bytes, hits: Hits, most: int) -> None:
         """Run a program in the folder and pass its records on until `take` returns False."""

@@ -47,12 +47,12 @@ def doctor(
     for finding in check_database(where, lambda what: output.say_progress(f"Checking {what}")):
         found.append(finding)
         wrong += bool(finding.problem) and finding.name != "unused files"
-        output.tell(f"{_LABELS.get(finding.name, finding.name):<18}{finding.problem or 'good'}")
+        output.tell(f"{_LABELS.get(finding.name, finding.name):<17} {finding.problem or 'good'}")
         if finding.problem:
             output.tell(f"{'':<18}{finding.hint}")
     for note in [*_upstream_notes(where), *_lag_notes(where), *_worktree_notes(where)]:
         found.append(note)
-        output.tell(f"{_LABELS.get(note.name, note.name):<18}{note.problem}")
+        output.tell(f"{_LABELS.get(note.name, note.name):<17} {note.problem}")
         if note.hint:
             output.tell(f"{'':<18}{note.hint}")
     value = {"is_good": not wrong, "findings": found} | ({} if shrunk is None else {"vacuum": shrunk})
