@@ -401,9 +401,7 @@ class FilesSettings(Section):
     check_timeout: Seconds = setting(900, "Check within", "Seconds that the check may take.", ge=1, le=DAY_S)
     hooks: bool = setting(False, "Hooks of git", "Run the hooks of the repository when Zoea commits and merges.")
     network: bool = setting(
-        False,
-        "Network of commands",
-        "Let commands of the workbench, and the check, reach the network where bubblewrap confines them.",
+        False, "Network of commands", "Let confined commands of the workbench, and the check, reach the network."
     )
 
 
