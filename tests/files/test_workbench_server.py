@@ -19,6 +19,11 @@ from tests.files.repositories import commit, git, make_repository, snapshot, sta
 from tests.waiting import until, until_true
 from zoea.files.leftovers import find_leftovers
 from zoea.files.merge import MergeRules, merge
+from zoea.files.safe_folder import SafeFolder
+from zoea.files.sandbox import Sandbox
+from zoea.files.workbench import Workbench
+from zoea.files.workbench_server import build_server
+from zoea.files.workbench_tools import TOOLS
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError, WorkHeld
 
@@ -88,6 +93,17 @@ async def test_a_worktree_is_served_by_one_workbench_at_a_time(repository: Path,
         _, errors = await second.communicate()
         assert second.returncode == 13
         assert b"a workbench serves the worktree of alpha" in errors
+
+
+async def test_a_session_lists_the_tools_says_how_it_is_confined_and_reports_refusals(tmp_path: Path) -> None:
+    workbench = Workbench(SafeFolder(tmp_path), Sandbox(tmp_path, text="not confined"))
+    async with Client(build_server(workbench)) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == set(TOOLS)
+        assert f"Files and commands in {tmp_path}. Commands are not confined." in str(client.instructions)
+        assert await call(client, "write_file", path="a.txt", content="one") == "made a.txt: 3 bytes"
+        refused = await client.call_tool("read_file", {"path": "../a.txt"})
+        assert refused.is_error
+    await workbench.close()
 
 
 async def test_a_plain_folder_works_without_git(tmp_path: Path) -> None:
@@ -160,6 +176,11 @@ import sys
 from pathlib import Path
 from zoea.files.merge import MergeRules, merge
 from zoea.files.safe_folder import SafeFolder
+from zoea.files.safe_folder import SafeFolder
+from zoea.files.sandbox import Sandbox
+from zoea.files.workbench import Workbench
+from zoea.files.workbench_server import build_server
+from zoea.files.workbench_tools import TOOLS
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError
 data, repository = map(Path, sys.argv[1:])
