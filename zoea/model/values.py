@@ -347,7 +347,7 @@ class MysisView(Struct, frozen=True):
 
 
 class UpstreamFault(Struct, frozen=True):
-    """An upstream whose tools cannot be called now, with the templates that use it. `state` is lost or down."""
+    """An upstream without connection, and the templates that use it. `state` is lost or down."""
 
     name: str
     state: str

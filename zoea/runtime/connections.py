@@ -38,7 +38,7 @@ CALLER = "commander"
 TRIAL_S = 25.0
 """Deadline of a tool tried by hand in seconds; shorter than that of a front's request."""
 FAULTY = ("lost", "down")
-"""States of an upstream whose tools cannot be called."""
+"""States of an upstream without connection."""
 ASKING_S = 5.0
 """Deadline of a provider's list of models in seconds."""
 

@@ -57,7 +57,7 @@ ANSWER_OF_TURN = f"""
  WHERE n.turn_id = {{}} AND n.role = 'assistant' AND (n.content <> '' OR coalesce({REPORT}, '') <> '')
  ORDER BY n.seq DESC LIMIT 1)
 """
-"""The newest text of a turn, whose id is filled in: its report as done, or its answer."""
+"""The newest text of a turn: its report as done, or its answer. Fill in the id of the turn."""
 LAST_SAID = f"""
 SELECT y.id AS mysis_id, coalesce(nullif({REPORT}, ''), n.content) AS content, n.created_at
 FROM mysis y CROSS JOIN memory n ON n.id =

@@ -142,7 +142,7 @@ class SwarmFeed:
 
     @property
     def faults(self) -> tuple[UpstreamFault, ...]:
-        """The upstreams whose tools cannot be called now."""
+        """The upstreams without connection."""
         return self.view.faults if self.view is not None else ()
 
     async def follow(self, api: SwarmApi) -> None:

@@ -176,7 +176,7 @@ def _count_presses(ids: Sequence[int], cursor: int | None) -> dict[int, int]:
 
 
 def _join_refused(views: Sequence[MysisView], cursor: int | None) -> list[tuple[MysisView, int]]:
-    """Return the myses with a need of their own, each with how many have it; one key helps all whose key is refused."""
+    """Return the myses with a need of their own, each with how many have it. A refused key is one need of all."""
     groups: dict[int | str, list[MysisView]] = {}
     for view in views:
         is_joint = view.failure is not None and view.failure.is_refused_key

@@ -204,7 +204,7 @@ def is_needed_later(action: Action, situation: ActionContext) -> bool:
     match action.id:
         case "swarm.hold":
             return not (situation.held or situation.busy)
-        case "app.find" if action.title == "filter":  # elsewhere it finds in what is shown
+        case "app.find" if action.title == "filter":  # elsewhere it finds in a text
             return has_marks or 0 < situation.shown < FILTER_FROM
         case "mysis.new":
             return has_marks
