@@ -48,6 +48,8 @@ def test_a_diff_is_shown_as_patch_as_counts_and_as_json(zoea: Zoea, trees: Workt
     assert value["branch"] == "refs/heads/zoea/alpha"
     assert "+new" in value["patch"]
     assert "patch" not in zoea("diff", "alpha", "--stat", "--json").json
+    (folder / "x\n+9 -9  y").write_text("")
+    assert "\n+9 -9" not in zoea("diff", "alpha", "--stat").out
 
 
 def test_without_changes_or_a_worktree_a_diff_says_so(zoea: Zoea, trees: Worktrees, repository: Path) -> None:

@@ -122,6 +122,19 @@ class TestConflicts:
         assert git(folder, "rev-parse", "HEAD") == tip
         assert trees.owned.names() == ["alpha"]
 
+    def test_only_newlines_separate_the_lines_of_a_hunk_and_none_stands_in_a_name(
+        self, trees: Worktrees, repository: Path
+    ) -> None:
+        name = "a\nnot tried: b.txt"
+        for folder, text in ((make(trees, repository), "mi\u2028ne\x0c\n"), (repository, "theirs\n")):
+            (folder / name).write_text(text)
+            git(folder, "add", "-A")
+            git(folder, "commit", "-q", "-m", "work")
+        done = merge_all(trees, ["alpha"], RULES)
+        assert isinstance(done.error, MergeConflict)
+        assert "mi\u2028ne\x0c" in done.error.conflicts[0].hunks[0].split("\n")
+        assert not [line for text in done.lines for line in text.split("\n") if line.startswith("not tried")]
+
     def test_a_conflict_that_the_mysis_resolves_is_merged(self, trees: Worktrees, repository: Path) -> None:
         folder = make(trees, repository, a__txt="one\nmine\nthree\n")
         commit(repository, a__txt="one\ntheirs\nthree\n")

@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr
 
 from tests.files.repositories import commit, git, make_repository, state
 from tests.tui.cockpit import START, Stage, cockpit
+from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.files.worktrees import Worktrees
 from zoea.queries.broadcasts import read_commander_messages
 from zoea.queries.change_origins import HunkOrigin
@@ -258,6 +259,43 @@ async def test_marked_myses_are_merged_one_after_the_other(tmp_path: Path) -> No
         assert "alpha is merged into main" in said(stage)
         assert (repository / "a.txt").exists()
         assert (repository / "b.txt").exists()
+
+
+async def test_hidden_characters_of_names_and_lines_are_shown_at_every_step(tmp_path: Path) -> None:
+    """A file, a branch and their lines may hold anything; a newline of a name forges no line."""
+    async with reviewed(tmp_path) as (stage, repository, _):
+        git(repository, "checkout", "-q", "-b", "ma\u202ein\u200b")
+        trees = Worktrees(stage.app.places.data)
+        trees.drop("alpha", force=True)
+        folder = trees.owned.path(trees.make("alpha", repository).name)
+        name = "a\x1b[31m\u202eb\n+forged.txt"
+        shown = r"a\u001b[31m\u202eb +forged.txt"
+        (folder / name).write_text("\n".join(HOSTILE) + "\n")
+        (repository / name).write_text("mine\n")
+        git(repository, "add", "-A")
+        git(repository, "commit", "-q", "-m", "mine")
+        trees.commit("alpha", "work")
+        await open_review(stage, shown)
+        seen = [stage.text(), lines(stage)]
+        assert r"from ma\u202ein\u200b" in stage.text()
+        assert r"+\u202eright to left\u202c" in lines(stage)
+        await stage.press("s")
+        await stage.until(lambda: stage.one(MessagePrompt).is_open)
+        assert stage.one(MessagePrompt).text == f"{shown}: "
+        seen.append(stage.text())
+        await stage.press("escape")
+        await stage.until(lambda: not stage.one(MessagePrompt).is_open)
+        for key, done in (("D", "holds work"), ("m", "changed the same in")):
+            await stage.press(key)
+            await stage.until(lambda: stage.shows(ConfirmDialog))
+            seen.append(stage.text())
+            await stage.press("y")
+            await stage.until(lambda done=done: done in " ".join(said(stage).split()))  # type: ignore[misc]  # a default
+            seen += [stage.text(), said(stage)]
+        assert r"Merge alpha into ma\u202ein\u200b?" in "".join(seen)
+        assert rf"changed the same in {shown}" in " ".join(said(stage).split())
+        assert r"new\u2028line" in said(stage)
+        assert all(is_harmless(text) and "\u202e" not in text and "\n+forged" not in text for text in seen)
 
 
 async def test_s_sends_a_sentence_about_the_marked_lines(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from zoea.files.worktrees import Worktrees, list_worktrees
 from zoea.model.errors import FilesError, MergeRefused, WorkHeld
 from zoea.process.group_guard import guard
 from zoea.settings.paths import Places
+from zoea.text.control_characters import one_line, split_lines
 
 if TYPE_CHECKING:
     from zoea.settings.schema import FilesSettings
@@ -115,7 +116,7 @@ class MergeQueueResult(Struct, frozen=True):
         if self.error is not None:
             conflicts = self.error.conflicts if isinstance(self.error, MergeConflict) else ()
             lines.append(f"{self.failed} was not merged: {self.error.text}")
-            lines += [f"{one.path}\n{hunk}" for one in conflicts for hunk in one.hunks]
+            lines += [f"{one_line(one.path)}\n{hunk}" for one in conflicts for hunk in one.hunks]
             lines += [f"not tried: {', '.join(self.waiting)}"] if self.waiting else []
         return lines
 
@@ -185,7 +186,7 @@ def prepare(
 
 def _conflict(trees: Worktrees, record: Record, conflicts: tuple[Conflict, ...]) -> MergeConflict:
     name, target = record.name, short(record.target)
-    files = ", ".join(conflict.path for conflict in conflicts)
+    files = ", ".join(one_line(conflict.path) for conflict in conflicts)
     return MergeConflict(
         f"{name} and {target} changed the same in {files or 'some files'}",
         hint=f"`zoea merge {name} --send-back`, or s in the review, lets {name} resolve it. By hand: merge {target} in"
@@ -213,12 +214,12 @@ def send_back(trees: Worktrees, name: str) -> str:
         conflicts = read_conflicts(git, trees.owned.path(name))
     told, hunks = 0, []
     for one in conflicts:
-        text = "\n".join((one.path, *(one.hunks or ("It has no marks: what stands in the folder counts.",))))
+        text = "\n".join((one_line(one.path), *(one.hunks or ("It has no marks: what stands in the folder counts.",))))
         told += len(text)
-        hunks.append(text if told <= _MOST_TOLD else f"{one.path}: read the marks there")
+        hunks.append(text if told <= _MOST_TOLD else f"{one_line(one.path)}: read the marks there")
     return "\n\n".join(
         (
-            f"Your branch and {target} changed the same in {', '.join(one.path for one in conflicts) or 'no file now'}."
+            f"Your branch and {target} changed the same in {', '.join(one_line(one.path) for one in conflicts) or 'no file now'}."
             f" {target} is merged into your folder, and the places are marked there.",
             *hunks,
             "Edit these files so that both changes hold, and remove the lines with <<<<<<<, ======= and >>>>>>>. Then"
@@ -240,7 +241,7 @@ def read_conflicts(git: Git, path: Path) -> tuple[Conflict, ...]:
 def _split_hunks(text: str) -> list[str]:
     hunks: list[list[str]] = []
     is_inside = False
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(split_lines(text), 1):
         if line.startswith("<<<<<<<"):
             hunks.append([f"line {number}:"])
             is_inside = True

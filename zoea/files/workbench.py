@@ -22,6 +22,7 @@ from zoea.files.safe_folder import SafeFolder
 from zoea.files.sandbox import Sandbox
 from zoea.files.workbench_tools import COMMAND_S
 from zoea.model.errors import FilesError
+from zoea.text.control_characters import split_lines
 
 MOST_BYTES = 10_000_000
 """The largest file that is read or written."""
@@ -109,7 +110,7 @@ class Workbench:
                 f"{path} is binary and has {len(content):,} bytes", hint="Only texts and images are shown."
             )
         text = content.decode("utf-8", "replace")
-        all_lines = text.splitlines(keepends=False) if "\r" not in text else text.replace("\r\n", "\n").split("\n")
+        all_lines = split_lines(text.replace("\r\n", "\n"))
         shown, size = [], 0
         for number, line in enumerate(all_lines[start - 1 : start - 1 + lines], start):
             size += len(line) + 8
@@ -229,7 +230,7 @@ def _encode(text: str, before: bytes | None) -> bytes:
 
 def _show_diff(path: str, before: bytes, after: bytes) -> str:
     """Return the lines that changed, cut where they are long."""
-    old, new = (data.decode("utf-8", "replace").splitlines() for data in (before, after))
+    old, new = (split_lines(data.decode("utf-8", "replace")) for data in (before, after))
     lines = list(unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm=""))
     text = "\n".join(lines)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}\n[{len(text) - MOST_SHOWN:,} characters left out]"

@@ -56,6 +56,11 @@ _PROSE = compile_lazily(
 )
 
 
+def split_lines(text: str) -> list[str]:
+    """Return what stands between the newlines of a text; other separators stay in it and are shown as escapes."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def drop_hidden(text: str) -> str:
     """Return the text without hidden characters, to look for words in it; what is shown keeps them."""
     return text if text.isascii() else _EXACT.sub("", text)

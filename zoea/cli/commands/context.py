@@ -37,6 +37,7 @@ from zoea.process.command_line import REQUIRED, argument, flag, option
 from zoea.queries.commit_details import read_learned
 from zoea.settings.paths import Places
 from zoea.text.call_text import reveal_call
+from zoea.text.control_characters import split_lines
 from zoea.text.sentences import count_of
 
 _NATIVE = {"openai": "openai-chat-v1", "claude": "claude-code-v1"}
@@ -169,7 +170,7 @@ def diff(where: Places, one: str = COMMIT, other: str = COMMIT) -> Output:
 def _markdown(entry: ContextEntry) -> str:
     title = {Role.USER: entry.sender or entry.source or "user", Role.ASSISTANT: "answer", Role.TOOL: "result"}
     lines = [f"## {title.get(entry.role, entry.role.value)}"]
-    lines += ["\n".join(f"> {line}" for line in entry.reasoning.splitlines())] if entry.reasoning else []
+    lines += ["\n".join(f"> {line}" for line in split_lines(entry.reasoning))] if entry.reasoning else []
     lines += [entry.content] if entry.content else []
     lines += [f"    {reveal_call(call.name, call.arguments)}" for call in entry.calls]
     return "\n\n".join(lines)

@@ -21,7 +21,7 @@ from zoea.queries.request_troubles import find_troubles
 from zoea.queries.stored_swarm import read_mysis_view
 from zoea.settings.paths import Places
 from zoea.text.call_text import reveal_arguments
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import one_line, split_lines
 from zoea.text.sentences import count_of
 
 
@@ -95,7 +95,7 @@ def _difference_lines(found: RequestDifference, *, with_text: bool) -> list[str]
         for sent in messages:
             memory = f" memory {sent.message.memory_id}" if sent.message.memory_id else ""
             lines.append(f"{sign} {sent.message.role}{memory}, {sent.tokens:,} tokens")
-            lines += [f"    {line}" for line in sent.message.content.splitlines()] if with_text else []
+            lines += [f"    {line}" for line in split_lines(sent.message.content)] if with_text else []
     for word, names in (("Tools gone", found.tools_removed), ("Tools new", found.tools_added)):
         lines += [f"{word}: {', '.join(names)}"] if names else []
     return lines

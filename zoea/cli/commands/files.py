@@ -15,6 +15,7 @@ from zoea.model.errors import FilesError
 from zoea.process.command_line import argument, flag, option
 from zoea.settings import load
 from zoea.settings.paths import Places
+from zoea.text.control_characters import one_line
 
 if TYPE_CHECKING:
     from zoea.files.git import Git
@@ -73,7 +74,7 @@ def diff(
         counts = changed.count()
         patch = "" if stat else changed.patch()
     origins = _read_origins(where, name, git, counts.base, patch) if patch and output.is_json else []
-    lines = [f"{_amount('+', file.added)} {_amount('-', file.removed)}  {file.path}" for file in counts.files]
+    lines = [f"{_amount('+', file.added)} {_amount('-', file.removed)}  {one_line(file.path)}" for file in counts.files]
     value = {"name": name, "branch": record.branch, "base": counts.base, "files": counts.files}
     shown = [*lines, counts.text] if stat else [patch or "nothing changed"]
     return Output(value | ({} if stat else {"patch": patch, "origins": origins}), shown)

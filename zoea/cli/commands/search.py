@@ -44,7 +44,7 @@ from zoea.store.search import (
     search_broadcasts,
     search_memories,
 )
-from zoea.text.control_characters import reveal
+from zoea.text.control_characters import reveal, split_lines
 
 SHOWN = 300
 """Characters shown around a hit; `--json` shows `_SHOWN_JSON`."""
@@ -188,7 +188,7 @@ def format_excerpt(excerpt: Excerpt, bright: bool) -> str:
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())
+    return "\n".join(f"    {line}" for line in split_lines(text))
 
 
 def _row(hit: MemoryHit) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from zoea.queries.topic_ledger import (
     read_subscribers,
     read_topics,
 )
-from zoea.text.control_characters import one_line, prose_line, reveal
+from zoea.text.control_characters import one_line, prose_line, reveal, split_lines
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import ListDialog, describe_problem
@@ -219,7 +219,7 @@ class TopicsDialog(ListDialog):
             return []
         if self._body[0] != self._list.chosen:
             body = reveal(format_body(found, BODY_CHARS))
-            lines: list[list[Piece]] = [[(line, "")] for line in body.splitlines()]
+            lines: list[list[Piece]] = [[(line, "")] for line in split_lines(body)]
             self._body = (self._list.chosen, [[(one_line(format_origin(found)), "quiet")], *lines])
         return self._body[1]
 
