@@ -388,6 +388,46 @@ def agents_of_its_own_in_the_file(t: Transcript) -> None:
     t.result("c1", "Seen.", parent=call)
 
 
+@case("siteboon/claudecodeui#1022", "user: One.", "answer: First.", "user: Two.", "answer: Second.")
+def a_session_that_was_resumed_under_another_id(t: Transcript) -> None:
+    t.user("One.")
+    t.answer("m1", text("First."))
+    t.user("Two.", sessionId="7b1c7a52-3f0e-4c11-9d55-7a0e5c2f9b01")
+    t.answer("m2", text("Second."), sessionId="7b1c7a52-3f0e-4c11-9d55-7a0e5c2f9b01")
+
+
+@case(
+    "Nwflower/dsh-chat-import#21, #26",
+    "user: One.\nAnd more.",
+    "answer:  [a]",
+    "call 0: A",
+    "user: Two.",
+    "answer: Second.",
+)
+def prompts_that_are_lists_of_texts(t: Transcript) -> None:
+    t.user([text("One."), text("And more.")])
+    t.answer("m1", thinking("hm"), use("c1", run="a"))
+    t.result("c1", "A")
+    t.side("ai-title", aiTitle="Work")
+    t.side("atis-latch", on=True)
+    t.user([text("Two.")])
+    t.answer("m2", text("Second."))
+
+
+@case(
+    "d-kimuson/claude-code-viewer#218, basicmachines-co/basic-memory#1527",
+    "user: One.",
+    "answer: First.  [a]",
+    "call 0: A",
+)
+def an_answer_of_another_vendor_that_says_tool_use_before_its_call(t: Transcript) -> None:
+    t.user("One.")
+    t.answer("msg_0620d517", text("First. "), model="deepseek-v4-flash", entrypoint="cli")
+    t.answer("msg_0620d517", use("call_00_x", run="a"), model="deepseek-v4-flash")
+    t.result("call_00_x", "A")
+    t.side("continued-in", continuedIn="7b1c7a52-3f0e-4c11-9d55-7a0e5c2f9b01")
+
+
 @case("anthropics/claude-agent-sdk-typescript#242", "user: Look.", "answer: I saw.")
 def the_file_of_an_agent(t: Transcript) -> None:
     t.user("Look.", isSidechain=True, agentId="a1")

@@ -64,6 +64,23 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("a document", _text(_b64(b"%PDF-1.7" + _BYTES)), "[application/pdf, 6 kB]"),
     ("data of an unknown kind", _text(f'{{"x": "{_b64(_BYTES)}"}}'), '{"x": "[application/octet-stream, 6 kB]"}'),
     ("a damaged address", _text(f"data:image/png;base64,{'A' * 4}{'_' * 400}"), "[image png, "),
+    (
+        "NousResearch/hermes-agent#64061",
+        {
+            "content": [
+                {
+                    "type": "resource",
+                    "resource": {"uri": "file:///a", "mimeType": "application/pdf", "blob": _b64(b"%PDF-1.7" + _BYTES)},
+                }
+            ]
+        },
+        "[resource file:///a: application/pdf, 6 kB]",
+    ),
+    (
+        "vercel/ai#15285",
+        {"content": [{"type": "audio", "data": _b64(b"OggS" + _BYTES), "mimeType": "audio/ogg"}]},
+        "[audio ogg, 6 kB]",
+    ),
     ("a part of no known type", {"content": [{"type": "screenshot", "png": _b64(PNG)}]}, "[image 640x480 png]"),
 ]
 

@@ -38,12 +38,15 @@ CASES: list[tuple[str, str, Any, Any]] = [
     ("a truth whose name the text has", "has_more: no", {"has_more": False}, None),
     ("nulls and empty texts hold nothing", "ok", {"next": None, "note": ""}, None),
     ("quotes of JSON in JSON", json.dumps({"a": 'say "x"'}), {"a": 'say "x"'}, None),
+    ("openai/openai-agents-python#4224", "database connection refused", {"answer": 42}, {"answer": 42}),
     ("a list", "ok", [{"id": "p-17"}], [{"id": "p-17"}]),
 ]
 NO_TEXT: list[tuple[str, Any]] = [
     ("nicobailon/pi-mcp-adapter#113", {"status": "available"}),
     ("seuros/action_mcp#181", {"greeting": "Hello, World!", "name_length": 5}),
     ("open-webui/open-webui#28926", PROJECTS),
+    ("ggml-org/llama.cpp#26410", {"accounts": [{"id": 1}], "total": 36}),
+    ("tsedio/tsed#3244", {"code": "E_MCP_TOOL_ERROR", "message": "no such id"}),
 ]
 
 
@@ -80,6 +83,21 @@ def test_of_very_many_values_the_lengths_are_compared() -> None:
         ({"content": "a text in place of a list"}, "a text in place of a list"),
         ({"content": {"type": "text", "text": "one part"}}, "one part"),
         ({"toolResult": {"id": 7}}, '[content of type unknown] {"id": 7}'),  # the protocol of 2024-10-07
+        ({"toolResult": {"content": [{"type": "text", "text": "x"}]}}, "x"),  # cloudflare/mcp-server-cloudflare#12
+        # agno-agi/agno#10010, stacklok/mecatl#223
+        (
+            {
+                "content": [
+                    {"type": "resource_link", "uri": "file:///r.pdf", "name": "r.pdf", "description": "the report"}
+                ]
+            },
+            "[link r.pdf <file:///r.pdf>: the report]",
+        ),
+        # anthropics/claude-ai-mcp#287
+        (
+            {"content": [{"type": "resource", "resource": {"uri": "file:///a.md", "text": "# Full"}}]},
+            "[resource file:///a.md]\n# Full",
+        ),
         ({"content": ["a", {"type": "text", "text": "b"}, None]}, "a\nb"),
     ],
 )

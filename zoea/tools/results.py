@@ -72,6 +72,8 @@ def _content(wire: Mapping[str, Any]) -> list[Any]:
     content = wire.get("content")
     if content is None:
         content = wire.get("toolResult")
+        if isinstance(content, dict) and "content" in content:  # cloudflare/mcp-server-cloudflare#12
+            content = content["content"]
     return content if isinstance(content, list) else [] if content is None else [content]
 
 
