@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from zoea.queries import conversation
 from zoea.queries.request_summary import plan_of, read_context
 from zoea.queries.search_reader import ConversationFinder
 from zoea.settings import Settings
+from zoea.store.database_file import open_reader
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}, "context": {"snapshot_tools": ["look*"]}})
 
@@ -32,6 +34,36 @@ async def talk(folder: Path, *answers: Answer, prompts: int = 1) -> AsyncIterato
             await inner.commander.send("alpha", f"prompt {number}")
             await inner.settled()
         yield inner
+
+
+async def test_what_is_stored_while_a_page_is_read_is_in_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page is of one state: a turn whose answer is stored between two of its queries was a KeyError."""
+    inserted: list[str] = []
+
+    def insert_once(statement: str) -> None:
+        if "FROM turn_note" in statement and not inserted:
+            inserted.append(statement)
+            with closing(sqlite3.connect(tmp_path / "zoea.db", timeout=10)) as writer, writer:
+                writer.execute(
+                    "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
+                    " SELECT mysis_id, turn_id, 99, 'assistant', 'llm', 'late', 1, 0 FROM memory LIMIT 1"
+                )
+
+    def open_traced(path: Path) -> sqlite3.Connection:
+        reader = open_reader(path)
+        reader.set_trace_callback(insert_once)
+        return reader
+
+    async with talk(tmp_path) as inner:
+        monkeypatch.setattr("zoea.queries.stored_swarm.open_reader", open_traced)
+        pages = [await asyncio.to_thread(conversation.read_newest, inner.path, 1) for _ in range(2)]
+        assert inserted
+        assert [[entry.memory.content for entry in page.turns[0].entries] for page in pages] == [
+            ["prompt 1", "done"],
+            ["prompt 1", "done", "late"],
+        ]
 
 
 async def test_a_turn_is_read_with_its_memories_notes_and_tokens(tmp_path: Path) -> None:

@@ -109,7 +109,6 @@ class MetricReader:
     def read(self) -> MetricRows:
         """Read the new rows. Raises StoreError."""
         with open_database(self._database) as reader:
-            reader.execute("BEGIN")  # one state of the database for all tables
             found = MetricRows(
                 requests=[_finished(row) for row in self._requests.read(reader)],
                 turns=[(row["outcome"], row["duration_us"] / 1_000_000) for row in self._turns.read(reader)],

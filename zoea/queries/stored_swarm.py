@@ -60,9 +60,13 @@ ORDER BY n.number DESC, o.seq DESC LIMIT ?2
 
 @contextmanager
 def open_database(database: Path) -> Iterator[sqlite3.Connection]:
-    """Open a read-only connection; raise sqlite3 errors of the block as StoreError."""
+    """Open a read-only connection; raise sqlite3 errors of the block as StoreError.
+
+    All that the block reads is one state of the database, although a swarm writes meanwhile.
+    """
     try:
         with closing(open_reader(database)) as reader:
+            reader.execute("BEGIN")
             yield reader
     except sqlite3.Error as problem:
         raise StoreError(f"{database} cannot be read: {problem}") from problem

@@ -145,7 +145,6 @@ def export_pieces(database: Path, mysis_id: int, form: Format, *, redact: bool |
     """
     takes_out = form.redacts if redact is None else redact
     with open_database(database) as reader:
-        reader.execute("BEGIN")  # one consistent state while a swarm writes
         row, clean = _row(reader, mysis_id), _cleaned if takes_out else reveal
         match form:
             case Format.JSONL:
