@@ -45,6 +45,7 @@ _FILES = "Work on files"
 COMMANDS: dict[str, Command] = {
     "run": Command("Run the swarm, or attach to the one that runs", "run:command"),
     "serve": Command("Show the cockpit in browsers", "serve:command"),
+    "acp": Command("Let an editor talk to myses as its agent", "acp:acp"),
     "new": Command("Create a mysis and start it", "myses:new"),
     "fork": Command("Make myses that know a conversation up to a commit", "forks:fork"),
     "list": Command("List all myses with their status", "list_myses:list_myses"),
@@ -155,7 +156,7 @@ COMMANDS: dict[str, Command] = {
 PROMPTED = {
     name: command
     for name, command in COMMANDS.items()
-    if command.group == "The swarm" and not command.below and name not in ("run", "serve", "export", "import")
+    if command.group == "The swarm" and not command.below and name not in ("run", "serve", "acp", "export", "import")
 }
 """The commands that can also be typed beside `zoea run --plain`."""
 

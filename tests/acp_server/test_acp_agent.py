@@ -1,0 +1,180 @@
+"""The agent side of the protocol, without a process: odd requests, the stream of an answer, prompts, calls."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp import RequestError, helpers, schema
+from acp.agent.router import build_agent_router
+from acp.meta import AGENT_METHODS
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from zoea.acp_server.acp_agent import ZoeaAgent
+from zoea.acp_server.acp_stdio import is_message
+from zoea.acp_server.prompt_follower import ShownStream
+from zoea.acp_server.session_updates import describe_approval, read_prompt, replay
+from zoea.model.enums import Activity, MysisState, Role, Source
+from zoea.model.errors import MysisMissing
+from zoea.model.values import ApprovalView, Memory, MysisView, ToolCall
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = ("sessionId", "cwd", "prompt", "modeId", "mcpServers", "protocolVersion", "configId", "value", "methodId")
+
+
+class NoSwarm:
+    """A swarm without myses: every method raises as for a missing one."""
+
+    def __getattr__(self, _name: str) -> Any:
+        async def refuse(*_arguments: Any, **_named: Any) -> None:
+            raise MysisMissing("there is no mysis")
+
+        return refuse
+
+
+def make_agent() -> ZoeaAgent:
+    swarm: Any = NoSwarm()
+    return ZoeaAgent(swarm, Path("/nowhere/zoea.db"), templates=("default",))
+
+
+@given(method=st.sampled_from(sorted(AGENT_METHODS.values())), extra=st.dictionaries(st.sampled_from(KEYS), JSON))
+async def test_any_request_is_answered_or_refused_in_order(method: str, extra: dict[str, Any]) -> None:
+    plausible: dict[str, Any] = {"sessionId": "mysis-1", "cwd": "/", "prompt": [], "modeId": "m", "protocolVersion": 1}
+    agent: Any = make_agent()
+    router = build_agent_router(agent, use_unstable_protocol=True)
+    for is_notification in (False, True):
+        try:
+            await router(method, {**plausible, "mcpServers": [], **extra}, is_notification)
+        except (RequestError, ValidationError):
+            continue
+
+
+@given(JSON)
+def test_any_line_is_a_message_that_the_sdk_takes_or_none(value: Any) -> None:
+    if is_message(value):
+        assert isinstance(value.get("method", ""), str)
+        hash(value.get("id"))
+
+
+def view(streaming: str, before: int = 0, thinking: str = "") -> MysisView:
+    return MysisView(
+        1,
+        "alpha",
+        "default",
+        "p",
+        "m",
+        MysisState.RUNNING,
+        "",
+        0,
+        Activity.LLM,
+        None,
+        None,
+        False,
+        (),
+        streaming=streaming,
+        streamed_before=before,
+        thinking=thinking,
+    )
+
+
+def memory(content: str, reasoning: str = "", **more: Any) -> Memory:
+    return Memory(1, 1, 1, 1, 1, Role.ASSISTANT, Source.LLM, content, reasoning, **more)
+
+
+class TestShownStream:
+    def test_each_piece_is_shown_once(self) -> None:
+        shown = ShownStream()
+        assert [shown.read(view(text))[0] for text in ("Iron", "Iron at", "Iron at", "Iron at 7")] == [
+            "Iron",
+            " at",
+            "",
+            " 7",
+        ]
+        assert shown.end(memory("Iron at 7.")) == (".", "")
+
+    def test_an_answer_of_which_nothing_was_streamed_is_shown_whole(self) -> None:
+        assert ShownStream().end(memory("Iron.", "I think.")) == ("Iron.", "I think.")
+
+    def test_what_was_missed_between_two_looks_follows_with_the_stored_answer(self) -> None:
+        shown = ShownStream()
+        first, rest = "a" * 10, "b" * 5_000
+        assert shown.read(view(first))[0] == first
+        assert shown.read(view(rest[-4_000:], before=1_010))[0] == ""
+        assert shown.end(memory(first + rest))[0] == rest
+
+    def test_an_answer_after_another_is_not_its_continuation(self) -> None:
+        shown = ShownStream()
+        assert shown.read(view("Iron."))[0] == "Iron."
+        assert shown.end(memory("Iron."))[0] == ""
+        assert shown.read(view("Ore", before=6))[0] == "Ore"
+
+    def test_thoughts_are_shown_as_they_come(self) -> None:
+        shown = ShownStream()
+        assert [shown.read(view("", thinking=text))[1] for text in ("So", "So it", "So it")] == ["So", " it", ""]
+
+
+class TestPrompt:
+    def test_a_picture_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="no image"):
+            read_prompt([helpers.image_block("aGk=", "image/png")])
+
+    def test_resources_are_part_of_the_text(self) -> None:
+        blocks = [
+            helpers.text_block("Look: "),
+            helpers.resource_block(helpers.embedded_text_resource("file:///a", "x")),
+        ]
+        assert read_prompt(blocks) == "Look: \n\nfile:///a:\n```\nx\n```"
+
+
+def approval(tool: str, arguments: Any, **more: Any) -> ApprovalView:
+    return ApprovalView(7, 1, "alpha", tool, "files", json.dumps(arguments), 0, 0, **more)
+
+
+class TestApprovals:
+    def test_only_the_possible_answers_are_offered(self) -> None:
+        kinds = [[one.option_id for one in describe_approval(asked, (), "/")[1]] for asked in (
+            approval("act", {}), approval("run", {}, grant_scope=""), approval("Go on?", {}, kind="budget"),
+        )]  # fmt: skip
+        assert kinds == [
+            ["once", "session", "template", "denied"],
+            ["once", "denied"],
+            ["once", "session", "denied"],
+        ]
+
+    def test_it_names_the_call_that_was_shown(self) -> None:
+        call = ToolCall(3, 0, "act", '{"b": 1, "a": 2}')
+        assert describe_approval(approval("act", {"a": 2, "b": 1}), [call], "/")[0].tool_call_id == "c3"
+        assert describe_approval(approval("act", {}), [call], "/")[0].tool_call_id == "approval-7"
+
+    def test_hidden_characters_are_escapes(self) -> None:
+        update, _ = describe_approval(approval("act\u202e", {"text": "a\x1b[2J"}), (), "/")
+        assert update.title is not None
+        assert "\u202e" not in update.title
+        assert "\x1b" not in update.title
+
+
+def test_a_conversation_is_replayed_with_its_calls() -> None:
+    edit = ToolCall(3, 0, "edit_file", json.dumps({"path": "a.py", "edits": [{"old": "1", "new": "2"}, 5]}))
+    odd = ToolCall(4, 1, "write_file", "no json")
+    result = Memory(2, 1, 1, 1, 2, Role.TOOL, Source.TOOL, "x" * 30_000, call_id=3)
+    told = list(replay([memory("Now.", "Hm.", calls=(edit, odd)), result], "/work"))
+    assert [type(one).__name__ for one in told] == [
+        "AgentThoughtChunk", "AgentMessageChunk", "ToolCallStart", "ToolCallStart", "ToolCallProgress",
+    ]  # fmt: skip
+    start, end = told[2], told[4]
+    assert isinstance(start, schema.ToolCallStart)
+    assert isinstance(end, schema.ToolCallProgress)
+    assert start.content is not None
+    assert end.content is not None
+    [diff] = start.content
+    assert isinstance(diff, schema.FileEditToolCallContent)
+    assert (diff.path, diff.old_text, diff.new_text) == ("/work/a.py", "1", "2")
+    assert len(json.dumps(end.model_dump(mode="json"))) < 21_000

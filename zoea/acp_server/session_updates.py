@@ -1,0 +1,190 @@
+"""Converts what a mysis said and did into updates of the protocol, and an editor's prompt into text. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from acp import helpers, schema
+from acp.schema import ToolKind
+
+from zoea.model.enums import ASK_TOOL, CallState, Role
+from zoea.model.values import ApprovalView, Memory, ToolCall
+from zoea.text.call_text import format_call
+from zoea.text.control_characters import reveal
+
+MAX_CHARS = 20_000
+"""Characters of a result that an editor is sent; it shows the rest in Zoea."""
+_KINDS: dict[str, ToolKind] = {
+    "read_file": "read",
+    "list_files": "read",
+    "search_files": "search",
+    "write_file": "edit",
+    "edit_file": "edit",
+    "run": "execute",
+    "fetch": "fetch",
+}
+_OPTIONS: tuple[tuple[str, str, schema.PermissionOptionKind], ...] = (
+    ("once", "Allow once", "allow_once"),
+    ("session", "Allow until this mysis stops", "allow_always"),
+    ("template", "Allow for all of its template", "allow_always"),
+    ("denied", "Refuse", "reject_once"),
+)
+
+Update = (
+    schema.AgentMessageChunk
+    | schema.AgentThoughtChunk
+    | schema.UserMessageChunk
+    | schema.ToolCallStart
+    | schema.ToolCallProgress
+)
+
+
+def read_prompt(blocks: Iterable[Any]) -> str:
+    """Return the text of a prompt: its texts, the resources in it, and the addresses of those beside it.
+
+    Raises:
+        ValueError: A block is neither, such as a picture.
+    """
+    parts = []
+    for block in blocks:
+        match block:
+            case schema.TextContentBlock():
+                parts.append(block.text)
+            case schema.ResourceContentBlock():
+                parts.append(f"[{block.title or block.name}]({block.uri})")
+            case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents() as resource):
+                parts.append(f"{resource.uri}:\n```\n{resource.text}\n```")
+            case _:
+                raise ValueError(f"a prompt to a mysis holds texts and resources, no {block.type}")
+    return "\n\n".join(filter(None, parts)).strip()
+
+
+def say(text: str) -> schema.AgentMessageChunk:
+    """Return a piece of the agent's message."""
+    return helpers.update_agent_message_text(text)
+
+
+def replay(memories: Iterable[Memory], folder: str) -> Iterator[Update]:
+    """Yield a stored conversation as updates."""
+    for memory in memories:
+        if memory.role is Role.USER:
+            yield helpers.update_user_message_text(memory.content)
+            continue
+        if memory.role is Role.ASSISTANT and memory.reasoning:
+            yield helpers.update_agent_thought_text(memory.reasoning)
+        if memory.role is Role.ASSISTANT and memory.content:
+            yield say(memory.content)
+        yield from show_calls(memory, folder)
+
+
+def show_calls(memory: Memory, folder: str) -> Iterator[Update]:
+    """Yield the calls that an answer makes, or the end of the call that a result belongs to."""
+    for call in memory.calls:
+        arguments = _read_arguments(call)
+        yield helpers.start_tool_call(
+            call.wire_id,
+            format_call(call.name, call.arguments),
+            kind=_KINDS.get(call.name, "other"),
+            status="pending",
+            content=_show_edits(call.name, arguments, folder) or None,
+            locations=_find_locations(arguments, folder) or None,
+            raw_input=arguments,
+        )
+    if memory.role is Role.TOOL and memory.call_id is not None:
+        text = memory.content[:MAX_CHARS]
+        text += f"… ({len(memory.content):,} characters)" if len(memory.content) > MAX_CHARS else ""
+        yield helpers.update_tool_call(
+            f"c{memory.call_id}",
+            status="failed" if memory.is_error else "completed",
+            content=[helpers.tool_content(helpers.text_block(text))],
+        )
+
+
+def describe_approval(
+    approval: ApprovalView, calls: Iterable[ToolCall], folder: str
+) -> tuple[schema.ToolCallUpdate, list[schema.PermissionOption]]:
+    """Return what an editor is asked about, and the answers that it may give.
+
+    Args:
+        calls: Those that it was shown, among which the one that waits may be.
+    """
+    arguments = _parse(approval.arguments)
+    waiting = (call for call in calls if call.state is not CallState.DONE)
+    same = (call for call in waiting if call.name == approval.tool and _read_arguments(call) == arguments)
+    call = next(same, None)
+    title = format_call(approval.tool, approval.arguments) if approval.kind == "tool" else approval.tool
+    update = schema.ToolCallUpdate(
+        tool_call_id=f"approval-{approval.id}" if call is None else call.wire_id,
+        title=reveal(title),
+        kind=_KINDS.get(approval.tool, "other"),
+        status="pending",
+        raw_input=arguments,
+        content=_show_edits(approval.tool, arguments, folder) or None,
+        locations=_find_locations(arguments, folder) or None,
+    )
+    left_out = {"session"} if approval.why_once else set()
+    left_out |= {"template"} if approval.why_no_grant else set()
+    options = [
+        schema.PermissionOption(option_id=option, name=name, kind=kind)
+        for option, name, kind in _OPTIONS
+        if option not in left_out
+    ]
+    return update, options
+
+
+def is_question(approval: ApprovalView) -> bool:
+    """Return whether it asks for words, which no option can hold."""
+    return approval.tool == ASK_TOOL and not approval.upstream
+
+
+def find_question(approval: ApprovalView) -> str:
+    """Return the words of a question of a mysis."""
+    arguments = _parse(approval.arguments)
+    asked = arguments.get("question") if isinstance(arguments, dict) else None
+    return asked if isinstance(asked, str) else approval.arguments
+
+
+def _read_arguments(call: ToolCall) -> Any:
+    return _parse(call.arguments)
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _find_locations(arguments: Any, folder: str) -> list[schema.ToolCallLocation]:
+    path = arguments.get("path") if isinstance(arguments, dict) else None
+    return [schema.ToolCallLocation(path=_place(path, folder))] if isinstance(path, str) and path else []
+
+
+def _show_edits(name: str, arguments: Any, folder: str) -> list[Any]:
+    """Return the changes of a file that a call asks for."""
+    match name, arguments:
+        case "write_file", {"path": str(path), "content": str(content)}:
+            return [helpers.tool_diff_content(_place(path, folder), content)]
+        case "edit_file", {"path": str(path), "edits": list(edits)}:
+            return [
+                helpers.tool_diff_content(_place(path, folder), new, old)
+                for edit in edits
+                if isinstance(edit, dict)
+                and isinstance(old := edit.get("old"), str)
+                and isinstance(new := edit.get("new"), str)
+            ]
+    return []
+
+
+def _place(path: str, folder: str) -> str:
+    return str(PurePosixPath(folder or "/") / path)
+
+
+def list_modes(names: Sequence[str], current: str) -> schema.SessionModeState:
+    """Return the templates as the modes of a session."""
+    known = dict.fromkeys([*names, current])
+    modes = [schema.SessionMode(id=name, name=name) for name in known]
+    return schema.SessionModeState(current_mode_id=current, available_modes=modes)
