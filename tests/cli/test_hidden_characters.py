@@ -25,7 +25,7 @@ from zoea.settings import Settings
 from zoea.settings.paths import places
 
 CHANGES = """
-run serve new fork broadcast start stop configure delete dismiss import hold answer approve deny
+run serve acp new fork broadcast start stop configure delete dismiss import hold answer approve deny
 completion trust purge redact
 mcp world topic_publish topic_tail
 ctx_note ctx_commit ctx_fetch ctx_gc ctx_export ctx_import ctx_resume ctx_ask ctx_pick

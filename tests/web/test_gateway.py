@@ -6,14 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.fakes import anthropic_server
 from tests.fakes.openai_server import Call, Fail, Say
 from tests.web.gateway_rig import KEY, MARK, AnthropicVendor, Rig, Vendor, rig
+from zoea.model.request import Answer, AnswerCall
+from zoea.queries.request_difference import compare_requests
 from zoea.queries.request_inspection import inspect_request
 from zoea.queries.request_log import REQUEST_LINE_IDS, read_request_lines
 from zoea.queries.stored_swarm import open_database
+from zoea.runtime.compose import _LazyGateway
 
 MESSAGES = [{"role": "system", "content": "You dig."}, {"role": "user", "content": f"Dig {MARK}."}]
 TOOLS = [{"type": "function", "function": {"name": "dig", "description": "Digs.", "parameters": {"type": "object"}}}]
@@ -232,3 +236,37 @@ async def test_a_client_that_goes_away_pays_for_what_came(tmp_path: Path) -> Non
         assert await r.s.value("SELECT count(*) FROM calibration") == 0
         spent = await r.s.value("SELECT used_tokens FROM spend WHERE scope = 'mysis'")
         assert spent == row["input_tokens"] + row["output_tokens"]
+
+
+async def test_what_two_requests_begin_with_is_what_a_provider_may_cache(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        longer = [*MESSAGES, {"role": "assistant", "content": "Dug."}, {"role": "user", "content": "Again."}]
+        for messages in (MESSAGES, longer):
+            assert (await r.post("/chat/completions", {"model": "m", "messages": messages, "tools": TOOLS}))[0] == 200
+        first, second = [inspect_request(r.s.path, row["id"]) for row in await r.requests()]
+        found = compare_requests(first, second)
+        assert (found.repeated, len(found.added), len(found.removed)) == (2, 2, 0)
+
+
+async def test_secrets_that_zoea_knows_are_not_recorded(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        secret = "hunter2-hunter2-hunter2"
+        call = AnswerCall("log_in", json.dumps({"password": secret}))
+        await r.gateway._open[r.mysis_id].link.session.conceal_answer(Answer(calls=(call,)))
+        assert (await r.chat(f"it is {secret}"))[0] == 200
+        [row] = await r.requests()
+        [message] = inspect_request(r.s.path, row["id"]).messages
+        assert secret not in message.content
+
+
+async def test_the_server_is_loaded_with_the_first_agent(tmp_path: Path) -> None:
+    async with rig(tmp_path, has_turn=False) as r:
+        lazy = _LazyGateway(r.s.commander.swarm)
+        await lazy.close(r.mysis_id)
+        assert lazy._server is None
+        access = await lazy.open(r.mysis_id)
+        async with r.http.get(f"{access.openai_url}/models") as reply:
+            assert reply.status == 200
+        await lazy.shut_down()
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await r.http.get(f"{access.openai_url}/models")
