@@ -186,9 +186,8 @@ def prepare(
 
 def _conflict(trees: Worktrees, record: Record, conflicts: tuple[Conflict, ...]) -> MergeConflict:
     name, target = record.name, short(record.target)
-    files = ", ".join(one_line(conflict.path) for conflict in conflicts)
     return MergeConflict(
-        f"{name} and {target} changed the same in {files or 'some files'}",
+        f"{name} and {target} changed the same in {_list_paths(conflicts) or 'some files'}",
         hint=f"`zoea merge {name} --send-back`, or s in the review, lets {name} resolve it. By hand: merge {target} in"
         f" {trees.owned.path(name)}, and try again.",
         conflicts=conflicts,
@@ -219,13 +218,17 @@ def send_back(trees: Worktrees, name: str) -> str:
         hunks.append(text if told <= _MOST_TOLD else f"{one_line(one.path)}: read the marks there")
     return "\n\n".join(
         (
-            f"Your branch and {target} changed the same in {', '.join(one_line(one.path) for one in conflicts) or 'no file now'}."
+            f"Your branch and {target} changed the same in {_list_paths(conflicts) or 'no file now'}."
             f" {target} is merged into your folder, and the places are marked there.",
             *hunks,
             "Edit these files so that both changes hold, and remove the lines with <<<<<<<, ======= and >>>>>>>. Then"
             " run the tests. The merge is committed when your turn ends.",
         )
     )
+
+
+def _list_paths(conflicts: tuple[Conflict, ...]) -> str:
+    return ", ".join([one_line(conflict.path) for conflict in conflicts])
 
 
 def read_conflicts(git: Git, path: Path) -> tuple[Conflict, ...]:
