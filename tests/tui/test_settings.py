@@ -143,7 +143,7 @@ async def test_values_stand_with_their_origin(tmp_path: Path, monkeypatch: pytes
 async def test_a_short_value_is_shown_before_its_long_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOEA_SWARM__DISCOVER", "false")
     async with settings(tmp_path, size=(80, 24)) as (stage, screen):
-        await go(stage, screen, "swarm")
+        await go(stage, screen, "swarm", "swarm.discover")
         line = next(line for line in screen.fields.plain.splitlines() if line.startswith("Look for a model"))
         assert "false  $ZOEA_SWARM__" in line
         assert line.endswith("…")
