@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from zoea.store import WriterConnection
 from zoea.transfer.nova_database import open_nova
 from zoea.transfer.nova_import import NovaImport, NovaOptions
 
+LINES = COUNT if os.environ.get("ZOEA_SOAK") else 50
+"""Damaged exports, each of which is read whole."""
 WANTED = NovaOptions(Settings(), Template(name="default"), "autopilot", "")
 
 
@@ -61,7 +64,7 @@ def test_damaged_lines_of_an_export_are_imported_or_refused(tmp_path: Path) -> N
     conn = memory_store()
     damaged = tmp_path / "damaged.jsonl"
     refused = 0
-    for data in mutations(sound, seed=13, count=COUNT // 4):
+    for data in mutations(sound, seed=13, count=LINES):
         damaged.write_bytes(data)
         conn.execute("BEGIN")
         try:
