@@ -19,6 +19,7 @@ from zoea.llm.prices import PriceList
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.anthropic_provider import AnthropicProvider
 from zoea.llm.providers.openai_provider import OpenAIProvider
+from zoea.model.ports import Provider
 from zoea.process.clock import SystemClock
 from zoea.settings import Settings
 from zoea.web.gateway import GatewayServer
@@ -132,12 +133,13 @@ async def rig(
     concurrency: int = 8,
     has_turn: bool = True,
     makes: bool = True,
+    provider: Provider | None = None,
 ) -> AsyncIterator[Rig]:
     server = server or Vendor()
     values = {"budget": {"max_output_tokens": 100}, "llm": {"retries": 0}, **(settings or {})}
-    async with server, aiohttp.ClientSession() as http, aclosing_provider(server, model, concurrency) as provider:
+    async with server, aiohttp.ClientSession() as http, aclosing_provider(server, model, concurrency) as made:
         given, known = Settings.model_validate(values), prices or PriceList()
-        async with swarm(folder, settings=given, providers=OneProvider(provider), prices=known) as s:
+        async with swarm(folder, settings=given, providers=OneProvider(provider or made), prices=known) as s:
             gateway = GatewayServer(s.commander.swarm)
             if makes:
                 await s.commander.create("alpha", start=True)

@@ -8,11 +8,15 @@ from typing import Any
 
 import aiohttp
 import pytest
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
 
 from tests.fakes import anthropic_server
 from tests.fakes.openai_server import Call, Fail, Say
 from tests.web.gateway_rig import KEY, MARK, AnthropicVendor, Rig, Vendor, rig
-from zoea.model.request import Answer, AnswerCall
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.request import Answer, AnswerCall, Delta
+from zoea.model.values import Usage
 from zoea.queries.request_difference import compare_requests
 from zoea.queries.request_inspection import inspect_request
 from zoea.queries.request_log import REQUEST_LINE_IDS, read_request_lines
@@ -106,14 +110,130 @@ async def test_the_vendor_counts_tokens_at_no_cost(tmp_path: Path) -> None:
         assert await r.requests() == []
 
 
-async def test_a_wire_that_its_provider_does_not_speak_is_refused_with_the_reason(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        status, said = await r.post("/messages", {"model": "m", "max_tokens": 1, "messages": []})
-        assert status == 400
-        assert said["type"] == "error"
-        assert said["error"]["message"] == (
-            "Zoea: reef (openai) does not speak messages; give alpha another provider, or its agent another API"
+CHAT = {"model": "m", "messages": MESSAGES, "tools": TOOLS, "tool_choice": "auto", "temperature": 0.5}
+MESSAGE: dict[str, Any] = {
+    "model": "m",
+    "max_tokens": 50,
+    "system": [{"type": "text", "text": "You dig.", "cache_control": {"type": "ephemeral"}}],
+    "messages": [
+        {"role": "user", "content": f"Dig {MARK}."},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "dig", "input": {"at": 1}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "ore"}]},
+    ],
+    "tools": [{"name": "dig", "description": "Digs.", "input_schema": {"type": "object"}}],
+}
+
+
+class TestTranslation:
+    @pytest.mark.parametrize("is_stream", [False, True])
+    async def test_a_message_is_answered_by_chat_completions(self, tmp_path: Path, is_stream: bool) -> None:
+        server = Vendor(Say("ore", calls=(Call("dig", '{"at": 2}'),)))
+        async with rig(tmp_path, server=server) as r:
+            client = AsyncAnthropic(base_url=r.access.anthropic_url, api_key=r.access.token, max_retries=0)
+            async with client:
+                if is_stream:
+                    async with client.messages.stream(**MESSAGE) as stream:
+                        answer = await stream.get_final_message()
+                else:
+                    answer = await client.messages.create(**MESSAGE)
+            text, use = answer.content
+            assert (text.type, text.type == "text" and text.text) == ("text", "ore")
+            assert use.type == "tool_use"
+            assert (use.name, use.input, answer.stop_reason) == ("dig", {"at": 2}, "tool_use")
+            sent = server.asked[0].json
+            assert [one["role"] for one in sent["messages"]] == ["system", "user", "assistant", "tool"]
+            assert (sent["model"], sent["max_tokens"]) == ("reef-1", 50)
+            [row] = await r.requests()
+            assert (row["state"], row["finish_reason"], row["cached_tokens"]) == ("settled", "calls", 2)
+            assert answer.usage.output_tokens == row["output_tokens"]
+
+    @pytest.mark.parametrize("is_stream", [False, True])
+    async def test_a_chat_completion_is_answered_by_messages(self, tmp_path: Path, is_stream: bool) -> None:
+        server = AnthropicVendor(
+            anthropic_server.Say((anthropic_server.Text("ore"), anthropic_server.Use("dig", '{"at": 2}')))
         )
+        async with rig(tmp_path, server=server, model="claude-reef-1") as r:
+            if is_stream:
+                text = await r.stream("/chat/completions", CHAT)
+                assert '"finish_reason": "tool_calls"' in text
+                assert text.endswith("data: [DONE]\n\n")
+                assert "usage" not in text
+            else:
+                message = (await r.post("/chat/completions", CHAT))[1]["choices"][0]["message"]
+                assert message["content"] == "ore"
+                assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"at": 2}
+            [row] = await r.requests()
+            assert (row["state"], row["input_tokens"], row["output_tokens"]) == ("settled", 442, 21)
+
+    @pytest.mark.parametrize("is_stream", [False, True])
+    async def test_a_response_is_answered_by_messages(self, tmp_path: Path, is_stream: bool) -> None:
+        server = AnthropicVendor(
+            anthropic_server.Say((anthropic_server.Text("ore"), anthropic_server.Use("dig", '{"at": 2}')))
+        )
+        items: list[dict[str, Any]] = [
+            {"role": "user", "content": [{"type": "input_text", "text": MARK}]},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I dig."}]},
+            {"type": "function_call", "call_id": "c1", "name": "dig", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "ore"},
+        ]
+        tool: dict[str, Any] = {"type": "function", "name": "dig", "parameters": {"type": "object", "properties": {}}}
+        async with rig(tmp_path, server=server, model="claude-reef-1") as r:
+            async with AsyncOpenAI(base_url=r.access.openai_url, api_key="any", max_retries=0) as client:
+                asked: Any = {"model": "m", "input": items, "tools": [tool], "store": False}
+                if is_stream:
+                    async with client.responses.stream(**asked) as stream:
+                        response: Any = await stream.get_final_response()
+                else:
+                    response = await client.responses.create(**asked)
+            assert response.output_text == "ore"
+            assert (response.output[-1].name, json.loads(response.output[-1].arguments)) == ("dig", {"at": 2})
+            sent = next(one for one in server.chats if MARK.encode() in one.body).json
+            assert [one["role"] for one in sent["messages"]] == ["user", "assistant", "user"]
+            [row] = await r.requests()
+            assert (row["state"], row["input_tokens"], row["finish_reason"]) == ("settled", 442, "calls")
+
+    @pytest.mark.parametrize(
+        ("more", "loss"),
+        [
+            ({"thinking": {"type": "enabled", "budget_tokens": 9}}, "thinking"),
+            ({"top_k": 3}, "top_k"),
+            ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "the tool web_search"),
+            ({"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}, "image in a message"),
+        ],
+    )
+    async def test_what_would_be_lost_is_refused_by_name(self, tmp_path: Path, more: dict[str, Any], loss: str) -> None:
+        async with rig(tmp_path) as r:
+            status, said = await r.post("/messages", {**MESSAGE, **more})
+            assert (status, said["type"]) == (400, "error")
+            assert said["error"]["message"] == (
+                f"Zoea: reef (openai) does not speak messages, and {loss} cannot be translated; "
+                "give alpha another provider, or its agent another API"
+            )
+            assert await r.requests() == []
+
+    async def test_a_provider_without_http_answers_too(self, tmp_path: Path) -> None:
+        scripted = ScriptedProvider(
+            lambda request: Answer(text=f"{len(request.messages)} messages", usage=Usage(9, 0, 2)), metered=True
+        )
+        async with rig(tmp_path, provider=scripted, has_turn=False) as r:
+            assert (await r.post("/chat/completions", CHAT))[1]["choices"][0]["message"]["content"] == "2 messages"
+            assert "2 messages" in await r.stream("/responses", {"model": "m", "instructions": "Dig.", "input": MARK})
+            await r.settled()
+            rows = await r.s.rows("SELECT state FROM request")
+            assert [row["state"] for row in rows] == ["settled", "settled"]
+
+    async def test_a_provider_that_ends_without_an_answer_is_told(self, tmp_path: Path) -> None:
+        scripted = ScriptedProvider(lambda _: (Delta(""),), metered=True)
+        async with rig(tmp_path, provider=scripted, has_turn=False) as r:
+            body = {"model": "m", "instructions": "Dig.", "input": MARK}
+            assert (await r.post("/responses", body))[0] == 502
+            await r.settled()
+            [row] = await r.s.rows("SELECT state, error_class FROM request")
+            assert (row["state"], row["error_class"]) == ("released", "transient")
+
+    async def test_tokens_are_counted_only_by_a_provider_that_does(self, tmp_path: Path) -> None:
+        async with rig(tmp_path) as r:
+            assert (await r.post("/messages/count_tokens", MESSAGE))[0] == 404
 
 
 async def test_the_models_are_the_one_of_the_mysis(tmp_path: Path) -> None:

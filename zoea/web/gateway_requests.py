@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from zoea.llm.messages.wire_bodies import Wire, WireBody, read_body
 from zoea.llm.model_traits import Trait
 from zoea.llm.providers.http_provider import (
     ForwardedHead,
+    ForwardedItem,
     ForwardedRequest,
     HttpProvider,
     StreamDecoder,
@@ -25,8 +26,8 @@ from zoea.llm.providers.http_provider import (
 from zoea.llm.transport.json_safety import parse
 from zoea.model.enums import ErrorClass, Finish, MysisState
 from zoea.model.errors import ProviderError, StoreError
-from zoea.model.ports import ToolSession
-from zoea.model.request import Answer, Delta, RequestHeld, RequestSent
+from zoea.model.ports import Provider, ToolSession
+from zoea.model.request import Answer, Delta, ModelRequest, RequestHeld, RequestSent
 from zoea.model.values import Failure, Usage
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
@@ -41,6 +42,7 @@ from zoea.web.gateway_answers import AnswerReader, begin, in_thread_if_large, ke
 from zoea.web.gateway_bodies import UsageFilter, ask_for_usage, find_unsupported, set_model
 from zoea.web.gateway_record import conceal_messages, record
 from zoea.web.gateway_refusal import GatewayRefusal, write_error_event
+from zoea.web.gateway_translation import find_loss, forward_translated, make_request
 
 _log = logging.getLogger(__name__)
 
@@ -92,7 +94,8 @@ class AgentCall:
         self._waits_for = "its turn at the model"
         self._body: WireBody
         self._profile: MysisProfile
-        self._provider: HttpProvider
+        self._provider: Provider
+        self._translated: ModelRequest | None = None
         self._situation: AgentSituation
         self._owner: spend_ops.PlainOwner
         self._plan: Plan
@@ -111,7 +114,7 @@ class AgentCall:
         parsed = await self._read(content)
         if why := find_unsupported(self._wire, parsed):
             raise GatewayRefusal(400, why, code="unsupported")
-        await self._resolve()
+        await self._resolve(parsed)
         content = set_model(content, parsed, self._profile.model)
         lacks_usage = self._wire is Wire.CHAT and self._body.is_stream and "stream_options" not in parsed
         if lacks_usage := lacks_usage and not self._refuses_stream_options():
@@ -137,16 +140,19 @@ class AgentCall:
     async def count(self, content: bytes, request: web.Request) -> web.StreamResponse:
         """Have the provider count the tokens of a request, which costs nothing. Raises GatewayRefusal."""
         parsed = await self._read(content)
-        await self._resolve()
+        await self._resolve({})
+        provider = self._speaking_provider
+        if provider is None:
+            raise GatewayRefusal(404, f"{self._provider.label} does not count tokens", code="not_found")
         forwarded = ForwardedRequest(
-            path=f"{self._provider.wires[self._wire]}/count_tokens{self._query}",
+            path=f"{provider.wires[self._wire]}/count_tokens{self._query}",
             content=set_model(content, parsed, self._profile.model),
             model=self._profile.model,
             estimated_tokens=0,
             headers=self._headers,
         )
         try:
-            async with self._patience, aclosing(self._provider.forward(forwarded)) as items:
+            async with self._patience, aclosing(provider.forward(forwarded)) as items:
                 head, pieces = None, []
                 async for item in items:
                     head = item if isinstance(item, ForwardedHead) else head
@@ -172,7 +178,7 @@ class AgentCall:
             raise GatewayRefusal(400, str(problem), code="invalid_request") from None
         return parsed
 
-    async def _resolve(self) -> None:
+    async def _resolve(self, parsed: Mapping[str, Any]) -> None:
         """Find the provider and model of the mysis, and what the request belongs to."""
         mysis = self._runner.mysis
         if mysis.state is not MysisState.RUNNING:
@@ -181,19 +187,13 @@ class AgentCall:
             self._profile = await build_profile(mysis, self._runner.known, self._services.providers)
         except ProviderError as error:
             raise _refuse_by(error) from None
-        provider = self._profile.provider
-        if not isinstance(provider, HttpProvider) or self._wire not in provider.wires:
-            kind = f"{provider.label} ({provider.kind})"
-            raise GatewayRefusal(
-                400,
-                f"{kind} does not speak {self._wire}; give {mysis.name} another provider, or its agent another API",
-                code="wire_not_supported",
-            )
-        if not self._profile.model:
+        self._provider = provider = self._profile.provider
+        if not self._profile.model and isinstance(provider, HttpProvider):
             raise GatewayRefusal(
                 400, f"{mysis.name} has no model; set one: zoea configure {mysis.name} --model NAME", code="no_model"
             )
-        self._provider = provider
+        if self._speaking_provider is None and parsed:
+            self._translate(parsed)
         rows = await self._services.store.read(
             agent_requests.SITUATION, (self._mysis_id, provider.name, self._profile.model)
         )
@@ -203,8 +203,49 @@ class AgentCall:
         )
         self._decoder = make_decoder(self._wire, provider.name, self._profile.model)
 
+    @property
+    def _speaking_provider(self) -> HttpProvider | None:
+        """The provider, where it speaks the wire of the client."""
+        provider = self._provider
+        return provider if isinstance(provider, HttpProvider) and self._wire in provider.wires else None
+
+    def _translate(self, parsed: Mapping[str, Any]) -> None:
+        """Make the request one of Zoea's own. Raises GatewayRefusal where that would lose a part of it."""
+        profile, kind = self._profile, f"{self._provider.label} ({self._provider.kind})"
+        if loss := find_loss(self._wire, parsed):
+            hint = f"give {self._runner.mysis.name} another provider, or its agent another API"
+            what = f"{kind} does not speak {self._wire}, and {loss} cannot be translated; {hint}"
+            raise GatewayRefusal(400, what, code="wire_not_supported")
+        base = ModelRequest(
+            model=profile.model,
+            messages=(),
+            max_output_tokens=profile.max_output_tokens,
+            context_window=profile.window if profile.window_known else None,
+            mysis=profile.name,
+            estimated_tokens=self._body.tokens,
+            traits=profile.traits,
+        )
+        self._translated = make_request(self._body, parsed, base)
+
     def _refuses_stream_options(self) -> bool:
-        return Trait.NO_STREAM_OPTIONS in self._provider.traits.of(self._profile.model)
+        provider = self._speaking_provider
+        return provider is not None and Trait.NO_STREAM_OPTIONS in provider.traits.of(self._profile.model)
+
+    def _open(self, content: bytes) -> AsyncGenerator[ForwardedItem, None]:
+        """Send the request as it is, or translated."""
+        if (provider := self._speaking_provider) is None:
+            assert self._translated is not None
+            request = replace(self._translated, by_person=self._situation.by_person)
+            return forward_translated(self._provider, request, self._wire, is_stream=self._body.is_stream)
+        forwarded = ForwardedRequest(
+            path=provider.wires[self._wire] + self._query,
+            content=content,
+            model=self._profile.model,
+            estimated_tokens=self._plan.budget.final_tokens,
+            headers=self._headers,
+            by_person=self._situation.by_person,
+        )
+        return provider.forward(forwarded)
 
     async def _admit(self) -> None:
         """Reserve the tokens, as soon as holds and budgets let it. Raises GatewayRefusal."""
@@ -326,19 +367,11 @@ class AgentCall:
         self, content: bytes, request: web.Request, usage_filter: UsageFilter | None
     ) -> web.StreamResponse:
         """Send the request, and give the answer back as it comes. Raises GatewayRefusal before the answer's head."""
-        forwarded = ForwardedRequest(
-            path=self._provider.wires[self._wire] + self._query,
-            content=content,
-            model=self._profile.model,
-            estimated_tokens=self._plan.budget.final_tokens,
-            headers=self._headers,
-            by_person=self._situation.by_person,
-        )
         response: web.StreamResponse | None = None
         try:
             while response is None:
                 await self._await_lift()
-                response = await self._try(forwarded, request, usage_filter)
+                response = await self._try(content, request, usage_filter)
         except ProviderError as error:
             self._failure = error.kind
             _log.warning("a request of the agent of mysis #%d failed: %s", self._mysis_id, error.what)
@@ -354,12 +387,12 @@ class AgentCall:
         return response
 
     async def _try(
-        self, forwarded: ForwardedRequest, request: web.Request, usage_filter: UsageFilter | None
+        self, content: bytes, request: web.Request, usage_filter: UsageFilter | None
     ) -> web.StreamResponse | None:
         """Return the answer, which the client has but for its end; None where a hold began before it was sent."""
         refused = False
         reader = AnswerReader(self._provider.name, self._decoder)
-        async with aclosing(self._provider.forward(forwarded)) as items:
+        async with aclosing(self._open(content)) as items:
             async for item in items:
                 match item:
                     case RequestHeld() | RequestSent() if self._services.hold.holds(self._mysis_id):
@@ -369,6 +402,8 @@ class AgentCall:
                     case RequestSent():
                         self._note_sent()
                     case ForwardedHead():
+                        if self._sent_at is None:  # it did not have to wait
+                            self._note_sent()
                         refused = item.error is not None
                         self._failure = None if item.error is None else item.error.kind
                         reader.is_stream = item.headers.get("content-type", "").startswith(_STREAM)
@@ -379,7 +414,9 @@ class AgentCall:
                         await write(self._response, request.transport, shown)
                         if not refused:
                             self._hear(await reader.feed(item))
-        if self._response is not None and not refused:
+        if self._response is None:
+            raise ProviderError(f"{self._provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
+        if not refused:
             if usage_filter is not None:
                 await write(self._response, request.transport, usage_filter.end())
             self._hear(await reader.end())
@@ -439,7 +476,8 @@ class AgentCall:
                 conn, owner, request_id, answer.usage, finish=answer.finish, model=answer.model
             )
         if self._sent_at is None:
-            return lambda conn: spend_ops.fail(conn, owner, request_id, Usage(), ErrorClass.CANCELLED)
+            why = failure or ErrorClass.CANCELLED
+            return lambda conn: spend_ops.fail(conn, owner, request_id, Usage(), why, is_planned=False)
         is_refused = failure is not None and not self._text_tokens
         usage = Usage() if is_refused else self._price(Answer(usage=self._estimate_usage())).usage
         if failure is not None:
