@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from acp import AgentSideConnection
+from acp.core import AgentSideConnection
 
 from zoea.acp_server.acp_agent import ZoeaAgent
 from zoea.model.errors import UsageError
