@@ -50,8 +50,20 @@ RESPONSE: dict[str, Any] = {
     "object": "response",
     "model": "reef-1",
     "status": "completed",
-    "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "All is well."}]}],
-    "usage": {"input_tokens": 90, "input_tokens_details": {"cached_tokens": 40}, "output_tokens": 7},
+    "output": [
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "All is well.", "annotations": []}],
+        }
+    ],
+    "usage": {
+        "input_tokens": 90,
+        "input_tokens_details": {"cached_tokens": 40},
+        "output_tokens": 7,
+        "total_tokens": 97,
+    },
 }
 
 
@@ -59,9 +71,16 @@ async def _respond(request: Received, out: Outgoing) -> None:
     if not request.json.get("stream"):
         return out.json(200, RESPONSE)
     out.begin("text/event-stream")
+    [item] = RESPONSE["output"]
+    [part] = item["content"]
+    place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
     events: list[dict[str, Any]] = [
-        {"type": "response.created", "response": {"id": "resp_1"}},
-        {"type": "response.output_text.delta", "delta": "All is well."},
+        {"type": "response.created", "response": {**RESPONSE, "status": "in_progress", "output": [], "usage": None}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": "response.content_part.added", **place, "part": {**part, "text": ""}},
+        {"type": "response.output_text.delta", **place, "delta": part["text"]},
+        {"type": "response.output_text.done", **place, "text": part["text"]},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
         {"type": "response.completed", "response": RESPONSE},
     ]
     for event in events:

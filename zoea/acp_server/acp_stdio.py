@@ -111,7 +111,8 @@ def is_message(value: Any) -> bool:
 async def serve_client(agent: ZoeaAgent, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Serve until the client closes its end."""
     transport = LineTransport(reader, writer)
-    connection = AgentSideConnection(agent, transport, listening=False, use_unstable_protocol=True)
+    served: Any = agent  # the SDK's protocol has methods that this agent refuses
+    connection = AgentSideConnection(served, transport, listening=False, use_unstable_protocol=True)
     try:
         await connection.listen()
     finally:
