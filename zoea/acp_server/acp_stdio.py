@@ -55,7 +55,7 @@ async def protocol_streams() -> AsyncIterator[tuple[asyncio.StreamReader, asynci
 
 
 class LineTransport:
-    """Messages as lines of JSON. What is no message is refused, and a line without end ends the connection.
+    """Messages as lines of JSON. Other lines are refused, and a line without end ends the connection.
 
     The SDK's own transport has no bound, and one message of another shape ends its connection.
     """

@@ -24,7 +24,7 @@ from zoea.queries.stored_swarm import read_turn_answer
 _log = logging.getLogger(__name__)
 
 READ_AGAIN_S = 0.5
-"""How long nothing changes until what is stored is read again, and until what hinders an answer counts."""
+"""How long nothing changes until the database is read again, and until a hindrance of the answer counts."""
 _SETTLED = ("answered", "not answered", "withdrawn", "skipped")
 
 
@@ -68,7 +68,7 @@ class ShownStream:
         return text, thought
 
     def end(self, memory: Memory) -> tuple[str, str]:
-        """Return what is missing of a stored answer: text and thoughts. The next answer begins."""
+        """Return the rest of a stored answer: text and thoughts. The next answer begins."""
         shown, thinking = self._text, self._thinking
         self._text, self._thinking, self._is_whole = "", "", True
         is_begun = bool(shown) and memory.content.startswith(shown)
@@ -103,7 +103,7 @@ class PromptFollower:
         self.is_cancelled = False
 
     async def begin(self) -> None:
-        """Note what is stored already, so that only what follows is shown."""
+        """Note the newest memory, so that only later ones are shown."""
         view = await self._swarm.mysis(f"#{self._mysis_id}")
         self._shown.begin_at(view)
         self._after = max([memory.id for memory in await self._read()], default=0)
@@ -159,7 +159,7 @@ class PromptFollower:
             await asyncio.gather(following, return_exceptions=True)
 
     async def _show(self) -> None:
-        """Show what is stored by now, then what is being written."""
+        """Show the new memories, then the streamed text."""
         for memory in await self._read():
             if memory.id <= self._after:
                 continue

@@ -62,7 +62,7 @@ ORDER BY n.number DESC, o.seq DESC LIMIT ?2
 def open_database(database: Path) -> Iterator[sqlite3.Connection]:
     """Open a read-only connection; raise sqlite3 errors of the block as StoreError.
 
-    All that the block reads is one state of the database, although a swarm writes meanwhile.
+    All that the block reads is one state of the database, also where a swarm writes to it.
     """
     try:
         with closing(open_reader(database)) as reader:

@@ -220,7 +220,7 @@ async def running_swarm(
 
 
 class _LazyGateway:
-    """The `ModelGateway` of a swarm, whose server is loaded with the first external agent."""
+    """The `ModelGateway` of a swarm. Its server is loaded with the first external agent."""
 
     def __init__(self, swarm: Swarm) -> None:
         self._swarm = swarm

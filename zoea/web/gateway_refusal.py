@@ -26,7 +26,7 @@ _OPENAI_TYPES = {402: "insufficient_quota", 403: "invalid_request_error"}
 
 
 class GatewayRefusal(Exception):
-    """A request that the gateway does not send, or whose provider gave no answer.
+    """A request that the gateway does not send, or that its provider does not answer.
 
     Attributes:
         what: What happened and what to do, for the person who reads the agent's words.

@@ -1,7 +1,7 @@
 """Answers an agent by a provider that speaks another wire, where both say the same.
 
 A request is translated only if it holds nothing but texts, calls, functions and options that every provider has; any
-other is refused with the first thing that would be lost. What is only a hint (cache marks, ids of users) is left out.
+other is refused with the first thing that would be lost. Hints (cache marks, ids of users) are left out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads the requests of other clients on three wires into the values of Zoea's own. Pure.
 
-What is read serves estimates, the record of a request and its inspection; the body itself is sent as it came. Odd
+The values serve estimates, the record of a request and its inspection; the body itself is sent as it came. Odd
 values are kept as JSON, so that nothing that was sent is hidden; only the bytes of pictures and files are left out.
 Sources: https://platform.openai.com/docs/api-reference/chat/create,
 https://platform.openai.com/docs/api-reference/responses/create, https://platform.claude.com/docs/en/api/messages.
