@@ -32,10 +32,12 @@ MARK = "from the agent"
 class Vendor(openai_server.OpenAIServer):
     """Chat completions and responses. Zoea's own requests wait for ever, so that their turns stay open."""
 
+    has_responses = True
+
     async def handle(self, request: Received, out: Outgoing) -> None:
         if request.method == "POST" and MARK.encode() not in request.body:
             await asyncio.Event().wait()
-        if request.path.endswith("/responses"):
+        if request.path.endswith("/responses") and self.has_responses:
             return await _respond(request, out)
         return await super().handle(request, out)
 

@@ -192,6 +192,19 @@ class TestTranslation:
             [row] = await r.requests()
             assert (row["state"], row["input_tokens"], row["finish_reason"]) == ("settled", 442, "calls")
 
+    async def test_a_server_without_responses_is_asked_for_chat_completions(self, tmp_path: Path) -> None:
+        server = Vendor(Say("ore"), Say("more ore"))
+        server.has_responses = False
+        async with rig(tmp_path, server=server) as r:
+            body = {"model": "m", "instructions": "Dig.", "input": f"Go {MARK}"}
+            assert (await r.post("/responses", body))[1]["output"][0]["content"][0]["text"] == "ore"
+            assert "more ore" in (await r.stream("/responses", body)).replace('"delta": "', "").replace('", "', "")
+            paths = [one.path.rpartition("/")[2] for one in server.asked]
+            assert paths == ["responses", "completions", "completions"]
+            status, said = await r.post("/responses", {**body, "tools": [{"type": "web_search"}]})
+            assert (status, "the tool web_search cannot be translated" in said["error"]["message"]) == (400, True)
+            assert [row["state"] for row in await r.requests()] == ["settled", "settled"]
+
     @pytest.mark.parametrize(
         ("more", "loss"),
         [

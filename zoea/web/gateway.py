@@ -55,6 +55,7 @@ class GatewayServer:
         self._open: dict[int, _OpenAccess] = {}
         self._by_token: dict[bytes, _OpenAccess] = {}
         self._settling: set[asyncio.Task[None]] = set()
+        self._missing: set[tuple[str, Wire]] = set()
         self._limit = ConnectionLimit(MAX_CONNECTIONS, NEW_PER_ADDRESS, HEAD_S)
         self._opening = asyncio.Lock()
         self._runner: web.AppRunner | None = None
@@ -75,7 +76,7 @@ class GatewayServer:
         services, mysis = self._swarm.services, runner.mysis
         session = services.tools.session(mysis_id, mysis.name, runner.known.template.text, uid=mysis.uid)
         opened = _OpenAccess(
-            GatewayLink(services, self._swarm.runners, mysis_id, session, {}, self._settling),
+            GatewayLink(services, self._swarm.runners, mysis_id, session, {}, self._settling, self._missing),
             GatewayAccess(f"{base}/v1", base, token),
         )
         self._open[mysis_id] = self._by_token[_digest(token)] = opened

@@ -53,6 +53,10 @@ _KEPT_REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
 _STREAM = "text/event-stream"
 
 
+class _NoSuchWire(Exception):
+    """The server of a provider has no path for the wire."""
+
+
 class GatewayLink(Struct, frozen=True):
     """What the requests of one mysis share.
 
@@ -60,6 +64,7 @@ class GatewayLink(Struct, frozen=True):
         session: Knows the secrets that may not be stored.
         questions: The budgets that a person is asked about, by turn; set when answered.
         settling: Writes that end a request, to be awaited when the gateway closes.
+        missing: Wires that the servers of a provider turned out not to have, by its name.
     """
 
     services: Services
@@ -68,6 +73,7 @@ class GatewayLink(Struct, frozen=True):
     session: ToolSession
     questions: dict[int, asyncio.Event]
     settling: set[asyncio.Task[None]]
+    missing: set[tuple[str, Wire]]
 
     @property
     def runner(self) -> MysisRunner:
@@ -93,6 +99,7 @@ class AgentCall:
         self._patience = asyncio.timeout(PATIENCE_S)
         self._waits_for = "its turn at the model"
         self._body: WireBody
+        self._parsed: dict[str, Any]
         self._profile: MysisProfile
         self._provider: Provider
         self._translated: ModelRequest | None = None
@@ -111,7 +118,7 @@ class AgentCall:
 
     async def answer(self, content: bytes, request: web.Request) -> web.StreamResponse:
         """Carry the request out, and return what was answered. Raises GatewayRefusal."""
-        parsed = await self._read(content)
+        parsed = self._parsed = await self._read(content)
         if why := find_unsupported(self._wire, parsed):
             raise GatewayRefusal(400, why, code="unsupported")
         await self._resolve(parsed)
@@ -207,7 +214,9 @@ class AgentCall:
     def _speaking_provider(self) -> HttpProvider | None:
         """The provider, where it speaks the wire of the client."""
         provider = self._provider
-        return provider if isinstance(provider, HttpProvider) and self._wire in provider.wires else None
+        if not isinstance(provider, HttpProvider) or (provider.name, self._wire) in self._link.missing:
+            return None
+        return provider if self._wire in provider.wires else None
 
     def _translate(self, parsed: Mapping[str, Any]) -> None:
         """Make the request one of Zoea's own. Raises GatewayRefusal where that would lose a part of it."""
@@ -371,7 +380,13 @@ class AgentCall:
         try:
             while response is None:
                 await self._await_lift()
-                response = await self._try(content, request, usage_filter)
+                try:
+                    response = await self._try(content, request, usage_filter)
+                except _NoSuchWire:
+                    self._failure = ErrorClass.BAD_REQUEST
+                    self._link.missing.add((self._provider.name, self._wire))
+                    self._translate(self._parsed)
+                    self._failure = None
         except ProviderError as error:
             self._failure = error.kind
             _log.warning("a request of the agent of mysis #%d failed: %s", self._mysis_id, error.what)
@@ -402,6 +417,8 @@ class AgentCall:
                     case RequestSent():
                         self._note_sent()
                     case ForwardedHead():
+                        if item.status == 404 and self._wire is Wire.RESPONSES and self._translated is None:
+                            raise _NoSuchWire  # many servers of chat completions have no responses
                         if self._sent_at is None:  # it did not have to wait
                             self._note_sent()
                         refused = item.error is not None
