@@ -16,7 +16,7 @@ from acp import PROTOCOL_VERSION, RequestError, helpers, schema, spawn_agent_pro
 
 from tests.e2e.test_tasks import configure
 from tests.e2e.zoea_process import ROOT, ask, environment, find_owner, spawn, zoea
-from tests.fakes.openai_server import Call, OpenAIServer, Say
+from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
 from tests.waiting import until
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_runtime")]
@@ -239,6 +239,24 @@ async def test_a_session_is_loaded_with_its_conversation_resumed_and_forked(tmp_
                 await conn.prompt(session_id=forked.session_id, prompt=text("And?"))
             await conn.resume_session(cwd=str(project), session_id=forked.session_id)
         assert ask("SELECT count(*) FROM mysis") == [(2,)]
+
+
+async def test_a_loaded_session_answers_and_says_when_its_model_fails(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    failed = Fail.error(503, "Overloaded", type="server_error")
+    async with OpenAIServer(Say("Iron."), failed, otherwise=lambda _: Say("Ready.")) as server:
+        configure(tmp_path, server)
+        async with agent(Editor()) as (conn, _process):
+            made = await conn.new_session(cwd=str(tmp_path / "project"))
+            await conn.prompt(session_id=made.session_id, prompt=text("What?"))
+        editor = Editor()
+        async with agent(editor) as (conn, _process):
+            await conn.load_session(cwd=str(tmp_path / "project"), session_id=made.session_id)
+            editor.told.clear()
+            assert (await conn.prompt(session_id=made.session_id, prompt=text("Go on."))).stop_reason == "end_turn"
+            assert editor.text == "Ready."
+            [thought] = editor.of(schema.AgentThoughtChunk)
+            assert "A request failed (503); Zoea sends it again." in thought.content.text
 
 
 async def test_wrong_requests_are_answered_with_an_error(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ class PromptFollower:
         self._calls: dict[int, ToolCall] = {}
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._view: MysisView | None = None
-        self._is_held = False
+        self._told_wait = ""
         self.question: ApprovalView | None = None
         self.is_cancelled = False
 
@@ -125,6 +125,7 @@ class PromptFollower:
                     if self.question is not None:
                         await self._say(updates.find_question(self.question))
                         return "end_turn"
+                    await self._tell_wait()
                     hindrance = self._find_hindrance()
                     if hindrance and hindrance == before and not has_changed:
                         await self._say(hindrance)
@@ -149,7 +150,6 @@ class PromptFollower:
                 except StopAsyncIteration:
                     return
                 following = asyncio.ensure_future(anext(stream))
-                self._is_held = view.held
                 mine = next((one for one in view.myses if one.id == self._mysis_id), None)
                 if mine is not None:
                     self._view = mine
@@ -223,6 +223,16 @@ class PromptFollower:
             _log.warning("the answer to approval %d was not taken: %s", approval.id, error.what)
         except Exception:  # noqa: BLE001  whatever a client answers, the approval stays open in Zoea
             _log.exception("the client did not answer about approval %d", approval.id)
+
+    async def _tell_wait(self) -> None:
+        """Say, once for each cause, that a request failed and is sent again, because that may take minutes."""
+        view = self._view
+        if view is None or view.status is not StatusWord.RETRYING:
+            return
+        why = view.attempt_why or (view.failure.title if view.failure else view.state_reason)
+        if why != self._told_wait:
+            self._told_wait = why
+            await self._send(helpers.update_agent_thought_text(f"A request failed ({why}); Zoea sends it again.\n"))
 
     def _find_hindrance(self) -> str:
         """Return why the mysis cannot answer without a person, and what to do; empty where it goes on."""
