@@ -232,7 +232,7 @@ def shape_of(talk: list[Memory]) -> ConversationShape:
 
 
 def estimate_new(talk: list[Memory]) -> int:
-    window_estimate.forget_measured()
+    window_estimate._measured.clear()
     return window_estimate.estimate_messages(talk)
 
 

@@ -250,7 +250,7 @@ async def _lift(commander: Commander) -> None:
     """Take a hold back once it keeps the turn back, or there is none that could be."""
     while True:
         for runner in commander.swarm.runners.values():
-            if commander.swarm.hold_switch.swarm and (runner.driver is None or runner.driver.awaits_lift):
+            if commander.swarm.hold_switch.swarm and (runner.driver is None or runner.driver._awaits_lift):
                 await commander.hold(False)
         await asyncio.sleep(0.003)
 

@@ -298,7 +298,7 @@ async def test_a_disk_that_fills_at_random_writes_loses_nothing_and_answers_noth
 
         def has_space() -> bool:
             s.clock.by(RETRY_DISK_S)
-            return not s.commander.swarm.services.is_disk_full
+            return s.commander.swarm.services._trial is None
 
         held = 0
         for round_ in range(ROUNDS):

@@ -28,7 +28,7 @@ def is_in(s: Swarm, phase: str) -> bool:
 
 def is_kept_waiting(s: Swarm) -> bool:
     driver = s.commander.swarm.runner("alpha").driver
-    return driver is not None and driver.has_unsent_call
+    return driver is not None and driver._model is not None and driver._model.is_unsent
 
 
 async def waits_for_the_lift(s: Swarm) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -73,16 +74,21 @@ class Stage:
         await until(predicate, within=within)
         await self.pilot.rest()
 
+    def _admits_keys(self) -> bool:
+        """Return whether keys are no longer dropped as the rest of a burst or of a text."""
+        keys = self.app.type_ahead
+        return time.monotonic() >= max(keys._discards_until, keys._discards_text_until)
+
     async def press(self, *keys: str) -> None:
         """Press keys and wait until the app is idle; not in one burst with keys for an input that did not open."""
-        await until(lambda: not self.app.type_ahead.is_discarding)
+        await until(self._admits_keys)
         await self.pilot.press(*keys)
 
     async def write(self, text: str) -> None:
         """Type text in one burst, a key for each character."""
         names = {" ": "space", "\n": "ctrl+j", "#": "number_sign", "/": "slash", ":": "colon", ".": "full_stop"}
         names |= {"-": "minus", "_": "underscore", ",": "comma", "?": "question_mark", "!": "exclamation_mark"}
-        await until(lambda: not self.app.type_ahead.is_discarding)
+        await until(self._admits_keys)
         await self.pilot.press_in_a_burst(*(names.get(char, char) for char in text))
 
     async def read_at_once(self, typed: str) -> None:

@@ -99,7 +99,7 @@ class TestAccess:
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await client.ws_connect(base_url(server) + path, origin=origin(server))
             assert refused.value.status == 401
-        assert server.cockpits == 0
+        assert not server._cockpits
 
     async def test_the_token_is_compared_in_constant_time(
         self, server: BrowserServer, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
@@ -159,7 +159,7 @@ class TestAccess:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await client.ws_connect(f"{server.address}ws", origin=foreign)
         assert refused.value.status == 403
-        assert server.cockpits == 0
+        assert not server._cockpits
 
     async def test_a_server_on_all_addresses_accepts_ip_addresses_and_refuses_names(
         self, client: aiohttp.ClientSession
@@ -196,7 +196,7 @@ class TestAccess:
             async with asyncio.timeout(WITHIN_S):
                 assert (await reader.readline()).split()[1] == b"400"
             writer.close()
-        assert server.cockpits == 0
+        assert not server._cockpits
 
     async def test_connections_with_the_token_that_request_nothing_more_keep_no_other_out(
         self, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
@@ -333,7 +333,7 @@ class TestCockpits:
         writer.write(sent)
         async with asyncio.timeout(WITHIN_S):
             await reader.read()
-        await until(lambda: server.cockpits == 0)
+        await until(lambda: not server._cockpits)
         writer.close()
         assert re.search(f"a browser's connection was closed: .*{reason}", caplog.text)
 
@@ -344,8 +344,8 @@ class TestCockpits:
         monkeypatch.setattr(browser_cockpit, "END_S", 0.1)
         async with BrowserServer((*FAKE, "endless")) as server:
             _reader, writer = await connect(server)
-            await until(lambda: server.cockpits == 1)
-            await until(lambda: server.cockpits == 0 and not server._limit._open)
+            await until(lambda: len(server._cockpits) == 1)
+            await until(lambda: not server._cockpits and not server._limit._open)
             writer.close()
 
     @pytest.mark.parametrize(
@@ -358,9 +358,9 @@ class TestCockpits:
             monkeypatch.setattr(module, name, 0.2)
         async with BrowserServer((*FAKE, behaviour)) as server:
             _reader, writer = await connect(server)
-            await until(lambda: server.cockpits == 1)
+            await until(lambda: len(server._cockpits) == 1)
             writer.write(frame(json.dumps(["stdin", "x" * 100]).encode() if behaviour == "stuck" else b"") * 5_000)
-            await until(lambda: server.cockpits == 0 and not server._limit._open)
+            await until(lambda: not server._cockpits and not server._limit._open)
             writer.close()
         assert reason in caplog.text
 
@@ -377,7 +377,7 @@ class TestCockpits:
             together = await asyncio.gather(*(client.ws_connect(address) for _ in range(8)), return_exceptions=True)
             refused = [one.status for one in together if isinstance(one, aiohttp.WSServerHandshakeError)]
             opened += [one for one in together if isinstance(one, aiohttp.ClientWebSocketResponse)]
-            assert (refused, len(opened), server.cockpits) == ([503] * 6, 32, 32)
+            assert (refused, len(opened), len(server._cockpits)) == ([503] * 6, 32, 32)
             for browser in opened:
                 await browser.close()
 
@@ -401,7 +401,7 @@ class TestCockpits:
             monkeypatch.setattr(browser_cockpit, "START_S", 0.1)
             for cockpit in started[:]:
                 cockpit._has_started.set()
-            await until(lambda: server.cockpits == len(browsers) - 1)
+            await until(lambda: len(server._cockpits) == len(browsers) - 1)
             assert len(started) == browser_server.STARTS + 1
             for browser in browsers:
                 await browser.close()
@@ -415,7 +415,7 @@ class TestCockpits:
             assert (await one.receive(timeout=WITHIN_S)).type is aiohttp.WSMsgType.CLOSE
             await other.send_json(["stdin", "x"])
             assert await receive_text(other) == "Dx"
-        await until(lambda: server.cockpits == 0)
+        await until(lambda: not server._cockpits)
         assert "ended by itself, with the exit code -9" in caplog.text
 
     async def test_a_cockpit_that_cannot_be_started_is_reported(
@@ -427,7 +427,7 @@ class TestCockpits:
                     aiohttp.WSMsgType.CLOSE,
                     aiohttp.WSMsgType.CLOSED,
                 )
-            await until(lambda: server.cockpits == 0)
+            await until(lambda: not server._cockpits)
         assert "could not be started: " in caplog.text
 
     @pytest.mark.parametrize(
@@ -446,11 +446,11 @@ class TestCockpits:
             first = await receive_pid(one)
             async with client.ws_connect(f"{server.address}ws") as other:
                 second = await receive_pid(other)
-                assert server.cockpits == 2
-            await until(lambda: not is_alive(second) and server.cockpits == 1)
+                assert len(server._cockpits) == 2
+            await until(lambda: not is_alive(second) and len(server._cockpits) == 1)
             assert is_alive(first)
             assert first != second
-        await until(lambda: not is_alive(first) and server.cockpits == 0)
+        await until(lambda: not is_alive(first) and not server._cockpits)
 
     @pytest.mark.parametrize("behaviour", ["sudden", "mute"])
     async def test_a_cockpit_that_ends_closes_its_websocket(
@@ -460,7 +460,7 @@ class TestCockpits:
             async with asyncio.timeout(WITHIN_S):
                 async for message in socket:
                     assert message.type is aiohttp.WSMsgType.BINARY
-            await until(lambda: server.cockpits == 0)
+            await until(lambda: not server._cockpits)
         assert (r"wrote: No running swarm: \u001b[31mnobody answers" in caplog.text) == (behaviour == "mute")
 
     async def test_a_cockpit_that_does_not_end_is_killed(
@@ -470,7 +470,7 @@ class TestCockpits:
         async with BrowserServer((*FAKE, "deaf")) as server:
             async with client.ws_connect(f"{server.address}ws") as socket:
                 pid = await receive_pid(socket)
-            await until(lambda: not is_alive(pid) and server.cockpits == 0)
+            await until(lambda: not is_alive(pid) and not server._cockpits)
 
     async def test_a_cockpit_that_writes_after_its_browser_left_ends_by_itself(
         self, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
@@ -481,7 +481,7 @@ class TestCockpits:
         async with BrowserServer((*FAKE, "wordy")) as server:
             async with client.ws_connect(f"{server.address}ws") as socket:
                 pid = await receive_pid(socket)
-            await until(lambda: not is_alive(pid) and server.cockpits == 0)
+            await until(lambda: not is_alive(pid) and not server._cockpits)
         assert not killed
 
     async def test_closing_the_server_ends_all_cockpits(self, client: aiohttp.ClientSession) -> None:

@@ -250,10 +250,6 @@ class LiveView:
         """Count the myses by status."""
         return Counter(self.freeze(mysis_id).status for mysis_id in self._rows)
 
-    @property
-    def has_subscribers(self) -> bool:
-        return bool(self._subscribers)
-
     def whole(self) -> SwarmView:
         return self._summary(self._freeze_all(tuple(self._rows)), self.version)
 

@@ -185,10 +185,6 @@ class Services:
         assert self.publisher is not None
         return self.publisher
 
-    @property
-    def is_disk_full(self) -> bool:
-        return self._trial is not None
-
     async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False) -> T:
         """Write for the swarm itself; on a full disk wait and write again.
 

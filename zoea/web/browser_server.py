@@ -107,11 +107,6 @@ class BrowserServer:
         """Return whether only this machine can reach it."""
         return self._host == "localhost" or _is_loopback(self._host)
 
-    @property
-    def cockpits(self) -> int:
-        """The number of open cockpits."""
-        return len(self._cockpits)
-
     async def open(self) -> None:
         """Listen.
 

@@ -40,11 +40,6 @@ def estimate_text(text: str) -> float:
     return found
 
 
-def forget_measured() -> None:
-    """Forget the measured texts. Only the time of an estimate depends on them."""
-    _measured.clear()
-
-
 def _measure_text(text: str) -> float:
     wide = 0 if text.isascii() else sum(map(len, _WIDE.findall(text)))
     return (len(text) - wide) / (CODE_CHARS_PER_TOKEN if is_code_heavy(text) else CHARS_PER_TOKEN) + wide

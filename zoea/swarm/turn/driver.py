@@ -114,16 +114,6 @@ class TurnDriver:
         """The uptime of the newest progress, µs; a wait that is allowed counts as progress."""
         return self._progress_at
 
-    @property
-    def has_unsent_call(self) -> bool:
-        """True while a model call waits to be sent."""
-        return self._model is not None and self._model.is_unsent
-
-    @property
-    def awaits_lift(self) -> bool:
-        """True while the turn waits for the end of a hold."""
-        return self._awaits_lift
-
     # Called by the runner.
 
     async def run(self, turn: t.TurnState, effects: tuple[t.TurnEffect, ...]) -> TurnClosing:

@@ -154,11 +154,6 @@ class TypeAhead:
         self._watch()
         self._in_flight = ""
 
-    @property
-    def is_discarding(self) -> bool:
-        """Whether keys are dropped as the rest of a burst or of a text."""
-        return time.monotonic() < max(self._discards_until, self._discards_text_until)
-
     def discard(self) -> None:
         """Drop the rest of a burst of keys, because their input did not open."""
         self._held.clear()
