@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.files.repositories import commit, git, make_repository
 from zoea.files.git import Git
-from zoea.files.line_origins import UNCOMMITTED, trace_lines
+from zoea.queries.change_origins import UNCOMMITTED, trace_lines
 
 
 def trace(folder: Path, base: str, path: str = "a.txt") -> tuple[dict[int, str], dict[int, str]]:

@@ -9,6 +9,7 @@ from zoea.context.plan_values import Decision, PackStatus, Plan, PlanStep, Reaso
 from zoea.text.sentences import count_of
 
 NAME_WIDTH = 12
+_PACK_KEYS = ("id", "section", "priority", "status", "variant", "reason", "chars", "tokens", "truncated")
 _WHY = {
     Reason.REQUIRED: "always sent",
     Reason.FITS: "it fits",
@@ -135,3 +136,18 @@ def _decision_line(decision: Decision, width: int) -> str:
 def _step_line(step: PlanStep) -> str:
     size = f"{step.before_chars:,} to {step.after_chars:,} characters"
     return f"  {step.pack} memory {step.memory_id}: {describe_step(step.kind)} ({size})"
+
+
+def measure_context(plan: Plan) -> dict[str, Any]:
+    """Return characters and tokens in total, by section and by pack, with budget and truncation."""
+    data = explain_data(plan)
+    sections = data["sections"]
+    return {
+        "chars": sum(section["chars"] for section in sections.values()),
+        "tokens": sum(section["tokens"] for section in sections.values()),
+        "messages": data["messages"],
+        "sections": sections,
+        "packs": [{key: pack[key] for key in _PACK_KEYS} for pack in data["packs"]],
+        "budget": data["budget"],
+        "truncation": data["truncation"],
+    }

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from zoea.files.git import Git
-from zoea.files.line_origins import UNCOMMITTED, trace_lines
+from zoea.model.errors import GitError
 from zoea.queries.stored_swarm import open_database
 from zoea.text.patches import FileDiff
 
 MOST_FILES = 100
 """Files that are traced; the origins of the others stay unknown."""
+UNCOMMITTED = "uncommitted"
+_BLAMED = re.compile(rb"([0-9a-f]{40,64}) \d+ (\d+)(?: \d+)?")
 _TREE_DIGITS = 12
 _TURNS = """
 SELECT n.value AS tag, min(t.number) AS number FROM ctx_commit x JOIN ctx_note o ON o.commit_seq = x.seq
@@ -99,3 +103,31 @@ def _read_turns(database: Path, name: str) -> tuple[dict[str, int], dict[str, li
                 path = str(Path(str(call["path"])))
                 calls.setdefault(path, []).append((call["number"], at, call["answer"] or "grant"))
     return turns, calls
+
+
+def trace_lines(git: Git, base: str, path: str) -> tuple[Mapping[int, str], Mapping[int, str]]:
+    """Return the commit since `base` that added each new line, and the one that removed each old line, by number.
+
+    What git cannot tell is left out, as for a file that has another name now. Raises GitError.
+    """
+    commits = git.text("rev-list", "--reverse", "--topo-order", f"{base}..HEAD").split()
+    if not commits:
+        nothing = defaultdict[int, str](lambda: UNCOMMITTED)
+        return nothing, nothing
+    mine, after = set(commits), dict(zip((base, *commits), (*commits, UNCOMMITTED), strict=True))
+    added = {
+        line: commit if commit in mine else UNCOMMITTED
+        for commit, line in _blame(git, f"^{base}", "--", path)
+        if commit in mine or not commit.strip("0")
+    }
+    lasted = _blame(git, "--reverse", f"{base}..HEAD", "--", path)
+    return added, {line: after[commit] for commit, line in lasted if commit in after}
+
+
+def _blame(git: Git, *arguments: str) -> list[tuple[str, int]]:
+    """Return the commit of each line; nothing for a file that is not there."""
+    try:
+        out = git.run("blame", "-s", "--porcelain", "--no-textconv", *arguments).out
+    except GitError:
+        return []
+    return [(found[1].decode(), int(found[2])) for line in out.split(b"\n") if (found := _BLAMED.fullmatch(line))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from zoea.chain.commit import Checkpoint, CommitNote
 from zoea.llm.prices import PriceList
 from zoea.model.enums import DeliveryMode, MysisState
-from zoea.model.errors import MysisMissing, StoreFull, ZoeaError
+from zoea.model.errors import MysisMissing, StoreClosed, StoreError, StoreFull, ZoeaError
 from zoea.model.ports import Clock, Ids, ToolFactory
 from zoea.model.status import CLOSED, KILLED
 from zoea.model.values import Delivery, Mysis, MysisView, Sender, SwarmView
@@ -23,7 +23,6 @@ from zoea.store import Store, WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.budgets import renew_reason
-from zoea.swarm.clock_watch import watch_clock
 from zoea.swarm.commit_capture import RECOVERED, CommitCapture
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.persistence import capture_ops, load_mysis, mysis_ops, spend_ops, swarm_reads, time_ops
@@ -39,6 +38,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 CLOSE_WITHIN_S = 8.0
 _NAMES_SHOWN = 20
+_CLOCK_CHECK_US = SECOND
 
 
 class Swarm:
@@ -129,7 +129,7 @@ class Swarm:
             self.start_runner(one)
         for mysis_id, size in load_mysis.read_request_sizes(await store.read(load_mysis.NEWEST_PLANS)).items():
             self.live_view.row(mysis_id).show_context(*size)
-        services.clock_watch = asyncio.create_task(watch_clock(services, self.runners), name="clock watch")
+        services.clock_watch = asyncio.create_task(_watch_clock(services, self.runners), name="clock watch")
 
     async def _commit_left_tail(self, mysis: Mysis, known: ResolvedTemplate) -> None:
         """Commit the memories that a killed process left. A failure is logged, and the next commit holds the same."""
@@ -363,3 +363,40 @@ class SwarmCommands:
 
     def __init__(self, swarm: Swarm) -> None:
         self.swarm = swarm
+
+
+async def _watch_clock(services: Services, runners: Mapping[int, MysisRunner]) -> None:
+    """Compare wall time with boot time once a second, without end.
+
+    It also wakes the event loop after a suspension, so that what is due by then begins.
+    """
+    while True:
+        await services.clock.sleep(_CLOCK_CHECK_US)
+        if delta := services.clock.follow():
+            await _move_times(services, runners, delta)
+
+
+async def _move_times(services: Services, runners: Mapping[int, MysisRunner], delta: int) -> None:
+    _log.warning("the system's clock was set by %+.1f s; waits and retries keep their lengths", delta / SECOND)
+
+    def op(conn: WriterConnection) -> None:
+        time_ops.move_times_ahead(conn, delta)
+
+    # Without a pause between: ops submitted before have the old time, and those after it the new one.
+    written = services.store.submit(op)
+    for runner in runners.values():
+        runner.clock_was_set(delta)
+    services.view.touch()
+    try:
+        try:
+            await written
+        except StoreFull:
+            await services.write(op)
+    except StoreClosed:
+        raise
+    except StoreError as error:
+        _log.warning(
+            "stored times keep the old clock: %s. After a restart waits, retries and questions may come %+.1f s late",
+            error.what,
+            -delta / SECOND,
+        )

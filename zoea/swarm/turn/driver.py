@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, assert_never
 from msgspec.structs import replace
 
 from zoea.context import Plan as RequestPlan
-from zoea.context.context_metrics import measure_context
+from zoea.context.explain import measure_context
 from zoea.model.enums import MASK, Activity, CallState, Outcome, ToolForm, ToolMode
 from zoea.model.errors import PlanError, ProviderError
 from zoea.model.ports import Timer, ToolSession
