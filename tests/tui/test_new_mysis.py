@@ -226,6 +226,9 @@ async def test_a_model_is_not_asked_for_where_the_autopilot_plays(tmp_path: Path
         await stage.press("tab")
         stage.one(InlineChoice, "#provider").choose("autopilot")
         await stage.until(lambda: "none: the autopilot needs no model" in stage.text())
+        assert "work on files needs a model" not in effect_of(stage)
+        stage.one(Input, "#on").value = str(tmp_path)
+        await stage.until(lambda: "work on files needs a model" in effect_of(stage))
 
 
 async def test_many_lines_are_pasted_whole_and_make_one_task(tmp_path: Path) -> None:

@@ -146,6 +146,8 @@ class NewMysisDialog(FormDialog[None]):
             total = f", {tokens * task.count:,} in all" if task.count > 1 else ""
             if on := self.typed("on"):
                 lines.append([(f"{self._describe_folder(task.count)} {one_line(on)}", "quiet")])
+                if (provider or found.usual_provider) == AUTOPILOT:
+                    lines.append([("the autopilot only plays the sandbox: work on files needs a model", "waiting")])
             lines.append([(f"first request ~{tokens:,} tokens and the tools{total}, {cost}", "quiet")])
             by = provider or found.describe_provider(template)
             parts = (
