@@ -40,7 +40,7 @@ from zoea.tui.widgets.long_text import FormText
 from zoea.tui.widgets.message_prompt import LimitsInput, MessagePrompt
 from zoea.tui.widgets.model_field import ModelField
 from zoea.tui.widgets.status_bars import KeyFooter
-from zoea.tui.widgets.task_text import TaskText
+from zoea.tui.widgets.task_text import FolderInput, TaskText
 
 MARK = "list[int]"
 BAD = " ".join((f"\x9d{MARK}\u202e\x9c", *HOSTILE[1:], HOSTILE[0].replace(MARK, "list")))
@@ -184,6 +184,8 @@ async def through_all(stage: Stage, seen: Seen) -> None:
     seen.look()
     stage.one(ModelField).value = f"{MARK} [/] \x1b[2J"
     await seen.until(ModelField)
+    stage.one(FolderInput).value = f"{MARK} [/] \x1b[2J"
+    await seen.until(FolderInput)
     await stage.press("escape", "c")
     await stage.until(lambda: isinstance(stage.screen, ConfigureDialog) and not stage.screen.holds_keys)
     stage.one(FormText).put(f"{MARK} [/] \x1b[2J")

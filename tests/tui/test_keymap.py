@@ -97,7 +97,7 @@ def test_enter_at_the_command_line_opens_an_approval_so_that_it_allows_none() ->
     assert set(problems({"approval.session": "enter"})) == {"approval.session"}
 
 
-DECIDING = {"ConfirmDialog y", "QuitDialog s", "QuitDialog l", "GrantsDialog r"}
+DECIDING = {"ConfirmDialog y", "ConfirmDialog a", "QuitDialog s", "QuitDialog l", "GrantsDialog r"}
 DECIDES_NOTHING = {
     "TopicsDialog p": "opens the prompt for a message",
     "ConfirmDialog n": "answers no",

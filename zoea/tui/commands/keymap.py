@@ -81,6 +81,7 @@ DECISIONS: tuple[Decision, ...] = (
         actions=("approval.once", "approval.session", "approval.template", "approval.deny"),
     ),
     Decision("a question before something is done", lambda action: action.commands_swarm, ("y",)),
+    Decision("the question whether to merge one or all", lambda action: action.id == "review.merge", ("a",)),
     Decision("a form", lambda action: action.commands_swarm, ("enter", "ctrl+r", "ctrl+t", "ctrl+o")),
     Decision("the question of how to quit", lambda action: action.id == "app.quit", ("s", "l")),
     Decision("the list of what you allowed", lambda action: action.id == "screen.grants", ("r",)),

@@ -10,7 +10,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from zoea.text.control_characters import reveal
+from zoea.text.control_characters import reveal, reveal_exactly
 from zoea.tui.widgets.long_text import FormText
 
 MOST_LISTED = 5_000
@@ -51,6 +51,9 @@ class FolderInput(Input):
 
     folders: tuple[str, ...] = ()
     """Folders that begin as the one that is being typed."""
+
+    def validate_value(self, value: str) -> str:
+        return reveal_exactly(value)
 
     def action_complete(self) -> None:
         if self.folders and self.folders[0] != self.value:
