@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any
 
@@ -107,6 +107,7 @@ class AgentCall:
         self._owner: spend_ops.PlainOwner
         self._plan: Plan
         self._decoder: StreamDecoder
+        self._reader: AnswerReader | None = None
         self._response: web.StreamResponse | None = None
         self._request_id = 0
         self._sent_at: int | None = None
@@ -406,7 +407,7 @@ class AgentCall:
     ) -> web.StreamResponse | None:
         """Return the answer, which the client has but for its end; None where a hold began before it was sent."""
         refused = False
-        reader = AnswerReader(self._provider.name, self._decoder)
+        reader = self._reader = AnswerReader(self._provider.name, self._decoder)
         async with aclosing(self._open(content)) as items:
             async for item in items:
                 match item:
@@ -430,12 +431,14 @@ class AgentCall:
                         shown = item if usage_filter is None or refused else usage_filter.feed(item)
                         await write(self._response, request.transport, shown)
                         if not refused:
+                            self._note_bytes()
                             self._hear(await reader.feed(item))
         if self._response is None:
             raise ProviderError(f"{self._provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
         if not refused:
             if usage_filter is not None:
                 await write(self._response, request.transport, usage_filter.end())
+            self._hear(await reader.flush())
             self._hear(await reader.end())
             self._answer = self._decoder.answer()
         return self._response
@@ -446,19 +449,23 @@ class AgentCall:
         self._live.show_queue(0)
         self._services.view.touch(self._mysis_id)
 
-    def _hear(self, delta: Delta | None) -> None:
-        if delta is None:
-            return
+    def _note_bytes(self) -> None:
+        self._live.progress_at = self._services.clock.now()
         if self._first_token_us is None and self._sent_at is not None:
             self._first_token_us = self._services.clock.uptime() - self._sent_at
-        self._text_tokens += estimate.tokens(delta.text + delta.reasoning + delta.call)
-        self._live.progress_at = self._services.clock.now()
+
+    def _hear(self, delta: Delta | None) -> None:
+        if delta is not None:
+            self._text_tokens += estimate.tokens(delta.text + delta.reasoning + delta.call)
 
     # Its end.
 
     async def _settle(self) -> None:
         """Store what the request used, or may have used where it broke off."""
         services, turn_id = self._services, self._situation.turn_id
+        if self._answer is None and self._reader is not None:
+            with suppress(ProviderError):
+                self._hear(await self._reader.flush())
         duration = services.clock.uptime() - self._reserved_at
         owner = replace(self._owner, first_token_us=self._first_token_us, duration_us=duration)
         answer, failure, end = self._answer, self._failure, self._end_op(owner)
