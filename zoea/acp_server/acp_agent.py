@@ -64,7 +64,8 @@ def _translated(
         try:
             return await handler(*arguments, **named)
         except ZoeaError as error:
-            raise RequestError(-32603, error.text, _describe(error)) from None
+            about = {"title": error.title, "hint": error.hint}
+            raise RequestError(-32603, error.text, about) from None
 
     return handle
 
@@ -317,10 +318,6 @@ class ZoeaAgent:
 def _find_top(mysis: MysisView) -> str:
     """Return the folder that a mysis was made for; empty for none."""
     return mysis.works_on.removeprefix(_WORKTREE)
-
-
-def _describe(error: ZoeaError) -> dict[str, str]:
-    return {"title": error.title, "hint": error.hint}
 
 
 def _write_time(at: int) -> str:
