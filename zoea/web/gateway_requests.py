@@ -431,7 +431,9 @@ class AgentCall:
                         shown = item if usage_filter is None or refused else usage_filter.feed(item)
                         await write(self._response, request.transport, shown)
                         if not refused:
-                            self._note_bytes()
+                            self._live.progress_at = self._services.clock.now()
+                            if self._first_token_us is None and self._sent_at is not None:
+                                self._first_token_us = self._services.clock.uptime() - self._sent_at
                             self._hear(await reader.feed(item))
         if self._response is None:
             raise ProviderError(f"{self._provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
@@ -448,11 +450,6 @@ class AgentCall:
         self._patience.reschedule(None)
         self._live.show_queue(0)
         self._services.view.touch(self._mysis_id)
-
-    def _note_bytes(self) -> None:
-        self._live.progress_at = self._services.clock.now()
-        if self._first_token_us is None and self._sent_at is not None:
-            self._first_token_us = self._services.clock.uptime() - self._sent_at
 
     def _hear(self, delta: Delta | None) -> None:
         if delta is not None:

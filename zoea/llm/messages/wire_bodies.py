@@ -100,7 +100,9 @@ def read_body(wire: Wire, body: Any) -> WireBody:
     tools = tuple(_read_tools(as_mappings(body.get("tools"))))
     answers = _whole(body.get("n")) or 1
     most = _whole(limit)
-    tokens = sum(_count(message) for message in messages) + sum(_count_tool(tool) for tool in tools)
+    tokens = sum(_count(message) for message in messages) + sum(
+        estimate.tokens(part) for tool in tools for part in (tool.name, tool.description, json.dumps(tool.input_schema))
+    )
     return WireBody(
         model=body["model"],
         messages=tuple(messages),
@@ -264,10 +266,6 @@ def _count(message: RequestMessage) -> int:
 
 _FRAME = 5
 """Tokens for the role and the separators of one message."""
-
-
-def _count_tool(tool: ToolSpec) -> int:
-    return sum(map(estimate.tokens, (tool.name, tool.description, json.dumps(tool.input_schema))))
 
 
 def _whole(value: Any) -> int | None:
