@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +17,7 @@ from zoea.model.errors import NoRunningSwarm, ZoeaError
 from zoea.model.status import StatusWord
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ApprovalView, Memory, MysisView, Receipt, SwarmView, ToolCall
+from zoea.process.clock import yield_with_pauses
 from zoea.queries.conversation import read_content, read_newest
 from zoea.queries.stored_swarm import read_turn_answer
 
@@ -25,7 +25,6 @@ _log = logging.getLogger(__name__)
 
 READ_AGAIN_S = 0.5
 """How long nothing changes until the database is read again, and until a hindrance of the answer counts."""
-_SETTLED = ("answered", "not answered", "withdrawn", "skipped")
 
 
 class Editor(Protocol):
@@ -113,12 +112,14 @@ class PromptFollower:
         before = ""
         stream = self._swarm.changes()
         try:
-            async with aclosing(stream), aclosing(self._changes(stream)) as changes:  # type: ignore[type-var]  # SwarmApi gives a generator
-                async for has_changed in changes:
+            async with aclosing(stream), aclosing(yield_with_pauses(stream, READ_AGAIN_S)) as views:  # type: ignore[type-var]  # SwarmApi gives a generator
+                async for view in views:
+                    if view is not None and not self._take(view):
+                        continue
                     await self._show()
                     receipt = await self._swarm.receipt(receipt.message_id)
                     line = receipt.lines[0]
-                    if line.status in _SETTLED:
+                    if line.is_settled:
                         await self._show()
                         return await self._end(line.turn_id, line.reason or line.status)
                     await self._ask()
@@ -127,7 +128,7 @@ class PromptFollower:
                         return "end_turn"
                     await self._tell_wait()
                     hindrance = self._find_hindrance()
-                    if hindrance and hindrance == before and not has_changed:
+                    if hindrance and hindrance == before and view is None:
                         await self._say(hindrance)
                         return "cancelled" if self.is_cancelled else "end_turn"
                     before = hindrance
@@ -136,27 +137,12 @@ class PromptFollower:
                 task.cancel()
         raise NoRunningSwarm("the swarm ended")
 
-    async def _changes(self, stream: AsyncIterator[SwarmView]) -> AsyncGenerator[bool, None]:
-        """Yield True after each change of the mysis, and False where nothing changes for a while."""
-        following = asyncio.ensure_future(anext(stream))
-        try:
-            while True:
-                await asyncio.wait({following}, timeout=READ_AGAIN_S)
-                if not following.done():
-                    yield False
-                    continue
-                try:
-                    view = following.result()
-                except StopAsyncIteration:
-                    return
-                following = asyncio.ensure_future(anext(stream))
-                mine = next((one for one in view.myses if one.id == self._mysis_id), None)
-                if mine is not None:
-                    self._view = mine
-                    yield True
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+    def _take(self, view: SwarmView) -> bool:
+        """Take what changed; return whether the mysis did."""
+        mine = next((one for one in view.myses if one.id == self._mysis_id), None)
+        if mine is not None:
+            self._view = mine
+        return mine is not None
 
     async def _show(self) -> None:
         """Show the new memories, then the streamed text."""

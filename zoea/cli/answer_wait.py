@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from zoea.model.request import EMPTY_ANSWER, NO_RESPONSE
 from zoea.model.status import StatusWord
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView, Receipt, ReceiptLine, SwarmView
+from zoea.process.clock import yield_with_pauses
 from zoea.queries.stored_swarm import read_turn_answer
 from zoea.text.control_characters import one_line
 
@@ -94,50 +94,33 @@ class _AnswerWait:
     async def run(self) -> None:
         before: dict[str, tuple[str, str]] = {}
         stream = self._swarm.changes()
-        async with aclosing(stream), aclosing(self._changes(stream)) as changes:  # type: ignore[type-var]  # SwarmApi gives a generator
-            async for has_changed in changes:
+        async with aclosing(stream), aclosing(yield_with_pauses(stream, READ_AGAIN_S)) as views:  # type: ignore[type-var]  # SwarmApi gives a generator
+            async for view in views:
+                if view is not None and not self._take(view):
+                    continue
                 self._receipt = await self._swarm.receipt(self._receipt.message_id)
                 self._hindered = {line.mysis: why for line in self._receipt.lines if (why := self._hindrance(line))}
                 # What hinders it may be over at once, so it counts only where it stands.
-                lasting = {name for name, why in self._hindered.items() if not has_changed and before.get(name) == why}
+                lasting = {name for name, why in self._hindered.items() if view is None and before.get(name) == why}
                 before = self._hindered
-                if all(self._is_settled(line) or line.mysis in lasting for line in self._receipt.lines):
+                if all(line.is_settled or line.mysis in lasting for line in self._receipt.lines):
                     return
+        raise NoRunningSwarm("the swarm ended")
 
-    async def _changes(self, stream: AsyncIterator[SwarmView]) -> AsyncGenerator[bool, None]:
-        """Yield True after each change, and False where nothing changes for a while."""
+    def _take(self, view: SwarmView) -> bool:
+        """Take what changed; return whether it concerns the message."""
         recipients = {line.mysis for line in self._receipt.lines}
-        following = asyncio.ensure_future(anext(stream))
-        try:
-            while True:
-                await asyncio.wait({following}, timeout=READ_AGAIN_S)
-                if not following.done():
-                    yield False
-                    continue
-                try:
-                    view = following.result()
-                except StopAsyncIteration:
-                    raise NoRunningSwarm("the swarm ended") from None
-                following = asyncio.ensure_future(anext(stream))
-                has_changed = view.held != self._view.held or any(one.name in recipients for one in view.myses)
-                self._view = view
-                self._myses |= {one.name: one for one in view.myses}
-                removed = [name for name, one in self._myses.items() if one.id in view.removed]
-                for name in removed:
-                    del self._myses[name]
-                if has_changed or removed:
-                    yield True
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
-
-    @staticmethod
-    def _is_settled(line: ReceiptLine) -> bool:
-        return line.status in ("answered", "not answered", "withdrawn", "skipped")
+        has_changed = view.held != self._view.held or any(one.name in recipients for one in view.myses)
+        self._view = view
+        self._myses |= {one.name: one for one in view.myses}
+        removed = [name for name, one in self._myses.items() if one.id in view.removed]
+        for name in removed:
+            del self._myses[name]
+        return has_changed or bool(removed)
 
     def _hindrance(self, line: ReceiptLine) -> tuple[str, str] | None:
         """Return why a mysis cannot answer without a person, and what to do; None where it goes on."""
-        if self._is_settled(line):
+        if line.is_settled:
             return None
         view, name = self._myses.get(line.mysis), one_line(line.mysis)
         see = _SEE.format(id=self._receipt.message_id, name=name)
@@ -168,7 +151,7 @@ class _AnswerWait:
         name = one_line(line.mysis)
         if (why := self._hindered.get(line.mysis)) is not None:
             return ReceivedAnswer(line.mysis, "held", "", line.turn_id, *why)
-        if not self._is_settled(line):
+        if not line.is_settled:
             see, view = _SEE.format(id=self._receipt.message_id, name=name), self._myses.get(line.mysis)
             keeps = f": it is {state_word(view)}" if view is not None and view.status in _KEPT else ""
             return ReceivedAnswer(line.mysis, "late", "", line.turn_id, f"{name} {late}{keeps}", see)

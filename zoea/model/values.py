@@ -391,6 +391,11 @@ class ReceiptLine(Struct, frozen=True):
     delivery_id: int | None = None
     turn_id: int | None = None
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no answer will follow."""
+        return self.status in ("answered", "not answered", "withdrawn", "skipped")
+
 
 class Receipt(Struct, frozen=True):
     """The results of a message, returned at once and readable later.

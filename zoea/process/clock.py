@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zoea.model.ports import Timer
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from typing import Any, TypeVar
 
 SET_US = 500_000
@@ -97,3 +97,23 @@ def run_on_boot_time(main: Coroutine[Any, Any, T]) -> T:
     """Run `main` like `asyncio.run`, on a `BootTimeLoop`."""
     with asyncio.Runner(loop_factory=BootTimeLoop) as runner:
         return runner.run(main)
+
+
+async def yield_with_pauses(stream: AsyncIterator[T], pause_s: float) -> AsyncGenerator[T | None, None]:
+    """Yield each item of a stream, and None whenever none comes for a while."""
+    following = asyncio.ensure_future(anext(stream))
+    try:
+        while True:
+            await asyncio.wait({following}, timeout=pause_s)
+            if not following.done():
+                yield None
+                continue
+            try:
+                item = following.result()
+            except StopAsyncIteration:
+                return
+            following = asyncio.ensure_future(anext(stream))
+            yield item
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
