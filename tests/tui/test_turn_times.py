@@ -11,7 +11,7 @@ import pytest
 from tests.tui.cockpit import answering, asks_when_told, cockpit
 from tests.tui.test_approvals import ask
 from zoea.queries.turn_times import TurnTime, TurnWork, read_turn_times, split_turn
-from zoea.tui.conversation.turn_lines import build_turn_line
+from zoea.tui.conversation.request_lines import build_turn_line
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.inspector import READING, InspectorScreen

@@ -81,8 +81,8 @@ def read_identity(conn: sqlite3.Connection, commit: ContextCommit) -> CommitIden
     return CommitIdentity(commit.seq, commit.provenance.template_hash, commit.provenance.session_id)
 
 
-def shortest_id(conn: sqlite3.Connection, commit: ContextCommit, shortest: int = 8) -> str:
-    """Return the shortest prefix of a commit's id that no other commit has."""
+def shortest_id(conn: sqlite3.Connection, commit: ContextCommit) -> str:
+    """Return the shortest prefix of a commit's id that no other commit has, at least 8 digits."""
     digits = commit.digest.hex()
     neighbours = conn.execute(
         "SELECT (SELECT hex(hash) FROM ctx_commit WHERE hash < ?1 ORDER BY hash DESC LIMIT 1),"
@@ -91,7 +91,7 @@ def shortest_id(conn: sqlite3.Connection, commit: ContextCommit, shortest: int =
     ).fetchone()
     others = [(one or "").lower() for one in neighbours]
     shared = max(n for n in range(len(digits) + 1) if any(one.startswith(digits[:n]) for one in others))
-    return ID_PREFIX + digits[: max(shortest, shared + 1)]
+    return ID_PREFIX + digits[: max(8, shared + 1)]
 
 
 def walk_chain(

@@ -20,11 +20,11 @@ _MOST_DEPTHS = 4
 _Rule = tuple[re.Pattern[str], bool, bool]
 
 
-def read_rules(folder: str, name: str = ".gitignore") -> list[_Rule]:
+def read_rules(folder: str) -> list[_Rule]:
     """Return the rules of a folder's `.gitignore`: pattern, whether it is for folders alone, whether it allows."""
     rules: list[_Rule] = []
     try:
-        with open(f"{folder}/{name}", encoding="utf-8", errors="surrogateescape") as stream:
+        with open(f"{folder}/.gitignore", encoding="utf-8", errors="surrogateescape") as stream:
             lines = stream.read(_MOST_BYTES).splitlines()
     except OSError:
         return rules

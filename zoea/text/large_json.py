@@ -35,7 +35,7 @@ def parse_large(text: str | bytes, constant: Callable[[str], Any] | None = None)
     return json.loads(text, parse_constant=constant, object_pairs_hook=_to_dict)
 
 
-def parse_bounded(data: bytes, constant: Callable[[str], Any] | None = None) -> Any:
+def parse_bounded(data: bytes) -> Any:
     """Parse a document that others wrote, unless it would take too much memory.
 
     Raises:
@@ -43,7 +43,7 @@ def parse_bounded(data: bytes, constant: Callable[[str], Any] | None = None) -> 
     """
     check_memory(estimate_memory(data))
     try:
-        return json.loads(data, parse_constant=constant)
+        return json.loads(data)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

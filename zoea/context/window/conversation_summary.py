@@ -122,7 +122,7 @@ def split_ranges(memories: Sequence[Memory]) -> list[Sequence[Memory]]:
     return [memories[at : at + size] for at in range(0, len(memories), size)]
 
 
-def join_digests(digests: Sequence[RangeDigest], prose: str = "") -> RangeDigest:
+def join_digests(digests: Sequence[RangeDigest]) -> RangeDigest:
     """Return one digest for several that follow each other, which holds no more than one range may."""
     kept, room = [], float(MOST_STORED)
     for line in _merge(digests):
@@ -130,7 +130,7 @@ def join_digests(digests: Sequence[RangeDigest], prose: str = "") -> RangeDigest
         if room < 0:
             break
         kept.append(line)
-    text = prose or "\n".join(one.prose for one in digests if one.prose)
+    text = "\n".join(one.prose for one in digests if one.prose)
     return RangeDigest(
         sum(one.messages for one in digests),
         tuple(kept),

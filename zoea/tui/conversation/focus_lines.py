@@ -198,7 +198,7 @@ def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:
     ]
 
 
-def build_snapshot_lines(sight: MysisContext, now: int, width: int = WIDTH) -> list[list[Piece]]:
+def build_snapshot_lines(sight: MysisContext, now: int) -> list[list[Piece]]:
     """Build the newest result of each snapshot tool, with its age."""
     if not sight.snapshots:
         return [[("No tool has read the state of the world yet", "quiet")]]
@@ -207,11 +207,11 @@ def build_snapshot_lines(sight: MysisContext, now: int, width: int = WIDTH) -> l
         if lines:
             lines.append([])
         lines.append([(one_line(snapshot.tool), "strong"), (f"  {number_format.age(snapshot.at, now)} ago", "quiet")])
-        lines += _fields(snapshot, width)
+        lines += _fields(snapshot)
     return lines
 
 
-def _fields(snapshot: ToolSnapshot, width: int) -> list[list[Piece]]:
+def _fields(snapshot: ToolSnapshot) -> list[list[Piece]]:
     """Return `fuel 78  hull 100` for an object; sizes of containers; other text unchanged."""
     try:
         value = json.loads(snapshot.content)
@@ -220,7 +220,7 @@ def _fields(snapshot: ToolSnapshot, width: int) -> list[list[Piece]]:
     if not isinstance(value, dict):
         return [[(one_line(snapshot.content[: TEXT_CHARS * 2])[:TEXT_CHARS], "quiet")]]
     lines: list[list[Piece]] = []
-    used = width
+    used = WIDTH
     for key, item in list(value.items())[:SHOWN_FIELDS]:
         if isinstance(item, dict | list):
             shown = f"{len(item)} {'field' if isinstance(item, dict) else 'item'}{'s' * (len(item) != 1)}"
@@ -228,7 +228,7 @@ def _fields(snapshot: ToolSnapshot, width: int) -> list[list[Piece]]:
             shown = one_line(json.dumps(item, ensure_ascii=False) if not isinstance(item, str) else item)[:VALUE_CHARS]
         pair: list[Piece] = [(f"{one_line(str(key))[:VALUE_CHARS]} ", "quiet"), (shown, "")]
         size = sum(cell_len(text) for text, _ in pair)
-        if not lines or used + len(GAP) + size > width:
+        if not lines or used + len(GAP) + size > WIDTH:
             lines.append(pair)
             used = size
         else:

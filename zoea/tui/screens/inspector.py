@@ -26,13 +26,15 @@ from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.conversation.request_lines import (
+    WORK_LEGEND,
     build_head_lines,
     build_message_items,
     build_plan_lines,
     build_request_line,
+    build_turn_line,
+    find_longest,
 )
 from zoea.tui.conversation.tool_items import build_offered_items
-from zoea.tui.conversation.turn_lines import LEGEND, build_turn_line, find_longest
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece
@@ -119,7 +121,7 @@ class InspectorScreen(TabbedScreen):
         self.query_one("#packs", LineList).caption("PARTS OF THE REQUEST")
         self.messages.caption("MESSAGES")
         self.query_one("#tools", LineList).caption("TOOLS OFFERED")
-        self.query_one("#turns", LineList).caption("TURNS, by how long they took", LEGEND)
+        self.query_one("#turns", LineList).caption("TURNS, by how long they took", WORK_LEGEND)
         self._show_head()
         self._open()
         self._read_turns()

@@ -84,8 +84,6 @@ GLYPHS = {
 """The glyph of each name that a theme leaves out."""
 STATUS_GLYPHS = {"working": "⬢", "queued": "≡", "retrying": "↻", "done": "✓", "held": "◫", "paused": "‖"}
 """Glyphs of statuses that a theme may leave out."""
-TEXT_ROLES = (*(role for role in ROLES if role not in ("border", "border-focus", "cursor")), *STATUS_ROLES)
-"""Roles of text; each must be readable on the background."""
 
 ASCII_GLYPHS = {
     "brand": "<>",
