@@ -329,6 +329,19 @@ async def test_a_refusal_of_the_vendor_is_given_on_without_the_key(tmp_path: Pat
         ]
 
 
+async def test_an_error_within_an_answer_is_given_on_and_logged_without_the_key(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}."}})
+    server = Vendor(Fail(200, f"data: {error}\n\n", {"content-type": "text/event-stream"}))
+    async with rig(tmp_path, server=server) as r:
+        text = await r.stream("/chat/completions", {"model": "m", "messages": MESSAGES})
+        await r.settled()
+        assert "provided: (the key)." in text
+        assert "API key provided" in caplog.text
+        assert KEY not in text + caplog.text
+
+
 async def test_a_vendor_that_is_gone_is_told_in_the_vendors_form(tmp_path: Path) -> None:
     server = Vendor(Fail(0))
     async with rig(tmp_path, server=server) as r:

@@ -67,15 +67,15 @@ class AnswerReader:
         return delta
 
 
-def make_decoder(wire: Wire, provider: str, model: str) -> StreamDecoder:
-    """Return what decodes the answers of a wire."""
+def make_decoder(wire: Wire, provider: str, model: str, secrets: tuple[str, ...]) -> StreamDecoder:
+    """Return what decodes the answers of a wire; its errors show no secret."""
     match wire:
         case Wire.CHAT:
-            return ChatStreamDecoder(provider, model)
+            return ChatStreamDecoder(provider, model, secrets=secrets)
         case Wire.MESSAGES:
-            return MessageStreamDecoder(provider, model)
+            return MessageStreamDecoder(provider, model, secrets=secrets)
         case Wire.RESPONSES:
-            return ResponseStreamDecoder(provider, model)
+            return ResponseStreamDecoder(provider, model, secrets=secrets)
 
 
 async def write(response: web.StreamResponse, transport: asyncio.BaseTransport | None, data: bytes) -> None:

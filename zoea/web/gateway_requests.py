@@ -209,7 +209,8 @@ class AgentCall:
         self._owner = spend_ops.PlainOwner(
             self._mysis_id, provider.name, self._profile.model, provider.metered, self._situation.mission_id
         )
-        self._decoder = make_decoder(self._wire, provider.name, self._profile.model)
+        secrets = provider.secrets if isinstance(provider, HttpProvider) else ()
+        self._decoder = make_decoder(self._wire, provider.name, self._profile.model, secrets)
 
     @property
     def _speaking_provider(self) -> HttpProvider | None:

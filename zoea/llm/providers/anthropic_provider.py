@@ -103,7 +103,7 @@ class AnthropicProvider(HttpProvider):
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         return MessageStreamDecoder(
-            self.name, self._model(request), has_text_calls=self._has_text_calls(request), secrets=self._secrets
+            self.name, self._model(request), has_text_calls=self._has_text_calls(request), secrets=self.secrets
         )
 
     def _refused_thinking(self, request: ModelRequest, text: str) -> None:
@@ -121,7 +121,7 @@ class AnthropicProvider(HttpProvider):
     async def _list(self) -> dict[str, ModelInfo]:
         """Fetch the models. From a llama.cpp server, which speaks this API too, also what it runs with."""
         told = await fetch(
-            self._http, "GET", "/v1/models?limit=1000", provider=self.name, clock=self._clock, secrets=self._secrets
+            self._http, "GET", "/v1/models?limit=1000", provider=self.name, clock=self._clock, secrets=self.secrets
         )
         entries = told.get("data") if isinstance(told, dict) else None
         found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
@@ -129,7 +129,7 @@ class AnthropicProvider(HttpProvider):
         if len(infos) != 1 or not is_llamacpp(found):
             return infos
         (listed,) = infos.values()
-        props = await read_props(self._http, provider=self.name, clock=self._clock, secrets=self._secrets)
+        props = await read_props(self._http, provider=self.name, clock=self._clock, secrets=self.secrets)
         only = with_props(listed, found[0], props)
         self._is_llamacpp = True
         self._is_small = only.tools is False or only.is_small

@@ -123,6 +123,7 @@ class HttpProvider:
 
     Attributes:
         traits: What the models of this provider turned out to refuse or demand.
+        secrets: What no error, log or other program may show.
     """
 
     kind: str = ""
@@ -158,8 +159,8 @@ class HttpProvider:
         self._http = http
         self._clock = clock
         self.max_silence_s = max(MAX_SILENCE_S, config.timeouts.first)
-        self._secrets = (config.api_key,) if config.api_key else ()
-        self.traits = TraitBook(self._secrets)
+        self.secrets = (config.api_key,) if config.api_key else ()
+        self.traits = TraitBook(self.secrets)
         self._is_near = is_loopback(http.base_url)
         self._places: int | None = None
         """The places of the gate before the server read slowly; None while it does not."""
@@ -266,7 +267,7 @@ class HttpProvider:
             yield delta
         if not decoder.is_complete and decoder.words:
             words = read_error_body(decoder.words.encode()).text
-            raise error_from_stream({"error": words}, provider=self.name, secrets=self._secrets)
+            raise error_from_stream({"error": words}, provider=self.name, secrets=self.secrets)
         if not decoder.is_complete:
             raise provider_error(
                 ErrorClass.TRANSIENT,
@@ -347,7 +348,7 @@ class HttpProvider:
                 body,
                 now_us=self._clock.now(),
                 provider=self.name,
-                secrets=self._secrets,
+                secrets=self.secrets,
                 fills_window=self._fills_window(request),
             )
             if self._learn(request, without_thinking, reply.status, error.said):
@@ -363,11 +364,12 @@ class HttpProvider:
     async def forward(self, request: ForwardedRequest) -> AsyncGenerator[ForwardedItem, None]:
         """Send a request as it is, through the gate, and yield the head and the bytes of its answer.
 
-        A refusal is a head with an error, and its body without the key. Closing it closes the connection.
+        What a refusal or an answer holds of the key is hidden. Closing it closes the connection.
         Raises ProviderError where no answer comes, or where it breaks off.
         """
         ticket = self._gate.enter_queue(request.model, by_person=request.by_person)
         reply: HttpReply | None = None
+        key = _KeyFilter(self._config.api_key.encode())
         try:
             while not ticket.is_admitted:
                 yield ticket.hold()
@@ -383,12 +385,12 @@ class HttpProvider:
                     body,
                     now_us=self._clock.now(),
                     provider=self.name,
-                    secrets=self._secrets,
+                    secrets=self.secrets,
                 )
                 if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT:
                     ticket.note_refusal(error.retry_after)
                 yield ForwardedHead(reply.status, reply.headers, error)
-                yield body.replace(self._config.api_key.encode(), HIDDEN_KEY) if self._config.api_key else body
+                yield key.hide(body) + key.end()
                 return
             ticket.note_answer()
             yield ForwardedHead(reply.status, reply.headers)
@@ -396,7 +398,9 @@ class HttpProvider:
             while (data := await reply.read()) is not None:
                 limits.count(len(data), has_progress=not data.startswith(b":"))
                 reply.expect_steady(self._config.timeouts.between)
-                yield data
+                yield key.hide(data)
+            if rest := key.end():
+                yield rest
         finally:
             if reply is not None:
                 await reply.close()
@@ -408,6 +412,26 @@ class HttpProvider:
 
     async def close(self) -> None:
         await self._http.close()
+
+
+class _KeyFilter:
+    """Hides a key in bytes that come in pieces, and holds back the beginning of one until the next piece."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._rest = b""
+
+    def hide(self, data: bytes) -> bytes:
+        if not self._key:
+            return data
+        data = (self._rest + data).replace(self._key, HIDDEN_KEY)
+        held = next((size for size in range(len(self._key) - 1, 0, -1) if data.endswith(self._key[:size])), 0)
+        self._rest = data[len(data) - held :]
+        return data[: len(data) - held]
+
+    def end(self) -> bytes:
+        rest, self._rest = self._rest, b""
+        return rest
 
 
 class EventFeeder:

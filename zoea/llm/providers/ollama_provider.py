@@ -52,7 +52,7 @@ class OllamaProvider(HttpProvider):
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         model = self._model(request)
         schema = uses_schema(request, self._config, self._traits(model))
-        return OllamaStreamDecoder(self.name, model, is_structured=schema, secrets=self._secrets)
+        return OllamaStreamDecoder(self.name, model, is_structured=schema, secrets=self.secrets)
 
     def _refused_thinking(self, request: ModelRequest, text: str) -> None:
         if "does not support thinking" in text:
@@ -89,6 +89,6 @@ class OllamaProvider(HttpProvider):
     async def _fetch(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         content = None if body is None else encode(body)
         found = await fetch(
-            self._http, method, path, content, provider=self.name, clock=self._clock, secrets=self._secrets
+            self._http, method, path, content, provider=self.name, clock=self._clock, secrets=self.secrets
         )
         return found if isinstance(found, dict) else {}

@@ -78,7 +78,7 @@ class OpenAIProvider(HttpProvider):
         model = self._model(request)
         schema = uses_schema(self._config, self._traits(model), request)
         names = frozenset([tool.name for tool in request.tools]).union(request.other_tools)
-        return ChatStreamDecoder(self.name, model, is_structured=schema, secrets=self._secrets, tools=names)
+        return ChatStreamDecoder(self.name, model, is_structured=schema, secrets=self.secrets, tools=names)
 
     def _forms(self, request: ModelRequest, without_thinking: bool) -> frozenset[str]:
         return forms_in(self._body(request, without_thinking), self._config.tool_mode)
@@ -91,7 +91,7 @@ class OpenAIProvider(HttpProvider):
         return tuple(listed.by_name.values())
 
     async def _list(self) -> ModelListing:
-        listing = await list_models(self._http, provider=self.name, clock=self._clock, secrets=self._secrets)
+        listing = await list_models(self._http, provider=self.name, clock=self._clock, secrets=self.secrets)
         if self._config.concurrency is None and listing.only is not None and listing.only.slots:
             self._gate.set_concurrency(listing.only.slots)
         return listing
