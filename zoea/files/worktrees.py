@@ -39,7 +39,7 @@ class Worktrees:
         return Git(self.owned.path(record.name), hooks=self.hooks, git_dir=Path(record.git_dir))
 
     def make(self, name: str, folder: Path, uid: str = "") -> Record:
-        """Make a worktree and a branch of what is checked out in a folder, or return the one of that name.
+        """Make a worktree and its branch from a folder's checkout, or return the one there is.
 
         Args:
             uid: The mysis that it is for; one of another mysis is refused.

@@ -219,7 +219,7 @@ def check_connection(where: Places, connection: ModelConnection) -> None:
 
 
 def save_connection(where: Places, connection: ModelConnection, *, cleared: Collection[str] = ()) -> None:
-    """Store the key as a credential and `[provider.NAME]` in the settings, as the default provider if it is a new one.
+    """Store the key as a credential and `[provider.NAME]` in the settings. A new one becomes the default.
 
     Args:
         cleared: Keys of a provider of this name that are removed. Others that the connection leaves empty stay.

@@ -95,7 +95,7 @@ def _can_others_write(path: Path, status: os.stat_result) -> bool:
 
 
 def _is_private_group(path: Path, group: int) -> bool:
-    """Return whether a group is the person's own, as many systems make one for each user, and no list adds others."""
+    """Return whether a group holds the person alone, as the one that many systems make for each user."""
     import grp
     import pwd
 

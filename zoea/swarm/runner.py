@@ -373,7 +373,7 @@ class MysisRunner:
         )
 
     async def _end_turn(self, turn: _ClosedTurn) -> tuple[lf.LifeEffect, ...]:
-        """Store the end of a turn, and the state that follows in the same op, so that no crash comes between.
+        """Store the end of a turn and the state that follows, in one op.
 
         Return the effects that follow.
         """

@@ -77,7 +77,7 @@ def parse_arguments(arguments: str) -> dict[str, Any] | None:
 
 
 def _cut(shown: str, most: int, length: int, more: str) -> str:
-    """Cut a text that is too long, or that is only the beginning of one of this length, and name the length."""
+    """Cut a text that is too long, or begins one that is, and name the length."""
     if len(shown) <= most and length <= _LOOKED_AT:
         return shown
     return f"{shown[:most]}{more} ({length:,} characters)"

@@ -59,7 +59,7 @@ def estimate_memory(data: bytes) -> int:
 
 
 def check_settings_text(text: str) -> str:
-    """Return a TOML or JSON text of settings as it is, if a parser reads it in little time and memory.
+    """Return a text of settings as it is, if a parser reads it in little time and memory.
 
     Raises:
         ValueError: It has too many values, keys of too many parts, or too long numbers, or is nested too deep.

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 
 class _LazyPattern:
-    """Compiles its pattern when one of its attributes is read first, and has the attribute of its own from then on."""
+    """Compiles its pattern when an attribute is first read, and keeps that attribute."""
 
     def __init__(self, source: str, flags: int) -> None:
         self._source = source

@@ -182,7 +182,7 @@ def replace_named_results(text: str, replace: Replace) -> str:
 
 
 def _is_made(name: str, value: Any) -> bool:
-    """Return whether a value of an answer is a secret, and no word about one, such as `required` or `must be long`."""
+    """Return whether a value of an answer is a secret, and no word about one, as `required`."""
     if not isinstance(value, str | int) or isinstance(value, bool):
         return False
     plain = str(value)

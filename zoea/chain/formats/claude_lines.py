@@ -154,7 +154,7 @@ def read_lines(data: bytes, name: str = "the transcript") -> tuple[list[Transcri
 
 
 def _recover_records(number: int, raw: bytes) -> tuple[list[TranscriptLine], int]:
-    """Return the whole records of a line without the end of one between them, and how many other bytes it has.
+    """Return the whole records of a damaged line, and how many other bytes it has.
 
     A process that was killed, or two that write at once, leave such lines.
     """

@@ -185,7 +185,7 @@ class _Tail:
         return max(places, key=lambda place: (self._roundness(place), -place), default=earliest)
 
     def _roundness(self, place: int) -> tuple[bool, int]:
-        """Return how round the number of a turn is that begins here, else how round the place in its turn is."""
+        """Return whether a turn begins here, and how round its number or the place in it is."""
         first = self.units[place].memories[0]
         before = self.units[place - 1].memories[0].turn_number if place else 0
         number = first.turn_number if (begins := first.turn_number != before) else first.seq

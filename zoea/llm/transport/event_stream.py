@@ -212,6 +212,6 @@ class _LineSplitter:
 
 
 def cut_body(body: bytes) -> Iterator[bytes]:
-    """Yield a whole body in pieces of bounded size, because each line of a piece becomes a text of its own."""
+    """Yield a whole body in pieces of bounded size; each line of a piece becomes a text."""
     for start in range(0, len(body), FEED_BYTES):
         yield body[start : start + FEED_BYTES]

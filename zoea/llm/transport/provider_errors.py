@@ -378,7 +378,7 @@ def is_error(payload: dict[str, Any]) -> bool:
 
 
 def read_error_object(payload: Any) -> RefusalBody:
-    """Return what an error object says, in any of the usual shapes, also of errors inside it and inside its texts."""
+    """Return what an error object of any usual shape says, with the errors inside it."""
     fields: list[tuple[str, Any]] = []
     _collect(payload, fields)
     sentences = [str(value) for name, value in fields if name in _SENTENCE_KEYS and isinstance(value, str) and value]

@@ -44,7 +44,7 @@ class SentSecrets:
 
 
 def find_filled_texts(before: Any, after: Any) -> set[str]:
-    """Return the texts in some arguments that were not in them before Zoea filled in what the model does not know."""
+    """Return the texts that Zoea filled into some arguments."""
     return _texts(after) - _texts(before)
 
 

@@ -61,7 +61,7 @@ def _wrap(text: str, room: int) -> Sequence[str]:
 
 
 def arrange_pairs(files: Sequence[FileDiff], folded: Collection[int], width: int) -> list[ChangeRow]:
-    """Return the rows of all files with the lines before the change at the left, those after it at the right."""
+    """Return the rows of all files: before the change at the left, after it at the right."""
     room = _side(width) - _PAIR_GUTTER
     rows: list[ChangeRow] = []
     for at, file in enumerate(files):

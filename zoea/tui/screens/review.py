@@ -175,7 +175,7 @@ class ReviewScreen(CockpitScreen[None]):
 
     @work(exclusive=True, exit_on_error=False, group="arrange")
     async def _arrange(self, place: int | tuple[int, int] | None, empty: str | None = None) -> None:
-        """Lay out the rows in a thread, and put the cursor on a row or on a line of a file."""
+        """Lay out the rows in a thread, and put the cursor on a row or line."""
         files, width = self._read_files, self.changes.width
         if width <= 0:
             return

@@ -59,7 +59,7 @@ class KeyScope(Struct, frozen=True):
 
 
 class _Need(Struct, frozen=True):
-    """One mysis of the panel, its need, the words that answer it, and the way to it with its number of presses.
+    """One mysis of the panel with its need, the keys that answer it, and the way to it.
 
     `others` is the number of myses that one answer helps too.
     """

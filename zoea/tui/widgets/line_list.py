@@ -351,7 +351,7 @@ class PickList(LineList):
             self.move_to(places[0])
 
     def action_move(self, by: int) -> None:
-        """Put the cursor on an item, or scroll a page where lines before it, which have no item, were never in view."""
+        """Put the cursor on an item, or scroll a page where lines without one come first."""
         items = [place for place, choice in enumerate(self._choices) if choice.id]
         if not items:
             return
