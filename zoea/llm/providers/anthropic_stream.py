@@ -14,8 +14,7 @@ from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.call_pieces import split_arguments
 from zoea.llm.messages.json_schema_tools import read_unconstrained
 from zoea.llm.providers.openai_stream import whole_number
-from zoea.llm.transport.answer_bounds import AnswerBounds
-from zoea.llm.transport.event_stream import PayloadReader, cut_body
+from zoea.llm.transport.event_stream import PayloadDecoder, cut_body
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
 from zoea.llm.transport.provider_errors import error_from_stream, is_error, no_answer_error, provider_error
 from zoea.model.enums import ErrorClass, Finish
@@ -42,7 +41,7 @@ _USAGE = (
 _TEXTS = ("text", "thinking", "signature", "id", "name")
 
 
-class MessageStreamDecoder:
+class MessageStreamDecoder(PayloadDecoder):
     """Decodes the body of a message. Implements `StreamDecoder`.
 
     `has_text_calls` means that the answer's text is one object: a call, or the text of the answer.
@@ -51,12 +50,8 @@ class MessageStreamDecoder:
     def __init__(
         self, provider: str, model: str, *, has_text_calls: bool = False, secrets: tuple[str, ...] = ()
     ) -> None:
-        self._provider = provider
-        self._model = model
+        super().__init__(provider, model, secrets)
         self._has_text_calls = has_text_calls
-        self._secrets = secrets
-        self._bounds = AnswerBounds(provider)
-        self._reader = PayloadReader(self._bounds)
         self._blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, list[str]] = {}
         self._places: dict[int, int] = {}
@@ -70,16 +65,6 @@ class MessageStreamDecoder:
     @property
     def is_complete(self) -> bool:
         return self.is_done or bool(self._stop)
-
-    @property
-    def words(self) -> str:
-        return self._reader.words
-
-    def feed(self, data: bytes) -> Delta | None:
-        return self._take(self._reader.feed(data))
-
-    def end(self) -> Delta | None:
-        return self._take(self._reader.end())
 
     def feed_whole(self, body: bytes) -> None:
         """Read an answer that was not streamed although that was requested, or was under the type of a document."""

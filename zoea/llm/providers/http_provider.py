@@ -342,15 +342,7 @@ class HttpProvider:
                 body = await reply.read_all()
             finally:
                 await reply.close()
-            error = error_from_status(
-                reply.status,
-                reply.headers,
-                body,
-                now_us=self._clock.now(),
-                provider=self.name,
-                secrets=self.secrets,
-                fills_window=self._fills_window(request),
-            )
+            error = self._read_error(reply, body, fills_window=self._fills_window(request))
             if self._learn(request, without_thinking, reply.status, error.said):
                 continue
             if without_thinking or not error.names_thinking:
@@ -360,6 +352,17 @@ class HttpProvider:
         if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT and not is_loading(error):
             ticket.note_refusal(error.retry_after)
         raise error
+
+    def _read_error(self, reply: HttpReply, body: bytes, *, fills_window: bool = False) -> ProviderError:
+        return error_from_status(
+            reply.status,
+            reply.headers,
+            body,
+            now_us=self._clock.now(),
+            provider=self.name,
+            secrets=self.secrets,
+            fills_window=fills_window,
+        )
 
     async def forward(self, request: ForwardedRequest) -> AsyncGenerator[ForwardedItem, None]:
         """Send a request as it is, through the gate, and yield the head and the bytes of its answer.
@@ -379,14 +382,7 @@ class HttpProvider:
             reply = await self._http.open("POST", request.path, request.content, first_s, request.headers)
             if reply.status >= 300:
                 body = await reply.read_all()
-                error = error_from_status(
-                    reply.status,
-                    reply.headers,
-                    body,
-                    now_us=self._clock.now(),
-                    provider=self.name,
-                    secrets=self.secrets,
-                )
+                error = self._read_error(reply, body)
                 if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT:
                     ticket.note_refusal(error.retry_after)
                 yield ForwardedHead(reply.status, reply.headers, error)

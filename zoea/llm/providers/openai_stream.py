@@ -13,8 +13,7 @@ from typing import Any
 from zoea.llm.messages import json_schema_tools
 from zoea.llm.messages.call_pieces import CallPieces
 from zoea.llm.messages.think_splitter import ThinkSplitter
-from zoea.llm.transport.answer_bounds import AnswerBounds
-from zoea.llm.transport.event_stream import PayloadReader, cut_body
+from zoea.llm.transport.event_stream import PayloadDecoder, cut_body
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, parse
 from zoea.llm.transport.provider_errors import error_from_stream, is_error, no_answer_error, provider_error
 from zoea.model.enums import ErrorClass, Finish
@@ -38,7 +37,7 @@ _FINISH: dict[str, Finish] = {
 }
 
 
-class ChatStreamDecoder:
+class ChatStreamDecoder(PayloadDecoder):
     """Decodes the body of a chat completion. Implements `StreamDecoder`."""
 
     def __init__(
@@ -50,12 +49,8 @@ class ChatStreamDecoder:
         secrets: tuple[str, ...] = (),
         tools: Collection[str] = (),
     ) -> None:
-        self._provider = provider
-        self._model = model
+        super().__init__(provider, model, secrets)
         self._structured = is_structured
-        self._secrets = secrets
-        self._bounds = AnswerBounds(provider)
-        self._reader = PayloadReader(self._bounds)
         self._think = ThinkSplitter()
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -79,18 +74,14 @@ class ChatStreamDecoder:
         """True once the model said that it has ended, even if the connection breaks afterwards."""
         return bool(self._finish) or (self.is_done and (self._has_choice or not self.words))
 
-    @property
-    def words(self) -> str:
-        return self._reader.words
-
     def feed(self, data: bytes) -> Delta | ReadProgress | None:
         """Decode bytes. Return what the model said, else how much of the prompt the server has read."""
         self._progress = None
-        return self._take(self._reader.feed(data)) or self._progress
+        return super().feed(data) or self._progress
 
     def end(self) -> Delta | None:
         """Return the text that was held back when the connection ended."""
-        delta = self._take(self._reader.end())
+        delta = super().end()
         text, reasoning = self._think.end()
         self._text.append(text)
         self._reasoning.append(reasoning)

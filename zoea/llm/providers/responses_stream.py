@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from zoea.llm.providers.openai_stream import whole_number
-from zoea.llm.transport.answer_bounds import AnswerBounds
-from zoea.llm.transport.event_stream import PayloadReader
+from zoea.llm.transport.event_stream import PayloadDecoder
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, parse
 from zoea.llm.transport.provider_errors import error_from_stream, no_answer_error
 from zoea.model.enums import Finish
@@ -20,15 +19,11 @@ from zoea.model.values import Usage
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
-class ResponseStreamDecoder:
+class ResponseStreamDecoder(PayloadDecoder):
     """Decodes the body of a response. Implements `StreamDecoder`; it keeps texts, no calls."""
 
     def __init__(self, provider: str, model: str, *, secrets: tuple[str, ...] = ()) -> None:
-        self._provider = provider
-        self._model = model
-        self._secrets = secrets
-        self._bounds = AnswerBounds(provider)
-        self._reader = PayloadReader(self._bounds)
+        super().__init__(provider, model, secrets)
         self._text: list[str] = []
         self._usage = Usage()
         self._finish = Finish.UNKNOWN
@@ -37,16 +32,6 @@ class ResponseStreamDecoder:
     @property
     def is_complete(self) -> bool:
         return self.is_done
-
-    @property
-    def words(self) -> str:
-        return self._reader.words
-
-    def feed(self, data: bytes) -> Delta | None:
-        return self._take(self._reader.feed(data))
-
-    def end(self) -> Delta | None:
-        return self._take(self._reader.end())
 
     def feed_whole(self, body: bytes) -> None:
         """Read a response that is not streamed. Raises ProviderError where it is none, or an error."""

@@ -9,11 +9,12 @@ Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-str
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from zoea.llm.transport.answer_bounds import AnswerBounds
 from zoea.llm.transport.json_safety import parse
+from zoea.model.request import Delta, ReadProgress
 from zoea.text.large_json import LARGE_CHARS
 
 _NEWLINE = re.compile(rb"[\r\n]")
@@ -141,6 +142,30 @@ def _object(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+class PayloadDecoder:
+    """The common part of decoders of events that are JSON values. Subclasses define `_take`."""
+
+    def __init__(self, provider: str, model: str, secrets: tuple[str, ...]) -> None:
+        self._provider = provider
+        self._model = model
+        self._secrets = secrets
+        self._bounds = AnswerBounds(provider)
+        self._reader = PayloadReader(self._bounds)
+
+    @property
+    def words(self) -> str:
+        return self._reader.words
+
+    def feed(self, data: bytes) -> Delta | ReadProgress | None:
+        return self._take(self._reader.feed(data))
+
+    def end(self) -> Delta | None:
+        return self._take(self._reader.end())
+
+    def _take(self, payloads: Iterable[Any]) -> Delta | None:
+        raise NotImplementedError
 
 
 class LineReader:
