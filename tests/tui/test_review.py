@@ -18,10 +18,11 @@ from zoea.files.worktrees import Worktrees
 from zoea.queries.broadcasts import read_commander_messages
 from zoea.queries.change_origins import HunkOrigin
 from zoea.settings.paths import Places
+from zoea.tui.dialogs.commit_forms import WorktreeCommitDialog
 from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
-from zoea.tui.screens.review import ReviewScreen, WorktreeCommitDialog
+from zoea.tui.screens.review import ReviewScreen
 from zoea.tui.state import worktree_access
 from zoea.tui.state.worktree_access import FileCounts
 from zoea.tui.widgets.line_list import LineList, TextLines

@@ -1,4 +1,4 @@
-"""Forms that begin with a commit: fork it, ask it, resume its mysis, name it.
+"""Forms of commits: fork one, ask it, resume its mysis, name it; commit the files of a mysis.
 
 Those that send a request say what it costs before they spend.
 """
@@ -385,3 +385,19 @@ class CommitNameDialog(CommitForm):
         self.cockpit.notify(f"{one_line(ref)} names {self.short_id}", markup=False)
         self.cockpit.feed_changed(frozenset())
         self.close()
+
+
+class WorktreeCommitDialog(FormDialog[str]):
+    """Asks for the message of a commit of what a mysis changed in its worktree; returns it."""
+
+    TITLE = "COMMIT THE CHANGES OF THE WORKTREE"
+    VERB = "commit"
+    FIRST = "#message"
+
+    def fields(self) -> Iterable[tuple[str, Widget] | Widget]:
+        return [("message", Input(id="message", compact=True))]
+
+    async def carry_out(self) -> None:
+        if not (message := self.typed("message")):
+            raise UsageError("A commit needs a message", hint="Say what was changed.")
+        self.close(message)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.containers import Vertical
-from textual.widget import Widget
-from textual.widgets import Input
 
-from zoea.model.errors import UsageError, ZoeaError
+from zoea.model.errors import ZoeaError
 from zoea.model.status import StatusWord
 from zoea.model.values import Event, MysisView
 from zoea.text.control_characters import one_line
@@ -33,7 +31,7 @@ from zoea.tui.conversation.change_lines import (
     find_lines,
     name_lines,
 )
-from zoea.tui.dialogs.modal import FormDialog
+from zoea.tui.dialogs.commit_forms import WorktreeCommitDialog
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.state import worktree_access
 from zoea.tui.state.cockpit import Cockpit
@@ -500,19 +498,3 @@ def _lay_out(
     places = {(row.file, row.left): place for place, row in enumerate(rows) if row.is_first and row.left >= 0}
     places |= {(row.file, row.line): place for place, row in enumerate(rows) if row.is_first}
     return rows, places, find_hunks(rows, files)
-
-
-class WorktreeCommitDialog(FormDialog[str]):
-    """Asks for the message of a commit of what a mysis changed in its worktree; returns it."""
-
-    TITLE = "COMMIT THE CHANGES OF THE WORKTREE"
-    VERB = "commit"
-    FIRST = "#message"
-
-    def fields(self) -> Iterable[tuple[str, Widget] | Widget]:
-        return [("message", Input(id="message", compact=True))]
-
-    async def carry_out(self) -> None:
-        if not (message := self.typed("message")):
-            raise UsageError("A commit needs a message", hint="Say what was changed.")
-        self.close(message)
