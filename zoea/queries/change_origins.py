@@ -57,29 +57,27 @@ class HunkOrigin(Struct, frozen=True):
 
 def read_origins(
     database: Path, name: str, git: Git, base: str, files: Sequence[FileDiff]
-) -> dict[str, tuple[HunkOrigin, ...]]:
-    """Return the origin of each hunk by file. Raises StoreError, GitError.
+) -> dict[tuple[int, int], HunkOrigin]:
+    """Return the origin of each hunk, by file and line of its head. Raises StoreError, GitError.
 
     Args:
         name: The mysis, the newest of that name.
     """
     turns, calls = _read_turns(database, name)
-    found: dict[str, tuple[HunkOrigin, ...]] = {}
-    for file in files[:MOST_FILES]:
+    found: dict[tuple[int, int], HunkOrigin] = {}
+    for at, file in enumerate(files[:MOST_FILES]):
         added, removed = trace_lines(git, base, file.path)
-        hunks: list[set[str]] = []
-        for line in file.lines:
+        hunks: list[tuple[int, set[str]]] = []
+        for number, line in enumerate(file.lines):
             if line.sign == "@":
-                hunks.append(set())
+                hunks.append((number, set()))
             elif line.sign in ("+", "-") and hunks:
-                hunks[-1].add(_find(added, line.new) if line.new else _find(removed, line.old))
-        origins = []
-        for commits in hunks:
+                hunks[-1][1].add(_find(added, line.new) if line.new else _find(removed, line.old))
+        for head, commits in hunks:
             numbers = tuple(sorted({turns[one[:_TREE_DIGITS]] for one in commits if one[:_TREE_DIGITS] in turns}))
             allowed = [call for call in calls.get(file.path, ()) if call[0] in numbers]
-            _, at, answer = allowed[-1] if allowed else (0, 0, "")
-            origins.append(HunkOrigin(numbers, at, answer, UNCOMMITTED not in commits))
-        found[file.path] = tuple(origins)
+            _, allowed_at, answer = allowed[-1] if allowed else (0, 0, "")
+            found[at, head] = HunkOrigin(numbers, allowed_at, answer, UNCOMMITTED not in commits)
     return found
 
 

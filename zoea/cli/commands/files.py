@@ -88,13 +88,9 @@ def _read_origins(where: Places, name: str, git: Git, base: str, patch: str) -> 
     if not where.database.exists():
         return []
     files = parse_patch(patch)
-    found = read_origins(where.database, name, git, base, files)
     return [
-        {"path": file.path, "hunk": head, **asdict(origin)}
-        for file in files
-        for head, origin in zip(
-            [line.text for line in file.lines if line.sign == "@"], found.get(file.path, ()), strict=False
-        )
+        {"path": files[at].path, "hunk": files[at].lines[head].text, **asdict(origin)}
+        for (at, head), origin in read_origins(where.database, name, git, base, files).items()
     ]
 
 

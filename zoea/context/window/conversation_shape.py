@@ -324,16 +324,13 @@ class _PartsToFit:
             count += len(dropped.memories)
         if count:
             self.steps.append(f"{count} of the first messages moved into the summary")
-        bound = self._bound(start, self._cost_of_dropped(primers))
+        bound = self._bound(start, _cost(self._primers[len(primers) :], self._costs))
         while bound > SMALLEST_SUMMARY and self._first_cost + self._tail.tokens[start] + bound > room:
             bound, halvings = max(SMALLEST_SUMMARY, bound // 2), halvings + 1
         if halvings:
             times = f" {halvings} times" if halvings > 1 else ""
             self.steps.append(f"the summary is halved{times}")
         return primers, start, bound
-
-    def _cost_of_dropped(self, primers: list[Unit]) -> float:
-        return _cost(self._primers[len(primers) :], self._costs)
 
     def _level(self, place: int) -> float:
         """Return what the summary may take, and what messages may take until the next leave it."""

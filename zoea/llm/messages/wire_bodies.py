@@ -33,6 +33,8 @@ _TITLE = re.compile(r"\btitle\b", re.IGNORECASE)
 _SUMMARY = re.compile(r"\b(?:summar(?:y|ize|ise)|compact(?:ion)?)\b", re.IGNORECASE)
 _COMPACTION = re.compile(r"context checkpoint compaction|detailed summary of (?:the|our) conversation", re.IGNORECASE)
 _HEAD_CHARS = 4_000
+_FRAME = 5
+"""Tokens for the role and the separators of one message."""
 
 
 class Wire(StrEnum):
@@ -100,9 +102,8 @@ def read_body(wire: Wire, body: Any) -> WireBody:
     tools = tuple(_read_tools(as_mappings(body.get("tools"))))
     answers = _whole(body.get("n")) or 1
     most = _whole(limit)
-    tokens = sum(_count(message) for message in messages) + sum(
-        estimate.tokens(part) for tool in tools for part in (tool.name, tool.description, json.dumps(tool.input_schema))
-    )
+    texts = [part for tool in tools for part in (tool.name, tool.description, json.dumps(tool.input_schema))]
+    tokens = sum(map(_count, messages)) + sum(map(estimate.tokens, texts))
     return WireBody(
         model=body["model"],
         messages=tuple(messages),
@@ -262,10 +263,6 @@ def _count(message: RequestMessage) -> int:
     parts = [message.content, message.name, message.reasoning]
     parts += [part for call in message.calls for part in (call.name, call.arguments)]
     return sum(map(estimate.tokens, parts)) + _FRAME
-
-
-_FRAME = 5
-"""Tokens for the role and the separators of one message."""
 
 
 def _whole(value: Any) -> int | None:

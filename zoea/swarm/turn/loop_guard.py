@@ -90,7 +90,8 @@ def find_repetition(
     own = calls_of(memories)
     # A call of this turn must be part of the repetition.
     if own:
-        window = [call for call in (*earlier_calls, *own)[-COMPARED_CALLS:] if not _is_exempt(call, rules)]
+        newest = (*earlier_calls, *own)[-COMPARED_CALLS:]
+        window = [call for call in newest if not any(fnmatchcase(call.name, pattern) for pattern in rules.exempt)]
         found = _calls(window)
         if found is not None:
             return found
@@ -137,7 +138,3 @@ def _calls(window: list[PastCall]) -> Repetition | None:
     if len(tail) == 6 and tail[0] != tail[1] and tail == [tail[0], tail[1]] * 3:
         return Repetition(f"{window[-2].name} and {last.name} in turns, three times", frozenset(tail))
     return None
-
-
-def _is_exempt(call: PastCall, rules: LoopSettings) -> bool:
-    return any(fnmatchcase(call.name, pattern) for pattern in rules.exempt)

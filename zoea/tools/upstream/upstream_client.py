@@ -63,7 +63,9 @@ class Upstream:
         self.notes: tuple[str, ...] = ()
         self.version = 0
         self._secrets = SentSecrets()
-        self._log = StderrLog(logs / f"upstream-{config.name}.log", mask=self._mask_output)
+        self._log = StderrLog(
+            logs / f"upstream-{config.name}.log", mask=lambda text: redact_output(self._secrets.mask(text), self.config)
+        )
         self._context = SessionContext(
             config,
             self._log,
@@ -285,9 +287,6 @@ class Upstream:
     def _hide(self, text: str) -> str:
         """Hide secrets of calls and of the configuration, because a server may repeat them in its reason."""
         return redact_secrets(self._secrets.mask(text), self.config)
-
-    def _mask_output(self, text: str) -> str:
-        return redact_output(self._secrets.mask(text), self.config)
 
     def _lost_error(self, failure: CallFailure, may_have_run: bool) -> UpstreamLost:
         what = f"upstream {self.name} is not available: {self._hide(failure.text)}"

@@ -326,8 +326,3 @@ def _find_work(turn: TurnTime, at: int, cells: int) -> TurnWork:
     for span in turn.spans:
         shares[span.work] += max(0.0, min(span.ended, right) - max(span.began, left))
     return max(shares, key=lambda work: shares[work]) if any(shares.values()) else TurnWork.WAITING
-
-
-def find_longest(turns: Sequence[TurnTime]) -> int:
-    """Return the µs of the longest turn; 0 for none."""
-    return max((turn.length for turn in turns), default=0)

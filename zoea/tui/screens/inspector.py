@@ -32,7 +32,6 @@ from zoea.tui.conversation.request_lines import (
     build_plan_lines,
     build_request_line,
     build_turn_line,
-    find_longest,
 )
 from zoea.tui.conversation.tool_items import build_offered_items
 from zoea.tui.screens.tabbed_screen import TabbedScreen
@@ -224,7 +223,7 @@ class InspectorScreen(TabbedScreen):
             return
         listed = self.query_one("#turns", LineList)
         grown = len(turns) - len(self._turns) if self._turns else 0
-        self._turns, self._longest = turns, find_longest(turns)
+        self._turns, self._longest = turns, max((turn.length for turn in turns), default=0)
         listed.show(len(turns), empty="No turn yet", place=min(len(turns) - 1, listed.place + grown) if turns else 0)
         self.draw_strip()
 

@@ -83,14 +83,7 @@ def read_change_origins(places: Places, name: str, review: Review) -> dict[tuple
 
     trees = open_worktrees(places)
     git = trees.git(trees.owned.read(name))
-    found = read_origins(places.database, name, git, review.base, review.files)
-    return {
-        (at, line): origin
-        for at, file in enumerate(review.files)
-        for line, origin in zip(
-            [line for line, one in enumerate(file.lines) if one.sign == "@"], found.get(file.path, ()), strict=False
-        )
-    }
+    return read_origins(places.database, name, git, review.base, review.files)
 
 
 def list_owned(places: Places, names: Sequence[str]) -> list[str]:

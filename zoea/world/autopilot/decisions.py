@@ -122,10 +122,9 @@ def _decide(facts: RequestFacts) -> AutopilotAnswer:
         orders = [PlannedCall("get_poi", {"poi_id": belt}) for belt in knowledge.to_examine]
         return _answer_with_calls(facts, "A scan found belts; I look which stations are near them.", orders)
     fresh = [
-        f
+        note
         for past_call in facts.past_calls
-        if past_call.tool == "get_poi" and past_call.result
-        for f in _some(build_note(past_call.result))
+        if past_call.tool == "get_poi" and past_call.result and (note := build_note(past_call.result)) is not None
     ]
     known = knowledge.with_findings(fresh)
     for finding in fresh:
@@ -143,10 +142,6 @@ def _decide(facts: RequestFacts) -> AutopilotAnswer:
         )
     course = plan_actions(facts, known)
     return _answer_with_calls(facts, course.why, [*notes, *course.orders])
-
-
-def _some(finding: BeltNote | None) -> list[BeltNote]:
-    return [finding] if finding is not None else []
 
 
 def _build_broadcast(facts: RequestFacts, fresh: list[BeltNote]) -> list[PlannedCall]:
