@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
+import re
 import signal
 import socket
 import sys
@@ -20,6 +22,7 @@ from tests.fakes.database_template import migrate_by_copy
 from tests.fakes.processes import find_children, find_processes, wait_until_none
 from tests.fakes.unwaited_processes import unwaited
 from tests.running_order import put_long_first
+from tests.worker_messages import shorten_messages
 from zoea.process.group_guard import guard
 from zoea.store import store as store_module
 
@@ -43,6 +46,8 @@ gc.set_threshold(100_000, 50, 100)
 
 _LEAKY = ("ZOEA_", "XDG_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "OPENROUTER_", "GROQ_", "MISTRAL_", "GEMINI_")
 
+_FOLDERS = itertools.count()
+
 unwaited.watch()
 
 _TERMINAL = ("COLUMNS", "LINES")  # readline, once imported, sets them for every process started later
@@ -62,11 +67,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(3600), append=False)
 
 
-def pytest_sessionstart() -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     """End a run at SIGTERM as at ctrl+c, so that its tests end their processes.
 
     A shell starts what runs in the background with ctrl+c ignored, which the processes of the tests would inherit.
     """
+    shorten_messages(session.config)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -103,6 +109,15 @@ def _no_process_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     marks = (f"{tmp_path_factory.getbasetemp()}/",)
     left = wait_until_none(lambda: find_processes(marks) | find_children(os.getpid()))
     assert not left, f"processes that tests started still run: {left}"
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new directory; that of pytest also makes a link to the newest, which took as long again."""
+    name = re.sub(r"\W", "_", request.node.name)[:26]
+    folder = Path(tmp_path_factory.getbasetemp(), f"{name}_{next(_FOLDERS)}")
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture(autouse=True)
