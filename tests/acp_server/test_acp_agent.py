@@ -12,12 +12,14 @@ from acp.agent.router import build_agent_router
 from acp.meta import AGENT_METHODS
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from pydantic import ValidationError
 
+from zoea.acp_server import prompt_follower
 from zoea.acp_server.acp_agent import ZoeaAgent
 from zoea.acp_server.acp_stdio import is_message
-from zoea.acp_server.prompt_follower import ShownStream
-from zoea.acp_server.session_updates import describe_approval, read_prompt, replay
+from zoea.acp_server.prompt_follower import PromptFollower, ShownStream
+from zoea.acp_server.session_updates import describe_approval, find_question, read_prompt, replay
 from zoea.model.enums import Activity, MysisState, Role, Source
 from zoea.model.errors import MysisMissing
 from zoea.model.values import ApprovalView, Memory, MysisView, ToolCall
@@ -154,11 +156,76 @@ class TestApprovals:
         assert describe_approval(approval("act", {"a": 2, "b": 1}), [call], "/")[0].tool_call_id == "c3"
         assert describe_approval(approval("act", {}), [call], "/")[0].tool_call_id == "approval-7"
 
-    def test_hidden_characters_are_escapes(self) -> None:
-        update, _ = describe_approval(approval("act\u202e", {"text": "a\x1b[2J"}), (), "/")
-        assert update.title is not None
-        assert "\u202e" not in update.title
-        assert "\x1b" not in update.title
+    @pytest.mark.parametrize(
+        ("tool", "arguments"),
+        [
+            ("act\u202e", {"text": "a\x1b[2J"}),
+            ("run", {"command": f"ls {'-l ' * 40}; rm -rf \u009d hidden\u009c"}),
+            ("write_file", {"path": "a.py", "content": "one\u202etwo\x1b]0;t\x07 \\u202e\n\tlast"}),
+            ("write_file", {"path": "a.py", "content": "one", "mode": "0777"}),
+            ("edit_file", {"path": "a.py", "edits": [{"old": "1\u200b", "new": "2\u2066"}]}),
+            ("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2", "all": True}]}),
+            ("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2"}, {"old": 1, "new": "the end"}]}),
+            ("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2"}], "and": "more"}),
+            ("zoea_ask", {"question": "Dig\x1b[2J?"}),
+        ],
+    )
+    def test_every_argument_is_shown_whole_and_hidden_characters_as_escapes(self, tool: str, arguments: Any) -> None:
+        asked = approval(tool, arguments)
+        update, _ = describe_approval(asked, (), "/")
+        told = [update.title or "", find_question(asked)]
+        for part in update.content or []:
+            if isinstance(part, schema.FileEditToolCallContent):
+                told += [part.new_text, part.old_text or ""]
+            else:
+                assert isinstance(part, schema.ContentToolCallContent)
+                assert isinstance(part.content, schema.TextContentBlock)
+                told.append(part.content.text)
+                assert json.loads(part.content.text) == arguments
+        assert not any(HIDDEN.search(text) for text in told)
+        shown = "\n".join(told)
+        for value in walk_values(arguments):
+            assert (
+                reveal_unambiguously(value) in shown or reveal_arguments(json.dumps(value, ensure_ascii=False)) in shown
+            )
+
+
+async def test_a_call_that_the_list_has_cut_is_read_whole_before_an_editor_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stored: list[ApprovalView | None] = [approval("run", {"command": "ls; rm -rf /"}), None]
+    asked: list[Any] = []
+
+    class Asked:
+        async def request_permission(self, **question: Any) -> schema.RequestPermissionResponse:
+            asked.append(question["tool_call"])
+            return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
+
+    monkeypatch.setattr(prompt_follower, "read_approval", lambda *_: stored.pop(0))
+    editor: Any = Asked()
+    swarm: Any = NoSwarm()
+    follower = PromptFollower(swarm, Path("/nowhere/zoea.db"), editor, "mysis-1", 1, "/")
+    cut = replace(approval("run", {}), arguments='{"command": "ls', is_cut=True)
+    await follower._ask_about(cut)
+    await follower._ask_about(cut)  # answered elsewhere meanwhile
+    [update] = asked
+    assert update.raw_input == {"command": "ls; rm -rf /"}
+    assert "rm -rf /" in update.content[0].content.text
+
+
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e\u2066]")
+
+
+def walk_values(value: Any) -> Iterator[str]:
+    match value:
+        case dict():
+            for inner in value.values():
+                yield from walk_values(inner)
+        case list():
+            for inner in value:
+                yield from walk_values(inner)
+        case str():
+            yield value
 
 
 def test_a_conversation_is_replayed_with_its_calls() -> None:

@@ -153,6 +153,24 @@ async def test_a_change_of_a_file_is_asked_about_with_its_difference(tmp_path: P
         assert ends == {read.tool_call_id: "completed", edit.tool_call_id: "completed"}
 
 
+async def test_a_long_change_is_shown_whole_before_it_is_allowed(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    content = "long line\n" * 1_000 + "the end\u202e"
+    call = Call("write_file", json.dumps({"path": "a.txt", "content": content}), id="c1")
+    async with OpenAIServer(Say(calls=(call,)), otherwise=lambda _: Say("Written.")) as server:
+        configure(tmp_path, server)
+        editor = Editor("once")
+        async with agent(editor) as (conn, _process):
+            made = await conn.new_session(cwd=str(project))
+            await conn.prompt(session_id=made.session_id, prompt=text("Write."))
+        [(asked, _)] = editor.permissions
+        [difference] = asked.content or []
+        assert isinstance(difference, schema.FileEditToolCallContent)
+        assert difference.new_text.endswith("the end\\u202e")
+        assert (project / "a.txt").read_text() == content
+
+
 async def test_a_refused_change_is_not_made(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
