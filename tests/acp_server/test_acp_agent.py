@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ from zoea.acp_server.session_updates import describe_approval, find_question, re
 from zoea.model.enums import Activity, MysisState, Role, Source
 from zoea.model.errors import MysisMissing
 from zoea.model.values import ApprovalView, Memory, MysisView, ToolCall
+from zoea.text.call_text import reveal_arguments
+from zoea.text.control_characters import reveal_unambiguously
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),

@@ -249,7 +249,41 @@ BODIES: list[tuple[bytes, int]] = [
     ),
     (b'{"model": "m", "max_tokens": -5, "n": "many", "messages": [{"content": "from the agent"}]}', 200),
     (b'{"model": "a", "model": "b", "messages": [{"content": "from the agent"}]}', 200),
+    (b'{"model": "m", "max_tokens": 5, "messages": [{"content": "from the agent"}], "max_tokens": 6}', 200),
     (b'{"mod\\u0065l": "b", "messages": [{"content": "from the agent", "model": "b"}]}', 200),
+]
+
+
+UNSUPPORTED: list[tuple[str, dict[str, Any]]] = [
+    ("/responses", {"previous_response_id": "resp_1"}),
+    ("/responses", {"background": True}),
+    ("/responses", {"prompt": {"id": "pmpt_1"}}),
+    ("/responses", {"input": [{"type": "item_reference", "id": "msg_1"}, {"role": "user", "content": MARK}]}),
+    ("/responses", {"tools": [{"type": "image_generation", "model": "gpt-image-1"}]}),
+    ("/chat/completions", {"models": ["other"], "route": "fallback"}),
+    ("/chat/completions", {"fallbacks": [{"model": "other"}]}),
+    ("/chat/completions", {"preset": "other"}),
+    ("/chat/completions", {"extra_body": {"model": "other"}}),
+    ("/chat/completions", {"plugins": [{"id": "fusion", "model": "other"}]}),
+    ("/chat/completions", {"tools": [{"type": "openrouter:advisor", "parameters": {"model": "other"}}]}),
+    ("/chat/completions", {"Model": "other"}),
+    ("/chat/completions", {"\u017ftream": True}),
+    ("/chat/completions", {"service_tier": "priority"}),
+    ("/chat/completions", {"n": 50}),
+    ("/chat/completions", {"n": "50"}),
+    ("/chat/completions", {"best_of": 2}),
+]
+"""What an agent may add to a request that makes it another one than Zoea shows and counts."""
+FUNCTION = {"type": "function", "function": {"name": "dig", "parameters": {"model": {"type": "string"}}}}
+LITTLE = {"budget": {"max_output_tokens": 100, "mysis": 20_000, "enforcement": "hard"}}
+RESERVED: list[bytes] = [
+    b', "max_tokens": 90000',
+    b', "max_tokens": 5, "max_completion_tokens": 90000',
+    b', "max_completion_tokens": 5, "max_tokens": 90000',
+    b', "max_completion_tokens": null, "max_tokens": 90000',
+    b', "max_tokens": "90000"',
+    b', "max_tokens": 9e4',
+    b', "max_tokens": 90000000000',
 ]
 
 
@@ -265,6 +299,7 @@ class TestBodies:
                 assert reply.status == status, said
             for sent in server.asked:
                 assert sent.json["model"] == "reef-1"
+                assert all(sent.body.count(key) <= 1 for key in (b'"max_tokens"', b'"messages"'))
                 assert b'"b"' not in sent.body.replace(b'"model": "b"}]', b"")
             if status == 400:
                 assert json.loads(said)["error"]["message"].startswith("Zoea: ")
@@ -284,12 +319,33 @@ class TestBodies:
         ):
             assert reply.status in (400, 415)
 
-    @pytest.mark.parametrize("key", ["previous_response_id", "background"])
-    async def test_one_that_cannot_be_shown_whole_is_refused(self, tmp_path: Path, key: str) -> None:
-        async with rig(tmp_path, has_turn=False) as r:
-            body: dict[str, Any] = {"model": "m", "input": MARK, key: "resp_1"}
-            status, said = await r.post("/responses", body)
+    @pytest.mark.parametrize(("path", "more"), UNSUPPORTED)
+    async def test_one_that_cannot_be_shown_and_counted_or_asks_another_model_is_refused(
+        self, tmp_path: Path, path: str, more: dict[str, Any]
+    ) -> None:
+        server = Vendor(otherwise=lambda _: Say("ore"))
+        async with rig(tmp_path, server=server, has_turn=False) as r:
+            field = {"input": MARK} if path == "/responses" else {"messages": [{"role": "user", "content": MARK}]}
+            status, said = await r.post(path, {"model": "m", **field, **more})
             assert (status, said["error"]["code"]) == (400, "unsupported")
+            assert not server.asked
+
+    @pytest.mark.parametrize("more", RESERVED)
+    async def test_the_largest_answer_that_a_server_may_read_in_it_is_reserved(
+        self, tmp_path: Path, more: bytes
+    ) -> None:
+        server = Vendor(otherwise=lambda _: Say("ore"))
+        async with rig(tmp_path, server=server, settings=LITTLE, has_turn=False) as r:
+            content = b'{"model": "m", "messages": [{"role": "user", "content": "from the agent"}]' + more + b"}"
+            async with r.http.post(f"{r.access.openai_url}/chat/completions", data=content) as reply:
+                said = await reply.json()
+                assert (reply.status, said["error"]["code"]) == (402, "over_budget")
+            assert not server.asked
+
+    @pytest.mark.parametrize("more", [{"n": 1, "service_tier": "auto", "models": [], "tools": [FUNCTION]}])
+    async def test_words_that_ask_no_other_model_pass(self, tmp_path: Path, more: dict[str, Any]) -> None:
+        async with rig(tmp_path, server=Vendor(otherwise=lambda _: Say("ore")), has_turn=False) as r:
+            assert (await r.chat(**more))[0] == 200
 
     async def test_the_bytes_of_a_picture_are_not_recorded(self, tmp_path: Path) -> None:
         async with rig(tmp_path, server=ore(), has_turn=False) as r:

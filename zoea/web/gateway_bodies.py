@@ -6,27 +6,58 @@ import json
 import re
 from typing import Any
 
-from zoea.llm.messages.wire_bodies import Wire
+from zoea.llm.messages.wire_bodies import Wire, read_whole
+from zoea.llm.transport.json_safety import as_mapping, as_mappings
 
-_STATEFUL = ("previous_response_id", "conversation", "background")
+_ELSEWHERE = ("previous_response_id", "conversation", "background", "prompt")
+"""Keys of the Responses API for input that the vendor keeps, and for work that goes on after the request."""
+_OTHER_MODELS = re.compile(r"model|fallback|^preset$|^extra_body$", re.IGNORECASE)
+_WHOLE = "a request must hold all of its input and be answered at once, so that it can be shown and counted"
+_NUMBERS = ("n", "best_of")
+_DEARER = {"service_tier": "priority", "speed": "fast"}
+_ONCE = ("n", "max_tokens", "max_completion_tokens", "max_output_tokens", "messages", "input")
+_READ = ("model", "stream", "system", "instructions", "tools", *_ONCE)
+"""Keys that Zoea reads, which a vendor must read alike."""
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _USAGE_OPTION = b'{"stream_options":{"include_usage":true},'
 
 
 def find_unsupported(wire: Wire, body: dict[str, Any]) -> str:
-    """Return why a request cannot be counted and shown whole; empty where it can."""
-    if wire is not Wire.RESPONSES:
-        return ""
-    named = next((key for key in _STATEFUL if body.get(key)), None)
-    if named is None:
-        return ""
-    return f"{named}: a request must hold all of its input and be answered at once, so that it can be shown and counted"
+    """Return why a request cannot be counted and shown whole, or asks another model; empty otherwise."""
+    for key, value in body.items():
+        if key not in _READ and key.casefold() in _READ:
+            return f"{key}: write {key.casefold()}, because some servers do not tell them apart"
+        if key != "model" and value and _OTHER_MODELS.search(key):
+            return f"{key}: only the model of the mysis is asked"
+        if value and _DEARER.get(key) == value:
+            return f"{key}: {value} costs more than the prices that Zoea counts with"
+        if key in _NUMBERS and (read_whole(value) or 1) > 1:
+            return f"{key}: ask for one answer at a time"
+        if wire is Wire.RESPONSES and key in _ELSEWHERE and value:
+            return f"{key}: {_WHOLE}"
+    for key in ("tools", "plugins"):
+        if any(_names_model(entry) for entry in as_mappings(body.get(key))):
+            return f"{key}: one names a model, and only the model of the mysis is asked"
+    if wire is Wire.RESPONSES and any(one.get("type") == "item_reference" for one in as_mappings(body.get("input"))):
+        return f"item_reference: {_WHOLE}"
+    return ""
+
+
+def _names_model(entry: dict[str, Any]) -> bool:
+    """Return whether a tool of the vendor's names a model; a function's schema may speak of models."""
+    is_function = entry.get("type", "function") in ("function", "custom") or "input_schema" in entry
+    return "model" in entry or (not is_function and "model" in as_mapping(entry.get("parameters")))
 
 
 def set_model(content: bytes, body: dict[str, Any], model: str) -> bytes:
-    """Return the request for another model. Its bytes stay where one place alone can name the model."""
+    """Return the request for another model.
+
+    Its bytes stay where no key that Zoea reads can stand twice: of two, some servers take the first.
+    """
     named = list(_MODEL.finditer(content))
-    if len(named) == 1 == content.count(b'"model"') and b"\\u00" not in content:
+    once = (content.count(f'"{key}"'.encode()) == 1 for key in _ONCE if key in body)
+    is_plain = b"\\u00" not in content and all(once)
+    if is_plain and len(named) == 1 == content.count(b'"model"'):
         start, end = named[0].span(1)
         return content[:start] + json.dumps(model, ensure_ascii=False).encode() + content[end:]
     return json.dumps({**body, "model": model}, ensure_ascii=False).encode("utf-8", "replace")

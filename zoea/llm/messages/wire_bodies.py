@@ -57,7 +57,7 @@ class WireBody(Struct, frozen=True):
     """A request as it came.
 
     Attributes:
-        max_output_tokens: Of all its answers together; None where it names none.
+        max_output_tokens: None where it names none.
         tokens: The estimate of messages, tools and pictures.
     """
 
@@ -91,7 +91,8 @@ def read_body(wire: Wire, body: Any) -> WireBody:
     match wire:
         case Wire.CHAT:
             messages = [one for entry in as_mappings(given) for one in reader.chat(entry)]
-            limit = body.get("max_completion_tokens", body.get("max_tokens"))
+            limits = [read_whole(body.get(key)) for key in ("max_completion_tokens", "max_tokens")]
+            limit = max(filter(None, limits), default=None)  # servers differ in which one they know
         case Wire.MESSAGES:
             messages = [*reader.system(body.get("system")), *reader.blocks_of(as_mappings(given))]
             limit = body.get("max_tokens")
@@ -100,15 +101,14 @@ def read_body(wire: Wire, body: Any) -> WireBody:
             messages = [*reader.system(body.get("instructions")), *(reader.item(one) for one in items)]
             limit = body.get("max_output_tokens")
     tools = tuple(_read_tools(as_mappings(body.get("tools"))))
-    answers = _whole(body.get("n")) or 1
-    most = _whole(limit)
+    most = read_whole(limit)
     texts = [part for tool in tools for part in (tool.name, tool.description, json.dumps(tool.input_schema))]
     tokens = sum(map(_count, messages)) + sum(map(estimate.tokens, texts))
     return WireBody(
         model=body["model"],
         messages=tuple(messages),
         tools=tools,
-        max_output_tokens=None if most is None else most * answers,
+        max_output_tokens=most,
         is_stream=body.get("stream") is True,
         tokens=max(1, tokens + reader.pictures * IMAGE_TOKENS),
     )
@@ -265,6 +265,10 @@ def _count(message: RequestMessage) -> int:
     return sum(map(estimate.tokens, parts)) + _FRAME
 
 
-def _whole(value: Any) -> int | None:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and 0 < value <= MOST_TOKENS else None
+def read_whole(value: Any) -> int | None:
+    """Return a positive number, at most `MOST_TOKENS`; servers take 5.0 and "5" for 5. None for anything else."""
+    try:
+        number = 0 if isinstance(value, bool) else min(float(value), MOST_TOKENS)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return int(number) if number >= 1 else None
