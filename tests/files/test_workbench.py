@@ -434,6 +434,45 @@ class TestConfinement:
         assert "--unshare-net" in line
         assert "--unshare-net" not in Sandbox(root, "bwrap", network=True).wrap([])
 
+    @pytest.mark.parametrize("name", [".config/zoea", ".zoea", "a/b"])
+    async def test_folders_of_zoea_below_the_folder_are_closed(self, root: Path, name: str) -> None:
+        own = root / name
+        own.mkdir(parents=True)
+        (own / "keys").write_text("secret\n")
+        (root / "alias").symlink_to(own)
+        git(root, "init", "--quiet")
+        bench = Workbench(SafeFolder(root, (own, root / "missing")), Sandbox(root, text="not confined"))
+        try:
+            for path in (f"{name}/keys", "alias/keys", f"{own}/keys", f"{name}/new/file"):
+                with pytest.raises(FilesError, match="Zoea's own"):
+                    await bench.call("read_file", {"path": path})
+                with pytest.raises(FilesError, match="Zoea's own"):
+                    await bench.call("write_file", {"path": path, "content": "x"})
+            for tool, arguments in (("list_files", {}), ("search_files", {"expression": "secret"}), ("diff", {})):
+                text = str(await bench.call(tool, arguments))
+                assert "keys" not in text
+                assert "secret" not in text
+            assert (own / "keys").read_text() == "secret\n"
+        finally:
+            await bench.close()
+
+    @pytest.mark.parametrize(
+        ("folder", "after"),
+        [("/", ("/dev", "/proc", "/tmp", "{own}")), ("{root}", ("{own}",)), ("{own}/worktrees", ())],
+    )
+    def test_what_is_hidden_in_the_folder_is_hidden_after_it(
+        self, root: Path, folder: str, after: tuple[str, ...]
+    ) -> None:
+        own = root / "own"
+        (own / "worktrees").mkdir(parents=True)
+        names = {"root": str(root), "own": str(own)}
+        folder = folder.format(**names)
+        line = Sandbox(Path(folder), "bwrap", "", (own,)).wrap(["ls"])
+        bound = line.index("--bind")
+        for name in ("/dev", "/proc", "/tmp", str(own)):
+            place = next(at for at, part in enumerate(line) if part == name and line[at - 1] != "--chdir")
+            assert (place > bound) is (name in {one.format(**names) for one in after})
+
     async def test_a_confined_command_changes_nothing_outside(self, root: Path, tmp_path: Path) -> None:
         """Where bubblewrap works; elsewhere the answer says that it does not."""
         data = tmp_path / "data"

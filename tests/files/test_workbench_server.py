@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp_types import TextContent
 
 from tests.fakes.processes import is_alive
 from tests.files.repositories import commit, git, make_repository, snapshot, state
@@ -22,7 +23,7 @@ from zoea.files.merge import MergeRules, merge
 from zoea.files.safe_folder import SafeFolder
 from zoea.files.sandbox import Sandbox
 from zoea.files.workbench import Workbench
-from zoea.files.workbench_server import build_server
+from zoea.files.workbench_server import answer, build_server
 from zoea.files.workbench_tools import TOOLS
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError, WorkHeld
@@ -106,6 +107,20 @@ async def test_a_session_lists_the_tools_says_how_it_is_confined_and_reports_ref
     await workbench.close()
 
 
+async def test_names_that_are_no_text_and_surrogates_are_answered_as_escapes(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff\xfename")).write_text("found\n")
+    workbench = Workbench(SafeFolder(tmp_path), Sandbox(tmp_path, text="not confined"))
+    for name, arguments, text in (
+        ("list_files", {}, "\\xff\\xfename"),
+        ("search_files", {"expression": "found"}, "\\xff\\xfename:1:found"),
+        ("read_file", {"path": "\udcff"}, "\\udcff"),
+    ):
+        [content] = (await answer(workbench, name, arguments)).content
+        assert isinstance(content, TextContent)
+        assert text in content.text.encode().decode()
+    await workbench.close()
+
+
 async def test_a_plain_folder_works_without_git(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     async with Client(server(str(tmp_path / "plain"))) as client:
@@ -179,7 +194,7 @@ from zoea.files.safe_folder import SafeFolder
 from zoea.files.safe_folder import SafeFolder
 from zoea.files.sandbox import Sandbox
 from zoea.files.workbench import Workbench
-from zoea.files.workbench_server import build_server
+from zoea.files.workbench_server import answer, build_server
 from zoea.files.workbench_tools import TOOLS
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError

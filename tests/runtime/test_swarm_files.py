@@ -192,6 +192,19 @@ async def test_what_cannot_be_worked_on_is_refused(where: Places, tmp_path: Path
         with pytest.raises(FilesError, match="in no git repository"):
             await swarm.create("alpha", on=str(plain), worktree=True)
         top = make_repository(tmp_path / "repo", sums__py=SUM)
+        git(tmp_path, "clone", "--quiet", "--bare", str(top), "bare.git")
+        (tmp_path / "link").symlink_to(where.data)
+        for folder, why in (
+            (where.data, "folder of Zoea itself"),
+            (where.data / "blobs", "folder of Zoea itself"),
+            (tmp_path / "link", "folder of Zoea itself"),
+            (top / ".git", "git's own folder"),
+            (top / ".git" / "hooks", "git's own folder"),
+            (tmp_path / "bare.git", "a bare repository"),
+        ):
+            folder.mkdir(exist_ok=True)
+            with pytest.raises(UsageError, match=why):
+                await swarm.create("alpha", on=str(folder))
         with pytest.raises(UsageError, match="no name of a worktree"):
             await swarm.create("my agent", on=str(top), worktree=True)
         assert (await swarm.view()).myses == ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,9 +70,11 @@ class TreeDiff:
 
 
 @contextmanager
-def open_diff(git: Git, base: str) -> Iterator[TreeDiff]:
-    """Read a working tree to compare it with a commit. Raises GitError."""
+def open_diff(git: Git, base: str, closed: Sequence[Path] = ()) -> Iterator[TreeDiff]:
+    """Read a working tree, without its `closed` folders, to compare it with a commit. Raises GitError."""
     own, objects = git.text("rev-parse", "--path-format=absolute", "--git-dir", "--git-path", "objects").split("\n")
+    inside = [path.relative_to(git.folder) for path in closed if path.is_relative_to(git.folder)]
+    left_out = [f":(exclude,literal){path}" for path in inside]
     with TemporaryDirectory(prefix="zoea-diff-") as folder:
         index = Path(folder, "index")
         if (stands := Path(own, "index")).exists():
@@ -83,7 +85,7 @@ def open_diff(git: Git, base: str) -> Iterator[TreeDiff]:
             "GIT_OBJECT_DIRECTORY": str(Path(folder, "objects")),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects,
         }
-        git.run("add", "--all", "--", ".", DRAFTS, environment=environment)
+        git.run("add", "--all", "--", ".", DRAFTS, *left_out, environment=environment)
         yield TreeDiff(git, base, environment)
 
 

@@ -6,12 +6,11 @@ Each is a process of its own, so that a pattern that takes for ever can be ended
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -48,10 +47,11 @@ class Hits(Struct):
 
 
 class FileSearch:
-    """Lists and searches one folder."""
+    """Lists and searches one folder, without the `closed` ones in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, closed: Sequence[Path] = ()) -> None:
         self._folder = folder
+        self._closed = [one.relative_to(folder).parts for one in closed if one.is_relative_to(folder)]
         self._ripgrep = shutil.which("rg")
         self._git = shutil.which("git") if self._ripgrep is None and find_top(folder) is not None else None
 
@@ -61,7 +61,7 @@ class FileSearch:
         hits = Hits([])
 
         def take(record: bytes) -> bool:
-            name = _fit(record, under)
+            name = self._fit(record, under)
             if name is not None and (matches is None or matches(name)):
                 hits.lines.append(name)
             return len(hits.lines) < most
@@ -80,7 +80,7 @@ class FileSearch:
         def take(record: bytes) -> bool:
             if (hit := _HIT.fullmatch(record)) is None:
                 return True
-            name = _fit(hit[1], under)
+            name = self._fit(hit[1], under)
             if name is not None and (matches is None or matches(name)):
                 line = hit[3].decode("utf-8", "replace").rstrip("\r")
                 cut = f"… [{len(line):,} characters]" if len(line) > MOST_CHARS else ""
@@ -107,6 +107,16 @@ class FileSearch:
             shown = ("-I", "-n", "-z", "--no-color", "--untracked", "-E")
             return [self._git, *_GIT, "grep", *shown, *case, "-e", expression]
         return [*_PLAIN, *case, expression]
+
+    def _fit(self, name: bytes, under: list[str]) -> str | None:
+        """Return the name of a file below a folder that may be shown, else None."""
+        text = name.decode("utf-8", "backslashreplace").removeprefix("./")
+        parts = text.split("/")
+        if parts[: len(under)] != under or any(is_git(part) for part in parts) or DRAFT.fullmatch(parts[-1]):
+            return None
+        if any(tuple(parts[: len(closed)]) == closed for closed in self._closed):
+            return None
+        return text
 
     async def _run(self, line: list[str], take: Callable[[bytes], bool], end: bytes, hits: Hits, most: int) -> None:
         """Run a program in the folder and pass its records on until `take` returns False."""
@@ -146,15 +156,6 @@ async def _take_records(stdout: asyncio.StreamReader, take: Callable[[bytes], bo
                 return False
         rest = rest[:_MOST_RECORD]
     return not rest or take(rest)
-
-
-def _fit(name: bytes, under: list[str]) -> str | None:
-    """Return the name of a file below a folder that may be shown, else None."""
-    text = os.fsdecode(name).removeprefix("./")
-    parts = text.split("/")
-    if parts[: len(under)] != under or any(is_git(part) for part in parts) or DRAFT.fullmatch(parts[-1]):
-        return None
-    return text
 
 
 def _compile(pattern: str) -> Callable[[str], object] | None:

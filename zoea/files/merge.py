@@ -97,8 +97,7 @@ class MergeRules(Struct, frozen=True):
 
 def build_rules(settings: FilesSettings, places: Places) -> MergeRules:
     """Return the rules of a workspace."""
-    hidden = (places.data, places.config, places.runtime)
-    return MergeRules(settings.check, settings.check_timeout, settings.network, hidden)
+    return MergeRules(settings.check, settings.check_timeout, settings.network, places.own_folders)
 
 
 class MergeQueueResult(Struct, frozen=True):

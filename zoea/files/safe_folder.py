@@ -10,13 +10,14 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
+from zoea.files.git import Git
 from zoea.files.work_left import DRAFT
-from zoea.model.errors import FilesError
+from zoea.model.errors import FilesError, GitError, UsageError
 from zoea.text.control_characters import reveal_exactly
 
 MOST_PATH = 4_096
@@ -30,12 +31,16 @@ _IGNORED_BY_HFS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F),
 class SafeFolder:
     """One folder. Its paths are relative, or absolute and below it.
 
+    Args:
+        closed: Folders that are not entered, in it or by another name.
+
     Raises:
         FilesError: It cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, closed: Sequence[Path] = ()) -> None:
         self.path = Path(os.path.realpath(path))
+        self.closed = tuple(Path(os.path.realpath(folder)) for folder in closed)
         try:
             self._root = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -92,6 +97,7 @@ class SafeFolder:
                     name = ""
                 elif waiting:
                     opened.append(_enter(name, opened[-1], make))
+                    self._check_open(opened[-1], shown)
                     name = ""
             yield opened[-1], name
         except OSError as error:
@@ -99,6 +105,13 @@ class SafeFolder:
         finally:
             for handle in opened:
                 os.close(handle)
+
+    def _check_open(self, handle: int, shown: str) -> None:
+        status = os.fstat(handle)
+        for folder in self.closed:
+            with suppress(OSError):  # it is not made yet
+                if os.path.samestat(status, folder.stat()):
+                    raise FilesError(f"{shown} is Zoea's own", hint="The files of Zoea are not shown or changed.")
 
     def _follow(self, target: str, opened: list[int], shown: str) -> list[str]:
         """Return the parts of a link's target; one from the root of the file system begins at the folder."""
@@ -192,6 +205,26 @@ def _link(draft: str, name: str, folder: int) -> bool:
         return False
     os.unlink(draft, dir_fd=folder)
     return True
+
+
+def check_folder(folder: Path, own: Sequence[Path], trees: Path) -> None:
+    """Raise UsageError for a folder of Zoea or of git.
+
+    Args:
+        own: The folders of Zoea.
+        trees: The one of them that holds the worktrees, which are allowed.
+    """
+    real = Path(os.path.realpath(folder))
+    is_tree = Path(os.path.realpath(trees)) in real.parents
+    if not is_tree and any(real.is_relative_to(os.path.realpath(one)) for one in own):
+        raise UsageError(f"{folder} is a folder of Zoea itself", hint="Name a folder of your own.")
+    is_inside = any(is_git(part) for part in real.parts)
+    with suppress(GitError):  # without git there is no such folder
+        is_inside = is_inside or Git(real).run("rev-parse", "--is-inside-git-dir", accept=(0, 128)).text == "true"
+    if is_inside:
+        raise UsageError(
+            f"{folder} is a bare repository, or git's own folder", hint="Name a checkout: the folder with your files."
+        )
 
 
 def is_git(name: str) -> bool:

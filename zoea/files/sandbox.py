@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -46,11 +47,14 @@ class Sandbox(Struct, frozen=True):
 
     def _options(self) -> list[str]:
         hidden = [Path("/tmp"), Path("/var/tmp"), Path(_SOCKETS), *self.hidden]
-        covers = [part for folder in hidden if folder.is_dir() for part in ("--tmpfs", str(folder))]
+        mounts = [("--dev", "/dev"), ("--proc", "/proc"), *(("--tmpfs", str(path)) for path in hidden if path.is_dir())]
+        inner = [mount for mount in mounts if Path(mount[1]).is_relative_to(self.folder)]
+        outer = [mount for mount in mounts if mount not in inner or mount[1] == str(self.folder)]
         return [
-            *(self.program, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *covers),
+            *(self.program, "--ro-bind", "/", "/", *chain.from_iterable(outer)),
             *(part for folder in self.readable for part in ("--ro-bind-try", str(folder), str(folder))),
             *("--ro-bind-try", _NAMES, _NAMES, "--bind", str(self.folder), str(self.folder)),
+            *(part for mount in inner if mount not in outer for part in mount),  # the folder would uncover them
             *("--chdir", str(self.folder), "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session"),
             *("--die-with-parent", *(() if self.network else ("--unshare-net",))),
         ]

@@ -64,7 +64,7 @@ class Workbench:
     def __init__(self, folder: SafeFolder, sandbox: Sandbox, record: Record | None = None) -> None:
         self.folder = folder
         self.runs = CommandRuns(sandbox, folder.path)
-        self._search = FileSearch(folder.path)
+        self._search = FileSearch(folder.path, folder.closed)
         self._record = record
         self._seen: OrderedDict[str, _Seen] = OrderedDict()
 
@@ -185,7 +185,7 @@ class Workbench:
         """Return what was changed since the base. Raises FilesError outside a repository."""
         record = self._record
         git = Git(self.folder.path, git_dir=Path(record.git_dir) if record else None)
-        with open_diff(git, find_base(git, record)) as changed:
+        with open_diff(git, find_base(git, record), self.folder.closed) as changed:
             counts = changed.count()
             return f"{counts.text}\n{changed.patch()}" if counts.files else "[no changes]"
 

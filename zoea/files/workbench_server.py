@@ -79,10 +79,15 @@ async def answer(workbench: Workbench, name: str, arguments: Mapping[str, Any]) 
             raise FilesError(problem)
         result = await workbench.call(name, arguments)
     except FilesError as error:
-        return CallToolResult(content=[TextContent(type="text", text=error.text)], is_error=True)
+        return CallToolResult(content=[_to_content(error.text)], is_error=True)
     if isinstance(result, Picture):
         return CallToolResult(content=[ImageContent(type="image", data=result.data, mime_type=result.media)])
-    return CallToolResult(content=[TextContent(type="text", text=result)])
+    return CallToolResult(content=[_to_content(result)])
+
+
+def _to_content(text: str) -> TextContent:
+    """Return a text with each lone surrogate as an escape, because JSON cannot hold one and no answer would go out."""
+    return TextContent(type="text", text=text.encode("utf-8", "backslashreplace").decode())
 
 
 def build_server(workbench: Workbench) -> Server[Any]:

@@ -43,8 +43,20 @@ class SwarmFiles:
             )
         others = [Path(one.workbench) for one in in_use if one.workbench]
         is_own = worktree or (template.worktree and not on)
-        folder, shares = await asyncio.to_thread(_find_folder, on or template.workbench, others)
+        folder, shares = await asyncio.to_thread(self._find_folder, on or template.workbench, others)
         return work_on(template, str(folder), worktree=is_own or shares)
+
+    def _find_folder(self, given: str, others: Iterable[Path]) -> tuple[Path, bool]:
+        """Return a folder, and whether other myses work on its git repository. Raises UsageError."""
+        from zoea.files.git import find_top
+        from zoea.files.safe_folder import check_folder
+
+        folder = Path(given).expanduser().absolute()
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is no folder", hint="Name a folder that is there.")
+        check_folder(folder, self._places.own_folders, self._open().owned.root)
+        top = find_top(folder)
+        return folder, top is not None and any(find_top(one) == top for one in others if one.is_dir())
 
     async def begin(self, uid: str, name: str, template: Template) -> None:
         """See `FileWork.begin`."""
@@ -96,14 +108,3 @@ class SwarmFiles:
         from zoea.files.worktrees import Worktrees
 
         return Worktrees(self._places.data, hooks=self._settings.hooks)
-
-
-def _find_folder(given: str, others: Iterable[Path]) -> tuple[Path, bool]:
-    """Return a folder, and whether other myses work on its git repository. Raises UsageError."""
-    from zoea.files.git import find_top
-
-    folder = Path(given).expanduser().absolute()
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", hint="Name a folder that is there.")
-    top = find_top(folder)
-    return folder, top is not None and any(find_top(one) == top for one in others if one.is_dir())

@@ -35,6 +35,11 @@ class Places(NamedTuple):
     workspace: str = ""
 
     @property
+    def own_folders(self) -> tuple[Path, ...]:
+        """The folders that what myses do on files must not reach."""
+        return (self.data, self.config, self.runtime)
+
+    @property
     def database(self) -> Path:
         return self.data / "zoea.db"
 

@@ -37,7 +37,7 @@ def workbench(
     """
     import asyncio
 
-    from zoea.files.safe_folder import SafeFolder
+    from zoea.files.safe_folder import SafeFolder, check_folder
     from zoea.files.sandbox import find_sandbox
     from zoea.files.workbench import Workbench
     from zoea.files.workbench_server import run_stdio
@@ -49,12 +49,14 @@ def workbench(
     if worktree:
         record = trees.make(worktree, path, mysis)
         path = trees.owned.path(record.name)
-    elif path.resolve().parent == trees.owned.root.resolve():
-        record = trees.owned.find(path.name)
+    else:
+        check_folder(path, where.own_folders, trees.owned.root)
+        if path.resolve().parent == trees.owned.root.resolve():
+            record = trees.owned.find(path.name)
     with trees.owned.lease(record.name) if record else nullcontext():
-        hidden = (where.data, where.config, where.runtime)
+        hidden = where.own_folders
         readable = (Path(record.repository),) if record else ()
-        opened = SafeFolder(path)
+        opened = SafeFolder(path, hidden)
         sandbox = find_sandbox(opened.path, hidden, readable, network=settings.network)
         asyncio.run(run_stdio(Workbench(opened, sandbox, record)))
 

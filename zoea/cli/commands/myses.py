@@ -44,7 +44,9 @@ def new(
     tag: tuple[str, ...] = options("--tag TAG", "A tag; may be repeated."),
     idle: bool = flag("--idle", "Do not start it."),
     broadcast: bool = flag("--broadcast", "Give it your newest broadcast to all before its task."),
-    on: str = option("--on DIR", "The folder in which it reads and changes files and runs commands; each change asks."),
+    on: str | None = option(
+        "--on DIR", "The folder in which it reads and changes files and runs commands; each change asks.", None
+    ),
     worktree: bool = flag(
         "--worktree", "Give it a git worktree of that folder; the second mysis of a repository gets one anyway."
     ),
@@ -61,7 +63,9 @@ def new(
     settle_model(model, where, provider=provider, template=template, keeps=keep_model)
     first = _read_newest_broadcast(where) if broadcast else None
     commit = locate_commit(where, from_).id if from_ else ""
-    if worktree and not on:
+    if on == "":
+        raise UsageError("--on names no folder", hint="Name one, such as `--on .`.")
+    if worktree and on is None:
         raise UsageError("--worktree is of a folder", hint="Name a git repository with --on DIR.")
     folder = str(Path(on).expanduser().absolute()) if on else ""
 
