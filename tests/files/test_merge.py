@@ -84,6 +84,23 @@ class TestMerging:
         merge(trees, "alpha", RULES)
         trees.drop("alpha")
 
+    @pytest.mark.parametrize("is_submodule", [True, False])
+    def test_a_repository_is_merged_only_as_a_submodule(
+        self, trees: Worktrees, repository: Path, is_submodule: bool
+    ) -> None:
+        folder = make(trees, repository)
+        make_repository(folder / "inner")
+        if is_submodule:
+            git(folder, "submodule", "--quiet", "add", "./inner")
+        trees.commit("alpha", "a repository in it")
+        before = state(repository)
+        if is_submodule:
+            assert merge(trees, "alpha", MergeRules()).old != git(repository, "rev-parse", "main")
+        else:
+            with pytest.raises(MergeRefused, match=r"made repositories.* not in its branch: inner"):
+                merge(trees, "alpha", MergeRules())
+            assert state(repository) == before
+
     def test_uncommitted_work_of_the_mysis_is_not_left_behind(self, trees: Worktrees, repository: Path) -> None:
         folder = make(trees, repository, a__txt="changed\n")
         (folder / "new.txt").write_text("new")

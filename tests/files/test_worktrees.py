@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.files.repositories import commit, git, make_repository, state
+from zoea.files.changes import open_diff
+from zoea.files.git import Git
 from zoea.files.leftovers import find_leftovers
 from zoea.files.ownership import Ownership, Record
+from zoea.files.work_left import find_commit
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError, GitError, UsageError, WorkHeld
 
@@ -141,6 +144,23 @@ class TestCommitting:
         ]
         assert trees.find_work(trees.owned.read("alpha")).changes == ()
 
+    def test_what_git_cannot_add_is_named_and_the_rest_is_committed(self, trees: Worktrees, repository: Path) -> None:
+        """A repository without a commit, as tools that begin a project make."""
+        folder = trees.owned.path(trees.make("alpha", repository).name)
+        (folder / "inner").mkdir()
+        git(folder / "inner", "init", "--quiet")
+        (folder / "inner" / "file").write_text("work")
+        with pytest.raises(GitError, match="'inner/' does not have a commit"):
+            trees.commit("alpha", "nothing")
+        (folder / "new.txt").write_text("work\n")
+        own = Git(folder)
+        with open_diff(own, find_commit(own, "HEAD")) as changed:
+            assert [file.path for file in changed.count().files] == ["new.txt"]
+            assert "[left out: error: 'inner/' does not have a commit checked out]" in changed.patch()
+        assert trees.commit("alpha", "the rest")
+        assert git(folder, "show", "--format=", "--name-only") == "new.txt"
+        assert trees.find_work(trees.owned.read("alpha")).changes == ("inner/",)
+
     def test_without_changes_there_is_no_commit(self, trees: Worktrees, repository: Path) -> None:
         folder = make(trees, repository)
         assert trees.commit("alpha", "nothing") == ""
@@ -256,6 +276,15 @@ def commit_nested_repository(folder: Path) -> None:
     git(folder, "checkout", "--quiet", "main", "--detach")
 
 
+def write_in_submodule(folder: Path) -> None:
+    """Write into the folder of a submodule that was not fetched, where git shows no changes; all commits are merged."""
+    git(folder, "update-index", "--add", "--cacheinfo", f"160000,{git(folder, 'rev-parse', 'HEAD')},module")
+    git(folder, "commit", "--quiet", "-m", "submodule")
+    git(folder, "tag", "kept")
+    (folder / "module").mkdir()
+    (folder / "module" / "file").write_text("work")
+
+
 def break_index(folder: Path) -> None:
     Path(git(folder, "rev-parse", "--path-format=absolute", "--git-path", "index")).write_bytes(b"broken")
 
@@ -267,7 +296,7 @@ def break_head(folder: Path) -> None:
 WORK = [
     change, stage, add_untracked, add_untracked_in_new_folder, hide_untracked, delete, change_mode, commit_more,
     commit_twice, commit_on_detached_head, commit_and_step_back, assume_unchanged, skip_worktree, begin_merge,
-    keep_in_own_ref, nest_repository, commit_nested_repository, break_index, break_head,
+    keep_in_own_ref, nest_repository, commit_nested_repository, write_in_submodule, break_index, break_head,
 ]  # fmt: skip
 
 

@@ -42,10 +42,15 @@ class Changes(Struct, frozen=True):
 
 
 class TreeDiff:
-    """A working tree as git would commit it. Index and objects are written to a temporary folder, not to its own."""
+    """A working tree as git would commit it. Index and objects are written to a temporary folder, not to its own.
 
-    def __init__(self, git: Git, base: str, environment: dict[str, str]) -> None:
+    Args:
+        problem: What git could not read; the patch says so.
+    """
+
+    def __init__(self, git: Git, base: str, environment: dict[str, str], problem: str = "") -> None:
         self._git, self._base, self._environment = git, base, environment
+        self._problem = problem
 
     def _diff(self, *options: str) -> bytes:
         line = ("diff", "--cached", *_PLAIN, *options, self._base)
@@ -66,7 +71,8 @@ class TreeDiff:
         """Return the patch; a long one is cut, and says so. Raises GitError."""
         out = self._diff("--find-renames")
         cut = f"\n[{len(out) - MOST_PATCH:,} bytes left out]\n" if len(out) > MOST_PATCH else ""
-        return out[:MOST_PATCH].decode("utf-8", "replace") + cut
+        left_out = f"\n[left out: {self._problem}]\n" if self._problem else ""
+        return out[:MOST_PATCH].decode("utf-8", "replace") + cut + left_out
 
 
 @contextmanager
@@ -85,8 +91,9 @@ def open_diff(git: Git, base: str, closed: Sequence[Path] = ()) -> Iterator[Tree
             "GIT_OBJECT_DIRECTORY": str(Path(folder, "objects")),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects,
         }
-        git.run("add", "--all", "--", ".", DRAFTS, *left_out, environment=environment)
-        yield TreeDiff(git, base, environment)
+        line = ("add", "--all", "--ignore-errors", "--", ".", DRAFTS, *left_out)
+        problem = git.run(*line, accept=(0, 1), environment=environment).error.strip()
+        yield TreeDiff(git, base, environment, problem)
 
 
 def find_base(git: Git, record: Record | None) -> str:

@@ -19,7 +19,14 @@ from zoea.files.command_runs import BoundedOutput
 from zoea.files.git import Git
 from zoea.files.ownership import Record
 from zoea.files.sandbox import build_environment, find_sandbox
-from zoea.files.work_left import find_changes, find_commit, find_unresolved, is_ancestor, is_merged
+from zoea.files.work_left import (
+    find_changes,
+    find_commit,
+    find_lost_repositories,
+    find_unresolved,
+    is_ancestor,
+    is_merged,
+)
 from zoea.files.worktrees import Worktrees, list_worktrees
 from zoea.model.errors import FilesError, MergeRefused, WorkHeld
 from zoea.process.group_guard import guard
@@ -158,6 +165,12 @@ def merge(trees: Worktrees, name: str, rules: MergeRules) -> Merged:
     tip = find_commit(git, "HEAD")
     if is_merged(repository, tip, record):
         return Merged(name, record.target, old, old)
+    fork = repository.run("merge-base", old, tip, accept=(0, 1)).text or record.base
+    if lost := find_lost_repositories(repository, fork, tip):
+        raise MergeRefused(
+            f"{name} made repositories, whose files are not in its branch: {one_line(', '.join(lost[:5]))}",
+            hint=f"Let {name} remove `.git` there and `git rm --cached` them, so that the files are committed.",
+        )
     tree = find_checkout(repository, record.target)
     if tree is not None:
         check_clean(tree, record.target)

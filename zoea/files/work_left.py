@@ -104,6 +104,17 @@ def find_unresolved(git: Git) -> list[str]:
     return found
 
 
+def find_lost_repositories(git: Git, base: str, tip: str) -> list[str]:
+    """Return the repositories that commits added without their files and without `.gitmodules`. Raises GitError."""
+    fields = git.run("diff-tree", "-r", "-z", "--no-renames", "--diff-filter=AT", base, tip).records
+    added = [name for head, name in zip(fields[::2], fields[1::2], strict=False) if head.split()[1] == "160000"]
+    if not added:
+        return []
+    blob = ("config", "-z", "--blob", f"{tip}:.gitmodules", "--get-regexp", r"^submodule\..*\.path$")
+    known = {one.partition("\n")[2] for one in git.run(*blob, accept=(0, 1, 128)).records}
+    return [name for name in added if name not in known]
+
+
 def find_commit(git: Git, name: str) -> str:
     """Return the id of the commit of a ref, or "" without such a ref. Raises GitError."""
     return git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", accept=(0, 1)).text
@@ -120,8 +131,8 @@ def _find_unknown(git: Git, path: Path) -> str:
         head, _, name = entry.partition("\t")
         if head[:1].islower() or head[:1] == "S":
             return f"git was told to ignore changes of {name}"
-        if head[2:8] == "160000" and (path / name / ".git").exists():
-            return f"{name} is a repository of its own"
+        if head[2:8] == "160000" and (path / name).is_dir() and any((path / name).iterdir()):
+            return f"{name} is a repository of its own: git does not look at the files in it"
     return ""
 
 

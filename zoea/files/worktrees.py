@@ -138,8 +138,14 @@ class Worktrees:
                     f"the worktree of {name} has marks of a conflict in {', '.join(marked[:5])}",
                     hint=f"{name}, or you in {self.owned.path(name)}, removes the marks first.",
                 )
-            git.write("add", "--all", "--", ".", DRAFTS)
+            # What git cannot add, such as a repository without a commit, stays uncommitted; the rest is committed.
+            added = git.write("add", "--all", "--ignore-errors", "--", ".", DRAFTS, accept=(0, 1))
             if not is_merging and git.run("diff", "--cached", "--quiet", accept=(0, 1)).code == 0:
+                if added.code:
+                    raise GitError(
+                        f"git adds nothing of the worktree of {name}: {added.error.strip()}",
+                        hint=f"Change that in {self.owned.path(name)}.",
+                    )
                 return ""
             git.write(
                 "commit",
