@@ -262,7 +262,7 @@ def test_the_log_chooses_commits_by_time_maker_and_text(zoea: Zoea, transcript: 
     def summaries(*arguments: str) -> list[str]:
         return [one["summary"] for one in zoea("ctx", "log", *arguments, "--json").json]
 
-    assert summaries("--by", "openai-chat") == ["Where is the bug? … In a.py. … calls read()"]
+    assert summaries("--by", "openai-chat") == ["Where is the bug? … In a.py. … called read()"]
     assert summaries("--by", "CLAUDE-code", "--since", "2025-09-21T13:00:03Z") == ["Question 3.", "Question 2."]
     assert summaries("--grep", "parser", "-n", "1") == summaries("talk", "--grep", "QUESTION 1") == ["Question 1."]
     assert len(summaries("talk", "-n", "2")) == 2

@@ -126,7 +126,7 @@ class NewcomerWay(CountedTerminal):
     def _send_on(self) -> None:
         with self.step("find the finished mysis and send it on"):
             self.press("w", "NEEDS YOU", "review its result", "w goes to it")
-            self.press("m", "m send it a message")
+            self.press("m", "m message")
             self.type(MORE, "MESSAGE to anna")
             self.press("enter", "enter send")
             self.glass.until(CONTINUED)  # then it rests as done again, for another review

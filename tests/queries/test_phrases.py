@@ -70,7 +70,7 @@ def test_an_event_names_the_text_it_needs(
         (
             "approval.answered",
             {"approval": 4, "answer": "once", "changed": True},
-            "answer to 4: once, with changed arguments",
+            "approval 4: once, with changed arguments",
         ),
         ("hold.set", {}, "is paused"),
         ("hold.set", {"reason": "{x}"}, "is paused: {x}"),

@@ -62,7 +62,7 @@ async def test_broken_arguments_are_an_error_with_the_reason(open_box: Opener, f
     session = open_box(faulty.config()).session(1, "alpha", "")
     await session.catalogue()
     broken = await session.call(AnswerCall("echo", "{", broken="it ends early"), meta=meta())
-    use = '\nIt is called so: echo(text), for example {"text": "The list is ready."}'
+    use = '.\nIt is called so: echo(text), for example {"text": "The list is ready."}'
     assert broken.content == f"arguments of echo are broken: it ends early{use}"
     listed = await session.call(AnswerCall("echo", "[1]"), meta=meta())
     assert listed.content == f"echo: arguments must be a JSON object, not a list{use}"
@@ -73,7 +73,7 @@ async def test_a_call_without_its_required_arguments_never_reaches_the_server(op
     session = open_box(faulty.config()).session(1, "alpha", "")
     await session.catalogue()
     lacking = await session.call(AnswerCall("echo", '{"words": "hello"}'), meta=meta())
-    use = '\nIt is called so: echo(text), for example {"text": "The list is ready."}'
+    use = '.\nIt is called so: echo(text), for example {"text": "The list is ready."}'
     assert (lacking.content, lacking.is_error) == (f"echo was not called: text is missing{use}", True)
     assert not faulty.seen("call")
 

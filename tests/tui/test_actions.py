@@ -137,13 +137,13 @@ def test_before_the_swarm_is_open_its_actions_are_not_possible(action: Action) -
 @pytest.mark.parametrize(
     ("action_id", "why"),
     [
-        ("mysis.message", "there is no mysis under the cursor"),
-        ("mysis.focus", "there is no mysis under the cursor"),
-        ("mysis.stop", "there is no mysis under the cursor"),
-        ("mysis.relaunch", "there is no mysis under the cursor"),
-        ("mysis.delete", "there is no mysis under the cursor"),
-        ("mysis.dismiss", "there is no mysis under the cursor"),
-        ("mysis.inspect", "there is no mysis under the cursor"),
+        ("mysis.message", "there is no mysis yet: press n"),
+        ("mysis.focus", "there is no mysis yet: press n"),
+        ("mysis.stop", "there is no mysis yet: press n"),
+        ("mysis.relaunch", "there is no mysis yet: press n"),
+        ("mysis.delete", "there is no mysis yet: press n"),
+        ("mysis.dismiss", "there is no mysis yet: press n"),
+        ("mysis.inspect", "there is no mysis yet: press n"),
         ("mysis.mark-all", "there is no mysis yet: press n"),
         ("swarm.broadcast", "there is no mysis yet: press n"),
         ("swarm.stop-all", "there is no mysis yet: press n"),
@@ -155,6 +155,11 @@ def test_before_the_swarm_is_open_its_actions_are_not_possible(action: Action) -
 )
 def test_in_an_empty_swarm_each_action_names_what_is_missing(action_id: str, why: str) -> None:
     assert BY_ID[action_id].why_not(ActionContext()) == why
+
+
+@pytest.mark.parametrize("action_id", ["mysis.message", "mysis.stop", "mysis.delete", "mysis.inspect"])
+def test_where_the_cursor_is_on_no_mysis_an_action_names_that(action_id: str) -> None:
+    assert BY_ID[action_id].why_not(ActionContext(shown=1)) == "there is no mysis under the cursor"
 
 
 async def test_an_action_on_one_mysis_refuses_several_targets() -> None:

@@ -482,7 +482,7 @@ async def test_a_question_that_ends_elsewhere_is_no_longer_open(tmp_path: Path, 
             await stage.api.answer(stage.app.approvals.open[0].id, ApprovalAnswer.DENIED)
         else:
             stage.clock.by(1801)
-        await stage.until(lambda: "no longer open" in stage.text() and CLOSES in stage.text())
+        await stage.until(lambda: "no longer asks" in stage.text() and CLOSES in stage.text())
         assert "denied automatically" not in stage.text()
         await stage.press("s", "y")
         assert stage.screen is panel
@@ -512,7 +512,7 @@ async def test_an_answer_that_was_refused_is_not_shown_as_one(
         await stage.until(lambda: any("2 of 2 calls were not answered: the running" in one for one in stage.notices))
         assert "allowed once" not in stage.text()
         if is_answered:
-            await stage.until(lambda: "no longer open" in stage.text())
+            await stage.until(lambda: "no longer asks" in stage.text())
         else:
             assert "n deny" in stage.text()
             monkeypatch.setattr(stage.swarm.api, "answer", answer)

@@ -264,7 +264,7 @@ class TestSight:
         )
         seen = RequestSummary(1, 42, 4, START, packs, 2, 14_800, 50_000, 14_300, 31_000, "settled", "transient")
         lines = ["".join(text for text, _ in line) for line in focus_lines.build_request_lines(MysisContext(seen))]
-        assert lines[0] == "request ~14.8k of 50k tokens (14.3k counted)"
+        assert lines[0] == "request ~14.8k of 50k tokens (provider: 14.3k)"
         assert [line.split()[-1] for line in lines[2:6]] == ["full", "compact", "out", "cut"]
         assert "turn 42, request 4  31k tokens so far" in lines
         assert "2 messages not sent in full" in lines
@@ -276,6 +276,11 @@ class TestSight:
             ("no model wrote the summary: ", "waiting"),
             ("it needs budget.background = 900, which is 50", "quiet"),
         ] in focus_lines.build_request_lines(MysisContext(lines_only))
+        for error, words in (("", "not counted yet"), ("auth", "no tokens counted")):
+            uncounted = replace(seen, turn_tokens=0, state="released" if error else "sent", error_class=error)
+            assert (f"  {words}", "quiet") in [
+                piece for line in focus_lines.build_request_lines(MysisContext(uncounted)) for piece in line
+            ]
         unsent = replace(seen, state="released", error_class="cancelled")
         assert [("the request was never sent", "waiting")] in focus_lines.build_request_lines(MysisContext(unsent))
 

@@ -86,7 +86,7 @@ async def test_without_myses_every_action_that_needs_one_says_so(tmp_path: Path)
         for key in ("m", "s", "r", "D", "full_stop", "space", "i"):
             before = len(stage.notices)
             await stage.press(key)
-            assert "There is no mysis under the cursor" in stage.notices[before]
+            assert "There is no mysis yet: press n" in stage.notices[before]
 
 
 async def test_a_dot_dismisses_the_error_of_the_row(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ async def test_a_puts_those_that_need_you_first_and_back(tmp_path: Path) -> None
         await stage.until(lambda: stage.view("gamma").approvals)
         await stage.press("a")
         assert names(stage) == ["gamma", "alpha", "beta"]
-        assert "those that need you first · a oldest first" in stage.text()
+        assert "those that need you first · a sorts oldest first" in stage.text()
         await stage.press("a")
         assert names(stage) == ["alpha", "beta", "gamma"]
 

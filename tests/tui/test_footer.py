@@ -51,6 +51,16 @@ def test_spare_keys_are_dropped_first() -> None:
     assert line.text == " n new  ? help "
 
 
+def test_the_key_that_replaces_a_refused_key_is_shown_only_where_one_was_refused() -> None:
+    class Wide(KeyFooter):
+        size = Size(80, 1)
+
+    line = Wide()
+    for situation in (ActionContext(is_ready=False), ActionContext(), ActionContext(shown=1)):
+        line.describe([BY_ID["provider.key"], BY_ID["app.help"]], situation, {})
+        assert line.text == " ? help "
+
+
 def test_a_pair_of_keys_is_one_entry_and_each_key_can_be_clicked() -> None:
     class Wide(KeyFooter):
         size = Size(80, 1)

@@ -14,6 +14,7 @@ from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.screens.help import SYNONYMS, WORDS, HelpScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickList
+from zoea.tui.widgets.status_bars import KeyFooter
 
 
 async def open_help(stage: Stage) -> PickList:
@@ -117,9 +118,11 @@ async def test_esc_empties_the_search_then_leaves(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await open_help(stage)
         await stage.write("hold")
+        assert " esc clear " in stage.one(KeyFooter).text
         await stage.press("escape")
         assert stage.one(Input).value == ""
         assert isinstance(stage.screen, HelpScreen)
+        assert " esc back " in stage.one(KeyFooter).text
         await stage.press("escape")
         assert not isinstance(stage.screen, HelpScreen)
 

@@ -141,8 +141,8 @@ def test_a_row_has_one_time_and_the_detail_the_age_of_the_text() -> None:
     assert "working      2s" in line(said, 116)
     assert "".join(text for text, _ in build_heading(RowColumns.of(116))).split()[:3] == ["name", "status", "time"]
     assert len(build_heading(RowColumns.of(116))[0][0]) == len(line(said, 116)) == 116
-    assert "text 30m old" in plain(build_brief_line(said, NOW))
-    assert detail_doing(said, NOW) == "working · turn 4, request 2 · text 30m old"
+    assert "last text 30m ago" in plain(build_brief_line(said, NOW))
+    assert detail_doing(said, NOW) == "working · turn 4, request 2 · last text 30m ago"
     assert detail_doing(replace(said, streaming="It is"), NOW) == "working · turn 4, request 2"
     reading = replace(said, reading=46)
     assert detail_doing(reading, NOW) == "working (reading 46 %) · turn 4, request 2", "the row shows another text"

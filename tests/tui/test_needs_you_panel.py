@@ -163,7 +163,7 @@ async def test_the_panel_counts_the_myses_that_do_not_fit(tmp_path: Path) -> Non
             await stage.until(lambda: len(panel(stage)) == stage.one(TextBlock, "#needs").content_size.height)
             lines = panel(stage)
             assert all("401 from olla" in line for line in lines[:-1])  # the first names keys, and may be cut for them
-            assert lines[-1] == f"and {40 - len(lines) + 1} more: a shows them first"
+            assert lines[-1] == f"and {40 - len(lines) + 1} more: w goes to each"
             assert "r relaunch" in lines[0]
             assert "r relaunch" not in lines[1]
 
@@ -193,7 +193,7 @@ async def test_a_done_mysis_is_reviewed_or_sent_on(tmp_path: Path) -> None:
         await at_rest(stage, "done", ("alpha", "beta"))
         await stage.press("w")
         await stage.until(lambda: cursor(stage) == "beta")
-        assert any("m send it a message  . mark as reviewed" in line for line in panel(stage))
+        assert any("d result  m message  . reviewed" in line for line in panel(stage))
         reviewed = tuple(replace(view, is_reviewed=True) for view in stage.app.feed.myses.values())
         stage.app.feed.take(SwarmView(2, False, "", reviewed))
         assert not stage.app.feed.roster.in_need  # at once: the swarm itself tells the cockpit otherwise later

@@ -101,7 +101,7 @@ async def test_a_broadcast_is_offered_with_its_age_and_sent_only_where_it_is_cho
         stage.clock.by(125)
         await dialog(stage)
         await stage.press("tab")
-        await stage.until(lambda: "also send      ‹ nothing ›" in stage.text())
+        await stage.until(lambda: "also send      ‹ no broadcast ›" in stage.text())
         await stage.write("delta")
         await stage.press("enter")
         await stage.until(lambda: stage.has("delta"))
@@ -120,7 +120,7 @@ async def test_without_a_recent_broadcast_there_is_no_first_message(tmp_path: Pa
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
         await stage.press("tab")
-        await stage.until(lambda: "also send      nothing" in stage.text())
+        await stage.until(lambda: "also send      no broadcast" in stage.text())
 
 
 async def test_escape_creates_no_mysis(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ async def test_the_form_says_what_the_first_request_costs(tmp_path: Path) -> Non
         stage.app.new_myses = StartOptions(provider="anthropic", model="claude-opus-5")
         await dialog(stage)
         await stage.write("Find iron x2")
-        await stage.until(lambda: "in all, about $0.0" in stage.text())
+        await stage.until(lambda: "in all, about $0.0" in stage.text() and "; plus the tools" in stage.text())
         stage.one(InlineChoice, "#provider").choose("autopilot")
         await stage.until(lambda: "in all, at no cost" in stage.text())
 

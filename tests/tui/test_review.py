@@ -100,15 +100,16 @@ async def test_f_opens_the_review_from_a_conversation(tmp_path: Path) -> None:
         assert stage.shows(FocusScreen)
 
 
+@pytest.mark.parametrize(("answer", "words"), [("once", "allowed by you "), ("template", "by your grant of ")])
 async def test_a_changed_place_names_its_turns_and_its_approval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, words: str
 ) -> None:
-    origins = {(0, 0): HunkOrigin((3, 7), START, "once"), (1, 0): HunkOrigin((), 0, "", is_committed=False)}
+    origins = {(0, 0): HunkOrigin((3, 7), START, answer), (1, 0): HunkOrigin((), 0, "", is_committed=False)}
     monkeypatch.setattr(worktree_access, "read_change_origins", lambda places, name, review: origins)
     async with reviewed(tmp_path) as (stage, _, folders):
         change(folders["alpha"])
         await open_review(stage)
-        await stage.until(lambda: "turn 3, 7 · allowed by you " in lines(stage))
+        await stage.until(lambda: f"turn 3, 7 · {words}" in lines(stage))
         assert "def total(items):" in lines(stage)
         assert "not committed" in lines(stage)
 

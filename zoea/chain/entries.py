@@ -390,7 +390,7 @@ def summarise_entries(entries: Sequence[ContextEntry], report: str = "") -> str:
     called = list(dict.fromkeys(call.name for call in calls if call.name != DONE_TOOL or not parts))
     if called:
         more = f" and {len(called) - _TOOLS} more" if len(called) > _TOOLS else ""
-        parts.append(f"calls {', '.join(f'{name}()' for name in called[:_TOOLS])}{more}")
+        parts.append(f"called {', '.join(f'{name}()' for name in called[:_TOOLS])}{more}")
     if not parts and entries:
         parts.append(_line(entries[-1].content))
     return " … ".join(part for part in parts if part)

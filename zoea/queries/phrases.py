@@ -47,7 +47,7 @@ _WORDS = {
     "budget.warning": "has used {used} of the {limit} tokens of the budget of {scope}",
     "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",
     "approval.asked": "asks you something ({approval})",
-    "approval.answered": "answer to {approval}: {answer}",
+    "approval.answered": "approval {approval}: {answer}",
     "topic.published": "publishes message {topic_message} of the ledger",
     "clock.set": "the system's clock was set by {seconds} s",
     "grant.revoked": "grant {grant} is revoked: its tool asks again",
@@ -139,7 +139,7 @@ def event_sentence(event: Event, text: str = "") -> str:
         case "approval.asked" if text:
             return text
         case "approval.answered" if event.data.get("changed"):
-            return f"answer to {event.data.get('approval')}: {event.data.get('answer')}, with changed arguments"
+            return f"approval {event.data.get('approval')}: {event.data.get('answer')}, with changed arguments"
         case "context.recalled":
             return f"Memory recalled ({count_of(int(event.data.get('items') or 0), 'item')})"
         case "turn.note":

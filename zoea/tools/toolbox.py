@@ -413,14 +413,14 @@ class ToolboxSession:
 def read_call(spec: ToolSpec, call: AnswerCall) -> tuple[dict[str, Any], str]:
     """Return the arguments of a call, and the reason for a refusal, else an empty text."""
     if call.broken:
-        return {}, f"arguments of {call.name} are broken: {call.broken}{_show_use(spec)}"
+        return {}, _add_use(f"arguments of {call.name} are broken: {call.broken}", spec)
     try:
         arguments = parse_arguments(call.arguments)
     except UsageError as error:
-        return {}, f"{call.name}: {error.what}{_show_use(spec)}"
+        return {}, _add_use(f"{call.name}: {error.what}", spec)
     if missing := _missing_arguments(spec, arguments):
         are = "is" if len(missing) == 1 else "are"
-        return arguments, f"{call.name} was not called: {', '.join(missing)} {are} missing{_show_use(spec)}"
+        return arguments, _add_use(f"{call.name} was not called: {', '.join(missing)} {are} missing", spec)
     return arguments, ""
 
 
@@ -438,6 +438,11 @@ def _missing_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str
         for key, one in described.items()
         if key not in arguments and not (isinstance(one, Mapping) and "default" in one)
     ]
+
+
+def _add_use(error: str, spec: ToolSpec) -> str:
+    """Add how a tool is called. The error ends with a full stop, because the cockpit joins the lines."""
+    return f"{error.removesuffix('.')}.{_show_use(spec)}"
 
 
 def _show_use(spec: ToolSpec) -> str:

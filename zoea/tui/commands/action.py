@@ -19,6 +19,7 @@ from zoea.tui.conversation.argument_lines import has_texts
 
 OPENING = "the swarm is still opening"
 NO_TARGET = "there is no mysis under the cursor"
+NO_MYSIS = "there is no mysis yet: press n"
 
 
 class ActionContext(Struct, frozen=True):
@@ -68,7 +69,7 @@ def needs_open_swarm(requires: Requirement) -> bool:
 
 def needs_target(requires: Requirement) -> bool:
     """Return whether something is done to the marked myses, or to the one under the cursor."""
-    return requires(ActionContext()) == NO_TARGET
+    return requires(ActionContext(shown=1)) == NO_TARGET
 
 
 def require_nothing(context: ActionContext) -> str:
@@ -80,7 +81,7 @@ def require_open_swarm(context: ActionContext) -> str:
 
 
 def require_target(context: ActionContext) -> str:
-    return require_open_swarm(context) or ("" if context.targets else NO_TARGET)
+    return require_open_swarm(context) or ("" if context.targets else NO_TARGET if context.shown else NO_MYSIS)
 
 
 def require_one_target(context: ActionContext) -> str:
@@ -144,7 +145,7 @@ def require_ended_mysis(context: ActionContext) -> str:
 
 
 def require_any_mysis(context: ActionContext) -> str:
-    return require_open_swarm(context) or ("" if context.shown else "there is no mysis yet: press n")
+    return require_open_swarm(context) or ("" if context.shown else NO_MYSIS)
 
 
 def require_open_approval(context: ActionContext) -> str:

@@ -152,9 +152,9 @@ def build_request_lines(sight: MysisContext, turn_limit: int = 0) -> list[list[P
     lines.append([])
     lines.append([(f"turn {seen.turn_number}", "strong"), (f", request {seen.iteration}", "quiet")])
     limit = f" of {number_format.tokens(turn_limit)}" if turn_limit else ""
-    counted = (
-        f"{number_format.tokens(seen.turn_tokens)}{limit} tokens so far" if seen.turn_tokens else "not counted yet"
-    )
+    failed = failure_phrase(seen.state, seen.error_class)
+    uncounted = "no tokens counted" if failed else "not counted yet"
+    counted = f"{number_format.tokens(seen.turn_tokens)}{limit} tokens so far" if seen.turn_tokens else uncounted
     lines[-1].append((f"  {counted}", "quiet"))
     if seen.not_verbatim:
         count = seen.not_verbatim
@@ -164,7 +164,7 @@ def build_request_lines(sight: MysisContext, turn_limit: int = 0) -> list[list[P
             lines.append([(f"{name_pack(pack.id)}: ", ""), (advice, "quiet")])
     if seen.summary_failure:
         lines.append([("no model wrote the summary: ", "waiting"), (seen.summary_failure, "quiet")])
-    if failed := failure_phrase(seen.state, seen.error_class):
+    if failed:
         lines.append([(f"the request {failed}", "waiting" if is_unsent(seen.state, seen.error_class) else "errored")])
     return lines
 
@@ -175,7 +175,7 @@ def _size(seen: RequestSummary) -> list[Piece]:
         (f"~{number_format.tokens(seen.tokens)}", "title"),
         (f" of {number_format.tokens(seen.max_tokens)} tokens", ""),
     ]
-    counted = f" ({number_format.tokens(seen.input_tokens)} counted)" if seen.input_tokens else ""
+    counted = f" (provider: {number_format.tokens(seen.input_tokens)})" if seen.input_tokens else ""
     return [*line, (counted, "quiet")] if counted else line
 
 

@@ -54,7 +54,7 @@ _WORDS = {
     ApprovalAnswer.TEMPLATE: "allowed for template",
     ApprovalAnswer.DENIED: "denied",
 }
-_GONE = "no longer open"
+_GONE = "no longer asks"
 _SENT = "being answered"
 _MYSIS, _TOOL, _RISK = 16, 30, 12
 """Column widths of the list; with the age they fill a box of 80 columns."""

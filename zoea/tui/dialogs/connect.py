@@ -227,7 +227,7 @@ class ConnectDialog(FormDialog[str | None]):
         if connection.context_window or await find_context_window(self.cockpit.places, connection):
             return ""
         return (
-            f"the server does not say how much text {one_line(connection.model)} can read at once: type its tokens "
+            f"The server does not say how much text {one_line(connection.model)} can read at once: type its tokens "
             f"under window, as 32768. Enter again assumes {self.assumed_window:,} (setting context.context_window)"
         )
 

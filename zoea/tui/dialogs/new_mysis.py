@@ -39,8 +39,8 @@ from zoea.tui.widgets.model_field import ModelField
 from zoea.tui.widgets.task_text import FolderInput, TaskText, find_files, find_folders
 
 _YES, _NO = "yes", "no"
-_START = [(_YES, "now; with neither task nor message it waits"), (_NO, "later: it stays idle until you start it")]
-_TREE = [(_YES, "one each, of git; your checkout stays as it is"), (_NO, "none: the folder itself")]
+_START = [(_YES, "now; without a task or message it waits"), (_NO, "later: it stays idle until you start it")]
+_TREE = [(_YES, "one each, if git; your checkout stays as it is"), (_NO, "none: the folder itself")]
 _REMEMBERED = ("template", "provider", "model", "tags", "on", "worktree")
 CODER = "coder"
 _FILES_SHOWN = 5
@@ -101,7 +101,7 @@ class NewMysisDialog(FormDialog[None]):
             ("works on", FolderInput(id="on", placeholder="a folder with files; empty: none", compact=True)),
             ("worktree", InlineChoice(_TREE, id="worktree")),
             ("start", InlineChoice(_START, id="start")),
-            ("also send", InlineChoice([("", "nothing")], id="broadcast")),
+            ("also send", InlineChoice([("", "no broadcast")], id="broadcast")),
         )
         rows = [
             Horizontal(Static(label, classes="label", markup=False), field, classes="field") for label, field in rest
@@ -148,7 +148,7 @@ class NewMysisDialog(FormDialog[None]):
                 lines.append([(f"{self._describe_folder(task.count)} {one_line(on)}", "quiet")])
                 if (provider or found.usual_provider) == AUTOPILOT:
                     lines.append([("the autopilot only plays the sandbox: work on files needs a model", "waiting")])
-            lines.append([(f"first request ~{tokens:,} tokens and the tools{total}, {cost}", "quiet")])
+            lines.append([(f"first request ~{tokens:,} tokens{total}, {cost}; plus the tools", "quiet")])
             by = provider or found.describe_provider(template)
             parts = (
                 f"on {Path(on).name or on}" if on else "",
@@ -225,7 +225,7 @@ class NewMysisDialog(FormDialog[None]):
         self.query_one("#tags", Input).value = one_line(last.get("tags", ""))
         if (latest := found.broadcast) is not None:
             tokens = estimate.tokens(latest.text)
-            offered = [("", "nothing"), (str(latest.id), f"first {latest.describe(now)} (~{tokens:,} tokens)")]
+            offered = [("", "no broadcast"), (str(latest.id), f"first {latest.describe(now)} (~{tokens:,} tokens)")]
             self.query_one("#broadcast", InlineChoice).offer(offered)
         self.query_one(ModelField).read_providers(self.cockpit, self._offer_models)
         self._draw()

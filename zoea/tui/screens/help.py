@@ -220,6 +220,7 @@ class HelpScreen(CockpitScreen[None]):
         if not choices:
             choices = [PickItem((("No action matches; esc clears the search", "quiet"),))]
         self.lines.put(choices)
+        self.retitle("app.back", "clear" if words else "")
         self._describe(self.lines.chosen)
 
     def _choices(self, words: list[str]) -> Iterator[PickItem]:

@@ -220,7 +220,7 @@ class ReviewScreen(CockpitScreen[None]):
         turns = ", ".join(map(str, origin.turns))
         parts = (
             f"turn {turns}" if turns else "",
-            (f"allowed by you {at}" if origin.answer == "once" else f"by what you allowed {at}") if at else "",
+            (f"allowed by you {at}" if origin.answer == "once" else f"by your grant of {at}") if at else "",
             "" if origin.is_committed else "not committed",
         )
         return [(f" {' · '.join(part for part in parts if part)} ", "quiet")] if any(parts) else ()

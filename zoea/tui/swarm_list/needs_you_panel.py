@@ -116,9 +116,9 @@ def build_needs_lines(
     name = min(NAME_MOST, max((cell_len(need.name) for need in needs), default=0))
     lines = [_briefly(need, reach, now, glyphs, name, width) for need in needs]
     if more := sum(count for _, count in groups[len(shown) :]):
-        click = "app.do('swarm.attention')"
-        key = reach.key("swarm.attention")
-        lines.append([(f"and {more} more: ", "quiet", ""), (key, "key", click), (" shows them first", "quiet", click)])
+        click = "app.do('swarm.next-in-need')"
+        key = reach.key("swarm.next-in-need")
+        lines.append([(f"and {more} more: ", "quiet", ""), (key, "key", click), (" goes to each", "quiet", click)])
     return lines
 
 
@@ -196,8 +196,9 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int, 
         return _Need(view, None, [(reach.key("app.back"), "key", click), (_UNMARKS, "", click)], [], presses)
     is_named = is_meant or bool(way)
     if wants_review(view):
-        words = _word(reach, "mysis.message", "send it a message", view.id, named=is_named)
-        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "mark as reviewed", view.id, named=is_named)]
+        words = _word(reach, "mysis.result", "result", view.id, named=is_named)
+        words += [("  ", "", ""), *_word(reach, "mysis.message", "message", view.id, named=is_named)]
+        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "reviewed", view.id, named=is_named)]
         return _Need(view, None, words, [] if is_meant else way, presses)
     words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_named)
     if view.failure is not None and view.failure.hint:

@@ -94,7 +94,7 @@ def describe_order(order: RowOrder, grouping: HiveGrouping | None, *, has_marks:
     """Say how the rows stand, and which keys change that."""
     orders = ["those that need you first", order.column.words]
     now, other = orders if order.attention_first else reversed(orders)
-    how = f"{now} · a {other} · < > sort"
+    how = f"{now} · a sorts {other} · < > sort"
     if grouping is not None:
         how = f"grouped by {grouping} · V another grouping · v rows"
     return f"space marks · esc removes the marks · {how}" if has_marks else how

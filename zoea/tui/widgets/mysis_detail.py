@@ -209,7 +209,7 @@ def format_state(view: MysisView, now: int) -> str:
     where = f" · turn {view.turn_number}, request {view.iteration}" if view.iteration else ""
     since = _format_text_age(view, now)
     status = describe_status(view, now) if report_error(view, now) is None else view.status  # lines below tell why
-    return f"{status}{where}{f' · text {since} old' if since else ''}"
+    return f"{status}{where}{f' · last text {since} ago' if since else ''}"
 
 
 def _format_text_age(view: MysisView, now: int) -> str:
@@ -253,7 +253,7 @@ def build_brief_line(view: MysisView, now: int, *, tells_failure: bool = True) -
         left = [(f"turn {view.turn_number}", "strong")] if view.turn_number else []
         left += [(f", request {view.iteration}", "quiet")] if view.iteration else []
         since = _format_text_age(view, now)
-        left += [(f"{'  ' if left else ''}text {since} old", "quiet")] if since and view.text else []
+        left += [(f"{'  ' if left else ''}last text {since} ago", "quiet")] if since and view.text else []
         left.append((f"{'  ' if left else ''}{describe_role(view)}", ""))
         left.append((f" · {describe_model(view.model or view.answered_by, view.provider)}", "quiet"))
     if view.pending:
