@@ -260,6 +260,19 @@ UNSUPPORTED: list[tuple[str, dict[str, Any]]] = [
     ("/responses", {"prompt": {"id": "pmpt_1"}}),
     ("/responses", {"input": [{"type": "item_reference", "id": "msg_1"}, {"role": "user", "content": MARK}]}),
     ("/responses", {"tools": [{"type": "image_generation", "model": "gpt-image-1"}]}),
+    ("/responses", {"input": [{"content": [{"type": "input_file", "file_id": "file-1"}, {"text": MARK}]}]}),
+    ("/responses", {"input": [{"output": [{"type": "input_image", "file_id": "file-1"}]}, {"content": MARK}]}),
+    ("/chat/completions", {"messages": [{"content": [{"type": "file", "file": {"file_id": "file-1"}}]}]}),
+    ("/messages", {"container": "container_1", "max_tokens": 5}),
+    (
+        "/messages",
+        {
+            "max_tokens": 5,
+            "messages": [
+                {"content": [{"type": "tool_result", "content": [{"source": {"type": "file", "file_id": "file_1"}}]}]}
+            ],
+        },
+    ),
     ("/chat/completions", {"models": ["other"], "route": "fallback"}),
     ("/chat/completions", {"fallbacks": [{"model": "other"}]}),
     ("/chat/completions", {"preset": "other"}),
@@ -327,7 +340,11 @@ class TestBodies:
         async with rig(tmp_path, server=server, has_turn=False) as r:
             field = {"input": MARK} if path == "/responses" else {"messages": [{"role": "user", "content": MARK}]}
             status, said = await r.post(path, {"model": "m", **field, **more})
-            assert (status, said["error"]["code"]) == (400, "unsupported")
+            assert status == 400
+            key = next(iter(more))
+            assert str(said["error"]["message"]).startswith(
+                ("Zoea: file_id", "Zoea: item_reference", f"Zoea: {key}:")
+            ), said
             assert not server.asked
 
     @pytest.mark.parametrize("more", RESERVED)

@@ -9,8 +9,12 @@ from typing import Any
 from zoea.llm.messages.wire_bodies import Wire, read_whole
 from zoea.llm.transport.json_safety import as_mapping, as_mappings
 
-_ELSEWHERE = ("previous_response_id", "conversation", "background", "prompt")
-"""Keys of the Responses API for input that the vendor keeps, and for work that goes on after the request."""
+_ELSEWHERE: dict[Wire, tuple[str, ...]] = {
+    Wire.CHAT: (),
+    Wire.MESSAGES: ("container",),
+    Wire.RESPONSES: ("previous_response_id", "conversation", "background", "prompt"),
+}
+"""Keys for input that the vendor keeps, and for work that goes on after the request."""
 _OTHER_MODELS = re.compile(r"model|fallback|^preset$|^extra_body$", re.IGNORECASE)
 _WHOLE = "a request must hold all of its input and be answered at once, so that it can be shown and counted"
 _NUMBERS = ("n", "best_of")
@@ -33,14 +37,23 @@ def find_unsupported(wire: Wire, body: dict[str, Any]) -> str:
             return f"{key}: {value} costs more than the prices that Zoea counts with"
         if key in _NUMBERS and (read_whole(value) or 1) > 1:
             return f"{key}: ask for one answer at a time"
-        if wire is Wire.RESPONSES and key in _ELSEWHERE and value:
+        if key in _ELSEWHERE[wire] and value:
             return f"{key}: {_WHOLE}"
     for key in ("tools", "plugins"):
         if any(_names_model(entry) for entry in as_mappings(body.get(key))):
             return f"{key}: one names a model, and only the model of the mysis is asked"
-    if wire is Wire.RESPONSES and any(one.get("type") == "item_reference" for one in as_mappings(body.get("input"))):
-        return f"item_reference: {_WHOLE}"
+    for entry in as_mappings(body.get("input") or body.get("messages")):
+        if wire is Wire.RESPONSES and entry.get("type") == "item_reference":
+            return f"item_reference: {_WHOLE}"
+        if any(_is_kept_file(part) for field in ("content", "output") for part in as_mappings(entry.get(field))):
+            return f"file_id: {_WHOLE}"
     return ""
+
+
+def _is_kept_file(part: dict[str, Any]) -> bool:
+    """Return whether a part of a message, or of a result in it, is a file that the vendor keeps."""
+    places = (part, as_mapping(part.get("file")), as_mapping(part.get("source")))
+    return any(place.get("file_id") for place in places) or any(map(_is_kept_file, as_mappings(part.get("content"))))
 
 
 def _names_model(entry: dict[str, Any]) -> bool:
