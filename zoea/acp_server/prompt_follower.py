@@ -19,7 +19,7 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ApprovalView, Memory, MysisView, Receipt, SwarmView, ToolCall
 from zoea.process.clock import yield_with_pauses
 from zoea.queries.conversation import read_content, read_newest
-from zoea.queries.stored_swarm import read_turn_answer
+from zoea.queries.stored_swarm import read_approval, read_turn_answer
 
 _log = logging.getLogger(__name__)
 
@@ -192,14 +192,22 @@ class PromptFollower:
             self._asking.pop(gone).cancel()
         for approval in mine:
             if updates.is_question(approval):
-                self.question = approval
+                self.question = await self._read_whole(approval)
             elif approval.id not in self._asking and not self.is_cancelled:
                 self._asking[approval.id] = asyncio.create_task(self._ask_about(approval))
 
+    async def _read_whole(self, approval: ApprovalView) -> ApprovalView | None:
+        """Return an approval whose arguments are not cut; None where it was answered meanwhile."""
+        if not approval.is_cut:
+            return approval
+        return await asyncio.to_thread(read_approval, self._database, approval.id)
+
     async def _ask_about(self, approval: ApprovalView) -> None:
         """Let the editor answer one approval. Where it is cancelled, the approval stays open in Zoea."""
-        call, options = updates.describe_approval(approval, self._calls.values(), self._folder)
         try:
+            if (whole := await self._read_whole(approval)) is None:
+                return
+            call, options = updates.describe_approval(whole, self._calls.values(), self._folder)
             given = await self._editor.request_permission(session_id=self._session_id, tool_call=call, options=options)
             if isinstance(given.outcome, schema.AllowedOutcome):
                 known = {option.option_id for option in options}

@@ -12,8 +12,9 @@ from acp.schema import ToolKind
 
 from zoea.model.enums import ASK_TOOL, CallState, Role
 from zoea.model.values import ApprovalView, Memory, ToolCall
-from zoea.text.call_text import format_call
-from zoea.text.control_characters import reveal
+from zoea.text.call_text import format_call, reveal_arguments
+from zoea.text.control_characters import reveal, reveal_unambiguously
+from zoea.text.large_json import indent
 
 MAX_CHARS = 20_000
 """Characters of a result that an editor is sent; it shows the rest in Zoea."""
@@ -116,13 +117,16 @@ def describe_approval(
     same = (call for call in waiting if call.name == approval.tool and _read_arguments(call) == arguments)
     call = next(same, None)
     title = format_call(approval.tool, approval.arguments) if approval.kind == "tool" else approval.tool
+    edits = _show_edits(approval.tool, arguments, folder)
+    # A title is cut, and a difference may leave out an argument.
+    whole = [] if _is_shown_by(edits, arguments) else [_show_arguments(approval.arguments)]
     update = schema.ToolCallUpdate(
         tool_call_id=f"approval-{approval.id}" if call is None else call.wire_id,
         title=reveal(title),
         kind=_KINDS.get(approval.tool, "other"),
         status="pending",
         raw_input=arguments,
-        content=_show_edits(approval.tool, arguments, folder) or None,
+        content=[*whole, *edits],
         locations=_find_locations(arguments, folder) or None,
     )
     left_out = {"session"} if approval.why_once else set()
@@ -144,7 +148,7 @@ def find_question(approval: ApprovalView) -> str:
     """Return the words of a question of a mysis."""
     arguments = _parse(approval.arguments)
     asked = arguments.get("question") if isinstance(arguments, dict) else None
-    return asked if isinstance(asked, str) else approval.arguments
+    return reveal(asked if isinstance(asked, str) else approval.arguments)
 
 
 def _read_arguments(call: ToolCall) -> Any:
@@ -163,14 +167,28 @@ def _find_locations(arguments: Any, folder: str) -> list[schema.ToolCallLocation
     return [schema.ToolCallLocation(path=_place(path, folder))] if isinstance(path, str) and path else []
 
 
+def _show_arguments(arguments: str) -> schema.ContentToolCallContent:
+    return helpers.tool_content(helpers.text_block(reveal_arguments(indent(arguments))))
+
+
+def _is_shown_by(edits: list[Any], arguments: Any) -> bool:
+    """Return whether the differences hold every argument of a call."""
+    match arguments:
+        case {"path": _, "content": _, **rest}:
+            return bool(edits) and not rest
+        case {"path": _, "edits": list(entries), **rest}:
+            return len(edits) == len(entries) > 0 and not rest and all(len(entry) == 2 for entry in entries)
+    return False
+
+
 def _show_edits(name: str, arguments: Any, folder: str) -> list[Any]:
-    """Return the changes of a file that a call asks for."""
+    """Return the changes of a file that a call asks for, with hidden characters as escapes."""
     match name, arguments:
         case "write_file", {"path": str(path), "content": str(content)}:
-            return [helpers.tool_diff_content(_place(path, folder), content)]
+            return [helpers.tool_diff_content(_place(path, folder), reveal_unambiguously(content))]
         case "edit_file", {"path": str(path), "edits": list(edits)}:
             return [
-                helpers.tool_diff_content(_place(path, folder), new, old)
+                helpers.tool_diff_content(_place(path, folder), reveal_unambiguously(new), reveal_unambiguously(old))
                 for edit in edits
                 if isinstance(edit, dict)
                 and isinstance(old := edit.get("old"), str)
