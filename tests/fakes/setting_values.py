@@ -35,6 +35,7 @@ TEXTS: Mapping[str, tuple[Any, ...]] = {
     "upstream.NAME.inject": ({"note": "account"},),
     "upstream.NAME.login.mapping": ({"user": "name"},),
     "upstream.NAME.wait": ({"tick_fields": ["turn"]},),
+    "acp.env": ({"LD_PRELOAD": "/x.so"},),
     "output_schema": ({"type": "object"},),
     "upstreams": (["mine"],),
     "subscribes": (["ISSUE_OPENED"],),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agents.agent_harness import write_template
 from tests.files.repositories import git, make_repository, state
 from zoea.files.changes import find_base, open_diff
 from zoea.files.merge import MergeRules, merge_all
@@ -229,3 +230,23 @@ def test_no_module_of_the_folder_that_zoea_was_started_in_is_run(
         arguments = (*config.args, "--help")
         ran = subprocess.run([config.command, *arguments], capture_output=True, text=True, check=False, timeout=60)
         assert (ran.returncode, "was run" in ran.stderr) == (0, False), ran.stderr
+
+
+async def test_an_external_agent_works_in_its_worktree_and_each_turn_is_a_commit(where: Places, tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    write_template(where.config / "templates", {}, acp='fs = "write"', more='tools = { paths = ["*"] }')
+    tree = Worktrees(where.data).owned.path("alpha")
+    steps = [["ask", {"toolCallId": "a", "kind": "edit", "locations": [{"path": "sums.py"}]}]]
+    steps += [["write", str(tree.resolve() / "sums.py"), "total = sum"], ["told", "a", "completed"], ["say", "mended"]]
+    async with open_swarm(where) as (swarm, _):
+        await swarm.create("alpha", template="outer", on=str(top), worktree=True, task=json.dumps(steps))
+        view = await swarm.wait("alpha", timeout_s=60)
+        assert view.failure is None
+        assert view.text.endswith("mended")
+        await swarm.create("beta", template="outer", task='[["write", "own.txt", "x"]]')
+        await swarm.wait("beta", timeout_s=60)
+    assert git(top, "show", "zoea/alpha:sums.py") == "total = sum"
+    assert git(top, "log", "-1", "--format=%an: %s", "zoea/alpha").endswith("mended")
+    assert (top / "sums.py").read_text() == SUM
+    [own] = (where.data / "agents").glob("beta-*/own.txt")
+    assert own.read_text() == "x"

@@ -108,6 +108,11 @@ COMMANDS: dict[str, Command] = {
         below=_below("credentials", "set list delete"),
     ),
     "providers": Command("List the providers that Zoea finds, and try each", "providers:providers", _SETUP),
+    "agents": Command(
+        "List the external agents that can play myses, and try one",
+        group=_SETUP,
+        below=_below("agents", "list") | {"test": "agents:try_out"},
+    ),
     "prices": Command(
         "List the prices of models, set and remove your own",
         "prices:prices",

@@ -34,10 +34,12 @@ other libraries are converted at the edge where they enter. Exit codes are an AP
     │   └── UpstreamLost
     ├── PlanError                          the parts that must be there cannot fit
     ├── WorldError                exit 9
-    └── FilesError                exit 13  work on files: worktrees, the workbench, merges
-        ├── GitError
-        ├── WorkHeld                       a folder holds work, or a mysis works in it
-        └── MergeRefused
+    ├── FilesError                exit 13  work on files: worktrees, the workbench, merges
+    │   ├── GitError
+    │   ├── WorkHeld                       a folder holds work, or a mysis works in it
+    │   └── MergeRefused
+    └── AgentError                exit 14  an external agent cannot be started, or refused
+        └── AgentLost                      its process ended, or sent what is no message
 """
 
 from __future__ import annotations
@@ -283,3 +285,12 @@ class WorkHeld(FilesError):
 
 class MergeRefused(FilesError):
     title = "Not merged"
+
+
+class AgentError(ZoeaError):
+    title = "The external agent failed"
+    exit_code = 14
+
+
+class AgentLost(AgentError):
+    title = "The external agent is gone"

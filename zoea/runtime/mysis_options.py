@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from zoea.agents.agent_launch import known_agents
 from zoea.llm.local.model_files import LocalModels
 from zoea.llm.prices import ModelPrice, PriceList
 from zoea.model.errors import SettingsError, StoreError, UsageError
@@ -20,7 +21,7 @@ from zoea.runtime.provider_set import costs_nothing
 from zoea.settings import Settings, Template, Templates, load, parse_template
 from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
-from zoea.settings.template import OVERRIDES
+from zoea.settings.template import AGENT_PREFIX, OVERRIDES
 from zoea.text import estimate
 
 AUTOPILOT_TITLE = "autopilot (no model: plays the sandbox by rule)"
@@ -135,7 +136,7 @@ def _readable(templates: Templates) -> dict[str, Template]:
 
 
 def _providers(settings: Settings, local: str) -> tuple[NamedOption, ...]:
-    """List the template's provider, the configured ones, that of the local models, and the autopilot."""
+    """List the template's provider, the configured ones, that of the local models, the autopilot, installed agents."""
     configured = [NamedOption(name, f"{name} ({given.type})") for name, given in settings.provider.items()]
     autopilot, embedded = ProviderType.AUTOPILOT.value, ProviderType.EMBEDDED.value
     found = [NamedOption("", f"the template's, else {settings.provider_name()}"), *configured]
@@ -143,6 +144,8 @@ def _providers(settings: Settings, local: str) -> tuple[NamedOption, ...]:
         found.append(NamedOption(embedded, f"{embedded} (on this machine: {local})"))
     if autopilot not in settings.provider:
         found.append(NamedOption(autopilot, AUTOPILOT_TITLE))
+    installed = (agent for agent in known_agents().values() if agent.program is not None)
+    found += [NamedOption(f"{AGENT_PREFIX}{one.name}", f"{one.title} (your own agent)") for one in installed]
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from zoea.model.errors import FilesError, UsageError, ZoeaError
 from zoea.model.request import NO_COMMIT, FileCommit
 from zoea.runtime.upstream_set import WORKBENCH
 from zoea.settings import Template
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, make_private_folder
 from zoea.settings.schema import FilesSettings
 from zoea.settings.template import work_on
 from zoea.tools import Toolbox
@@ -62,6 +62,25 @@ class SwarmFiles:
         """See `FileWork.begin`."""
         trees = await asyncio.to_thread(self._open)
         await asyncio.to_thread(trees.make, name, Path(template.workbench), uid)
+
+    async def folder(self, uid: str, name: str, template: Template) -> Path:
+        """See `FileWork.folder`."""
+        return await asyncio.to_thread(lambda: self._find_own(uid, name, template).resolve())
+
+    def _find_own(self, uid: str, name: str, template: Template) -> Path:
+        if template.workbench and template.worktree:
+            trees = self._open()
+            if trees.owned.read(name).uid != uid:
+                raise FilesError(f"the worktree of {name} is of an earlier mysis", hint=f"`zoea diff {name}` shows it.")
+            return trees.owned.path(name)
+        if given := template.workbench or template.acp.cwd:
+            folder = Path(given).expanduser().absolute()
+            if not folder.is_dir():
+                raise FilesError(f"{folder} is no folder", hint="Name a folder that is there in the template.")
+            return folder
+        own = self._places.data / "agents" / f"{name}-{uid}"  # a later mysis may have the name
+        make_private_folder(own)
+        return own
 
     async def commit(self, uid: str, name: str, template: Template, message: str) -> FileCommit:
         """See `FileWork.commit`."""

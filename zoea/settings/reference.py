@@ -77,6 +77,9 @@ _EXAMPLES = """\
 #inject = { session_id = "account" }
 """
 
+_OF_TEMPLATES = ("tools", "acp")
+"""The tables that only templates have."""
+
 
 def render_reference() -> str:
     """Return the settings reference as Markdown."""
@@ -92,10 +95,10 @@ def render_reference() -> str:
             )
     sections = ", ".join(f"`{name}`" for name in OVERRIDES)
     parts.append(_TEMPLATE_HEAD.format(sections=sections))
-    parts.append(_plain_table("## Keys of a template", Template, skip=frozenset({*OVERRIDES, "tools"})))
-    tools = model_at(Template, ("tools",))
-    if tools is not None:
-        parts.append(_plain_table("## [tools]", tools))
+    parts.append(_plain_table("## Keys of a template", Template, skip=frozenset({*OVERRIDES, *_OF_TEMPLATES})))
+    for name in _OF_TEMPLATES:
+        if (table := model_at(Template, (name,))) is not None:
+            parts.append(_plain_table(f"## [{name}]", table))
     return "\n".join(parts)
 
 

@@ -405,6 +405,18 @@ class FilesSettings(Section):
     )
 
 
+class AcpSettings(Section):
+    """External agents, over the Agent Client Protocol."""
+
+    max_processes: Whole = setting(
+        4,
+        "Agents at once",
+        "Processes of external agents that run at once; idle ones are ended for others and go on at their next prompt.",
+        ge=1,
+        le=64,
+    )
+
+
 class WorldSettings(Section):
     """Reef, the embedded world."""
 
@@ -500,6 +512,7 @@ class Settings(Section):
     upstream: dict[Name, UpstreamSettings] = section({}, "Upstreams", Page.SYSTEM, "MCP servers, by name.")
     mcp: McpSettings = section(McpSettings(), "MCP server", Page.SYSTEM)
     files: FilesSettings = section(FilesSettings(), "Work on files", Page.AGENTS)
+    acp: AcpSettings = section(AcpSettings(), "External agents", Page.AGENTS)
     world: WorldSettings = section(WorldSettings(), "Sandbox world", Page.SYSTEM)
     memory: MemorySettings = section(MemorySettings(), "Memory", Page.SYSTEM)
     chain: ChainSettings = section(ChainSettings(), "Commits", Page.AGENTS)

@@ -65,6 +65,8 @@ def _far_references(node: Any) -> Iterator[str]:
                 yield from _far_references(value)
 
 
+AGENT_PREFIX = "agent:"
+"""Stands before the name of an external agent, where a provider is chosen for a new mysis."""
 PARENT = "{{parent}}"
 """Placeholder in a prompt for the prompt of the extended template."""
 OVERRIDES = ("nudge", "wait", "loop", "turn", "context", "session", "budget", "llm", "tool", "chain", "inherited")
@@ -83,7 +85,17 @@ CAPS = (
 _FOLDER = "zoea_folder"
 """Key of the text that tells from which project's folder the template came, as a hash."""
 _VERSION = 1
-_LATER = ("workbench", "worktree", "subscribes", "publishes", "role", "context_strategy", "output_schema")
+_LATER = (
+    "runtime",
+    "acp",
+    "workbench",
+    "worktree",
+    "subscribes",
+    "publishes",
+    "role",
+    "context_strategy",
+    "output_schema",
+)
 _LATER_TOOLS = ("contexts", "ask_commands", "ask_unless_read_only", "commands", "paths")
 """Keys that are stored only where they are set, so that a template without them keeps the hash it always had."""
 
@@ -121,6 +133,30 @@ class ToolPolicySettings(Section):
     )
 
 
+class AgentSettings(Section):
+    """The external agent that plays the myses of a template with `runtime = "acp"`."""
+
+    agent: str = setting("", "Agent", "One that `zoea agents` lists; empty where the command is given.", max_length=40)
+    command: str = setting(
+        "", "Command", "The program that speaks the protocol on stdin and stdout; that of the agent."
+    )
+    args: Words = setting((), "Arguments", "Its arguments; those of the agent.")
+    env: dict[str, str] = setting(
+        {}, "Environment", "Variables that it gets besides; `env:NAME` takes the value of one of Zoea's own."
+    )
+    cwd: str = setting("", "Folder", "Where it works, if the template names no folder to work on.")
+    mode: str = setting("", "Mode", "The mode of the agent, set before its first prompt; the one that asks, if empty.")
+    model: str = setting("", "Model", "One of the agent's own models, where it offers a choice.")
+    gateway: bool = setting(
+        True, "Through Zoea", "Its models are those of the provider, called through Zoea's gateway."
+    )
+    fs: Literal["none", "read", "write"] = setting(
+        "none",
+        "Files through Zoea",
+        "What it may do with the files of its folder through Zoea; it has tools of its own.",
+    )
+
+
 class Template(Section):
     """The definition of an agent; sections hold only what the template sets, see `effective_settings`."""
 
@@ -155,6 +191,10 @@ class Template(Section):
     search: Literal["own", "swarm"] = setting("own", "May search", "The memories its myses may search.")
     tools: ToolPolicySettings = Field(ToolPolicySettings(), title="Tools", description="The tool policy.")
     upstreams: tuple[str, ...] | Literal["*"] = setting("*", "Upstreams", 'Names of upstreams, or "*" for all.')
+    runtime: Literal["zoea", "acp"] = setting(
+        "zoea", "Played by", "Zoea's own loop, or an external agent over the Agent Client Protocol."
+    )
+    acp: AgentSettings = Field(AgentSettings(), title="External agent", description="The agent, with runtime acp.")
     workbench: str = setting(
         "", "Works on", "The folder in which its myses read and change files and run commands; empty for none."
     )
@@ -312,6 +352,16 @@ def work_on(template: Template, folder: str, *, worktree: bool) -> Template:
     changed = Template.model_validate(
         {name: getattr(changed, name) for name in template.model_fields_set | {"workbench", "worktree"}}
     )
+    changed._folder = template._folder
+    return changed
+
+
+def play_by(template: Template, agent: str) -> Template:
+    """Return the template with an external agent, which keeps the other keys of `[acp]`."""
+    acp = template.acp.model_copy(update={"agent": agent, "command": "", "args": ()})
+    changed = template.model_copy(update={"runtime": "acp", "acp": acp})
+    names = template.model_fields_set | {"runtime", "acp"}
+    changed = Template.model_validate({name: getattr(changed, name) for name in names})
     changed._folder = template._folder
     return changed
 

@@ -277,6 +277,7 @@ class CommitCapture:
         self._unsettled = None
         self._turn_number = number
         self.ends_session = False
+        self._forget_calls()
         if nudge:
             self._waiting.append(build_nudge(number, nudge, at))
         self.add(memories, notes, at)
@@ -285,6 +286,7 @@ class CommitCapture:
         """Take up a turn that broke off. What no commit holds of its memories is read with the next step."""
         self._turn_number = number
         self.ends_session = False
+        self._forget_calls()
         self._note_calls(memories)
         if not memories:
             self._unsettled = None
@@ -315,9 +317,13 @@ class CommitCapture:
     def _note_calls(self, memories: Sequence[Memory]) -> None:
         for memory in memories:
             if memory.role is Role.ASSISTANT and memory.calls:
-                self._positions = {call.id: call.position for call in memory.calls}
-                self._names = {call.id: call.name for call in memory.calls}
+                # Those of earlier answers stay: calls of an external agent overlap.
+                self._positions |= {call.id: call.position for call in memory.calls}
+                self._names |= {call.id: call.name for call in memory.calls}
                 self._report = find_report(memory.calls)
+
+    def _forget_calls(self) -> None:
+        self._positions, self._names = {}, {}
 
     async def prepare(self, op: t.TurnOp) -> CaptureStep:
         """Return the commit that belongs to an op of the turn, with its blobs ready."""

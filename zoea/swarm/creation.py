@@ -7,6 +7,7 @@ import sqlite3
 from msgspec import Struct
 from msgspec.structs import replace
 
+from zoea.agents.agent_launch import find_agent
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
 from zoea.chain.revisions import refuse_time, resolve_revision
@@ -15,6 +16,7 @@ from zoea.model.errors import MissingBlob, TemplateError
 from zoea.model.values import COMMANDER, Mysis, Sender
 from zoea.settings import Settings, Template, Templates, parse_template
 from zoea.settings.schema import SwarmSettings
+from zoea.settings.template import AGENT_PREFIX, play_by
 from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import capture_ops, message_ops, mysis_ops
 
@@ -126,6 +128,14 @@ def find_template(
     if name or origin.template is None:
         return templates.get(name or choose_template(on, settings))
     return origin.template
+
+
+def choose_agent(new: NewMysis, template: Template) -> tuple[NewMysis, Template]:
+    """Let an external agent play the mysis, where one is named in place of a provider. Raises AgentError."""
+    if not new.provider.startswith(AGENT_PREFIX):
+        return new, template
+    agent = find_agent(new.provider.removeprefix(AGENT_PREFIX))
+    return replace(new, provider=""), play_by(template, agent.name)
 
 
 def choose_template(on: str, settings: Settings) -> str:

@@ -79,6 +79,7 @@ class MysisCommands(SwarmCommands):
         swarm, settings = self.swarm, self.swarm.settings
         files = swarm.services.files
         found = creation.find_template(template, origin, swarm.templates, settings, on=new.on)
+        new, found = creation.choose_agent(new, found)
         spec = creation.build_spec(new, found, origin, settings)
         if files is not None and (new.on or found.workbench) and not new.question:
             in_use = [runner.known.template for runner in swarm.runners.values()]

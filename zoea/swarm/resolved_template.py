@@ -136,6 +136,23 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
     )
 
 
+def offline_profile(mysis: Mysis, known: ResolvedTemplate, providers: Providers) -> MysisProfile:
+    """Build the profile of a mysis whose requests do not go through its provider, without asking that."""
+    window = known.settings.context.context_window
+    return MysisProfile(
+        mysis_id=mysis.id,
+        uid=mysis.uid,
+        name=mysis.name,
+        template=known.template,
+        settings=known.settings,
+        provider=providers.get(mysis.provider),
+        model=mysis.model,
+        window=window,
+        window_known=False,
+        max_output_tokens=output_limit(known.settings, None, None, window),
+    )
+
+
 def output_limit(settings: Settings, of_provider: int | None, of_model: int | None, window: int) -> int:
     """Return the tokens kept free for an answer.
 

@@ -70,7 +70,8 @@ class MysisRunner:
         self._unheard: dict[int, lf.Pending] = {}  # stored and in `_inputs`, not yet processed by the life machine
         self._timer: Timer | None = None
         self._session_id: int | None = None
-        self._turns: TurnRunner = ModelTurns(services, self, body)
+        self._body = body
+        self._turns = make_turns(services, self, body)
         self._turn: asyncio.Task[None] | None = None
         self._is_over = asyncio.Event()  # no turn is open: the last one is stored
         self._is_over.set()
@@ -120,6 +121,7 @@ class MysisRunner:
     def configure(self, mysis: Mysis, body: str, known: ResolvedTemplate) -> None:
         """Take a stored change while it runs; the open turn ends as it began."""
         self.refresh(mysis)
+        self._body = body
         self._turns.adopt(body)
         self.adopt(known)
 
@@ -343,6 +345,9 @@ class MysisRunner:
         returned: tuple[lf.Pending, ...] = ()
         self._refusal = None
         try:
+            if isinstance(self._turns, ModelTurns) is (self.known.template.runtime == "acp"):
+                await self._turns.end()  # the template was changed
+                self._turns = make_turns(self._services, self, self._body)
             closing = await (self._turns.resume() if effect.resume else self._turns.open(self._opening(effect)))
         except asyncio.CancelledError:
             # Stopped before the turn was stored: prompts stay pending, a broken-off turn stays open.
@@ -463,6 +468,15 @@ class MysisRunner:
 
     def _uptime(self) -> int:
         return self._services.clock.uptime()
+
+
+def make_turns(services: Services, owner: MysisRunner, body: str) -> TurnRunner:
+    """Return what runs the turns of a mysis: Zoea's own loop, or an external agent."""
+    if owner.known.template.runtime != "acp":
+        return ModelTurns(services, owner, body)
+    from zoea.swarm.turn.agent_turns import AgentTurns  # most swarms have none
+
+    return AgentTurns(services, owner, body)
 
 
 def pending_of(delivery: Delivery) -> lf.Pending:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from zoea.agents.agent_pool import AgentPool
 from zoea.agents.gateway_access import ModelGateway
 from zoea.llm.prices import PriceList
 from zoea.model.errors import StoreClosed, StoreError, StoreFull, StoreMoved
@@ -31,6 +34,8 @@ from zoea.swarm.turn.waits import Tick
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+AGENT_BYTES = 640 * 1024 * 1024
+"""Memory that an external agent may take; measured are 130 to 610 MB."""
 RETRY_DISK_S = 10.0
 CANNOT_STORE = (StoreFull.reason, StoreMoved.reason)
 """Reasons of a hold that ends by itself once something can be stored."""
@@ -125,6 +130,16 @@ class FileWork(Protocol):
         """Make the worktree of a new mysis. Raises FilesError, also where another mysis of that name left one."""
         ...
 
+    async def folder(self, uid: str, name: str, template: Template) -> Path:
+        """Return the folder that an external agent works in: its worktree, the folder of the template, or its own.
+
+        Links in its path are resolved.
+
+        Raises:
+            FilesError: There is none.
+        """
+        ...
+
     async def commit(self, uid: str, name: str, template: Template, message: str) -> FileCommit:
         """Commit what a mysis changed in its worktree. Never raises; a failure is logged."""
         ...
@@ -161,6 +176,7 @@ class Services:
     publisher: TopicPublisher | None = None
     files: FileWork | None = None
     gateway: ModelGateway | None = None
+    agents: AgentPool = field(init=False)
     hold: HoldSwitch = field(default_factory=HoldSwitch)
     gate: TurnGate = field(init=False)
     late_calls: LateCalls = field(init=False)
@@ -174,6 +190,7 @@ class Services:
 
     def __post_init__(self) -> None:
         self.gate = TurnGate(**count_places(self.settings))
+        self.agents = AgentPool(lambda: most_agents(self.settings.acp.max_processes))
         self.late_calls = LateCalls(self.store)
         self.budget_queue = BudgetQueue(self.clock)
         self.events = EventHub(self.store)
@@ -264,3 +281,9 @@ class Services:
         if self._trial is not None:
             self._trial.cancel()
             await asyncio.wait({self._trial})
+
+
+def most_agents(wanted: int) -> int:
+    """Return how many external agents may run at once: as many as wanted, if they fit into half of the memory."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(wanted, memory // 2 // AGENT_BYTES))

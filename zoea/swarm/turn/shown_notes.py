@@ -5,6 +5,8 @@ from __future__ import annotations
 TEXT_CALL = "call in text"
 TEXT_CALL_NOTE = "written as text; read as a call"
 NOT_PUBLISHED = "not published"
+AGENT = "agent "
+"""The beginning of the kinds of notes about an external agent: its session, mode and plan, and an end not told."""
 _RETRY = "attempt "
 _LIMIT = "limit "
 _TRAIT = "trait "
@@ -46,4 +48,4 @@ def trait_kind(trait: str) -> str:
 
 def is_only_shown(kind: str) -> bool:
     """Return whether a note of this kind goes out in no request."""
-    return kind in (TEXT_CALL, NOT_PUBLISHED) or kind.startswith((_RETRY, _LIMIT, _TRAIT))
+    return kind in (TEXT_CALL, NOT_PUBLISHED) or kind.startswith((AGENT, _RETRY, _LIMIT, _TRAIT))

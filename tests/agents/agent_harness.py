@@ -1,0 +1,100 @@
+"""A swarm with one mysis that the fake agent plays."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.fakes import acp_agent
+from tests.swarm.harness import Swarm, swarm
+from zoea.model.request import NO_COMMIT, FileCommit
+from zoea.settings import Settings, Template, Templates
+from zoea.settings.key_paths import Layer
+from zoea.settings.template_library import Level
+
+FAKE = Path(acp_agent.__file__)
+
+
+def write_template(folder: Path, behaviour: dict[str, Any], more: str = "", acp: str = "", name: str = "outer") -> None:
+    """Write a template whose myses the fake agent plays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    args = json.dumps([str(FAKE), json.dumps(behaviour)])
+    (folder / f"{name}.toml").write_text(
+        f'runtime = "acp"\nrun = "once"\n{more}\n[acp]\ncommand = "{sys.executable}"\nargs = {args}\n{acp}\n'
+    )
+
+
+class OneFolder:
+    """The `FileWork` of a test: every mysis works in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def settle(self, template: Template, on: str, worktree: bool, in_use: Iterable[Template]) -> Template:
+        return template
+
+    async def begin(self, uid: str, name: str, template: Template) -> None:
+        return None
+
+    async def folder(self, uid: str, name: str, template: Template) -> Path:
+        return self._folder.resolve()
+
+    async def commit(self, uid: str, name: str, template: Template, message: str) -> FileCommit:
+        return NO_COMMIT
+
+    async def drop(self, uid: str, name: str, template: Template) -> None:
+        return None
+
+
+@asynccontextmanager
+async def agent_swarm(
+    folder: Path,
+    behaviour: dict[str, Any] | None = None,
+    *,
+    more: str = "",
+    acp: str = "",
+    settings: Settings | None = None,
+    **others: Any,
+) -> AsyncIterator[Swarm]:
+    """A swarm whose default template is played by the fake agent, which works in `folder/work`."""
+    (folder / "work").mkdir(exist_ok=True)
+    templates = folder / "templates"
+    write_template(templates, {"log": str(folder / "agent.log"), **(behaviour or {})}, more, acp)
+    settings = settings or Settings()
+    chosen = settings.swarm.model_copy(update={"default_template": "outer"})
+    settings = settings.model_copy(update={"swarm": chosen})
+    library = Templates([Level(Layer.USER, templates)])
+    async with swarm(folder, settings=settings, templates=library, **others) as s:
+        s.commander.swarm.services.files = OneFolder(folder / "work")
+        yield s
+
+
+async def say(s: Swarm, *steps: list[Any], name: str = "alpha") -> None:
+    """Send the steps of a turn to a mysis, which is made if there is none."""
+    if name not in [runner.mysis.name for runner in s.commander.swarm.runners.values()]:
+        await s.commander.create(name, start=False)
+    await s.commander.send(name, json.dumps(steps))
+
+
+async def conversation(s: Swarm) -> list[tuple[str, str]]:
+    """Return role and content of all memories but the prompts, in conversation order."""
+    rows = await s.rows(
+        "SELECT m.role, m.content FROM memory m JOIN turn t ON t.id = m.turn_id WHERE m.role <> 'user'"
+        " ORDER BY t.number, m.seq"
+    )
+    return [(row["role"], row["content"]) for row in rows]
+
+
+async def last_outcome(s: Swarm) -> str:
+    found = await s.value("SELECT outcome FROM turn ORDER BY id DESC LIMIT 1")
+    return str(found)
+
+
+def received(folder: Path) -> list[dict[str, Any]]:
+    """Return what the agent received."""
+    log = folder / "agent.log"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []

@@ -1,0 +1,225 @@
+"""Agents that misbehave: each trap that was met with a real one, and each way to be gone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say
+from tests.swarm.harness import Swarm
+from tests.waiting import until
+from zoea.agents import agent_connection, agent_process, agent_session
+from zoea.model.enums import MysisState
+from zoea.settings import Settings
+
+
+def failure(s: Swarm) -> str:
+    found = s.commander.swarm.runner("alpha").mysis.failure
+    assert found is not None
+    return f"{found.title}: {found.what} {found.hint}"
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "said"),
+    [
+        ({"version": 2}, "speaks version 2"),
+        ({"wants_login": True, "auth_methods": [{"id": "k", "name": "API key"}]}, "API key"),
+        ({"modes": ["auto", "ask"], "keeps_mode": True}, "is in the mode 'auto'"),
+        ({"modes": ["auto"]}, "has no mode 'ask'"),
+    ],
+)
+async def test_an_agent_that_cannot_begin_makes_its_mysis_errored(
+    tmp_path: Path, behaviour: dict[str, Any], said: str
+) -> None:
+    async with agent_swarm(tmp_path, behaviour, acp='mode = "ask"') as s:
+        await say(s, ["say", "never"])
+        await s.settled()
+        assert s.state() is MysisState.ERRORED
+        assert said in failure(s)
+        assert s.commander.swarm.services.agents.running == 0
+
+
+async def test_a_mode_is_set_before_the_first_prompt(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path, {"modes": ["auto", "ask"]}, acp='mode = "ask"') as s:
+        await say(s, ["say", "a"])
+        await s.settled()
+        methods = [one.get("method") for one in received(tmp_path)]
+        assert methods == ["initialize", "session/new", "session/set_mode", "session/prompt"]
+
+
+async def test_a_session_that_waits_for_a_login_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_connection, "REQUEST_S", 0.3)
+    behaviour = {"never_begins": True, "auth_methods": [{"id": "k", "name": "Browser login"}]}
+    async with agent_swarm(tmp_path, behaviour) as s:
+        await say(s, ["say", "never"])
+        await s.settled()
+        assert "did not answer session/new within 0.3 s" in failure(s)
+        assert "Browser login" in failure(s)
+
+
+async def test_a_command_that_is_not_there_says_so(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        template = tmp_path / "templates" / "outer.toml"
+        template.write_text(template.read_text().replace(sys.executable, "/nowhere/agent"))
+        await say(s, ["say", "never"])
+        await s.settled()
+        assert "/nowhere/agent cannot be started" in failure(s)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (["exit", 3], "ended with exit code 3"),
+        (["raw", '{"jsonrpc": "2.0", "id"'], "a line that is no message"),
+        (["raw", "[" * 100_000], "Traceback"),
+    ],
+)
+async def test_a_dead_agent_and_garbage_are_errors_with_the_last_lines_of_stderr(
+    tmp_path: Path, step: list[Any], said: str
+) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["stderr", "Traceback of the agent"], ["say", "I begin"], step, ["exit", 1])
+        await s.settled()
+        assert s.state() is MysisState.ERRORED
+        assert said in failure(s)
+        assert "Traceback of the agent" in failure(s)
+        assert ("assistant", "I begin") in await conversation(s)
+
+
+async def test_a_relaunch_after_a_death_goes_on_with_the_same_turn(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path, {"resume": True}) as s:
+        await say(s, ["call", "a", "execute", {"command": "make"}, "in_progress"], ["exit", 3])
+        await s.settled()
+        assert await s.value("SELECT state FROM tool_call") == "sent"
+        await s.commander.start("alpha")
+        await s.settled()
+        assert await s.value("SELECT state FROM tool_call") == "unknown"
+        assert await s.value("SELECT count(*) FROM turn") == 1
+        assert await last_outcome(s) == "answered"
+        methods = [one.get("method") for one in received(tmp_path)]
+        assert methods.count("session/resume") == 1
+        assert "You were interrupted" in (await conversation(s))[-1][1]
+
+
+async def test_log_lines_on_stdout_and_levels_on_stderr_are_no_errors(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path, {"noise": ["DEBUG starting", "npm warn old", ""]}) as s:
+        await say(s, ["stderr", "ERROR nothing bad"], ["say", "a"])
+        await s.settled()
+        assert await conversation(s) == [("assistant", "a")]
+
+
+async def test_long_lines_are_taken_and_endless_ones_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["long_line", 70_000])
+        await s.settled()
+        await say(s, ["long_line", 400_000])
+        await s.settled()
+        assert [len(text) for _, text in await conversation(s)] == [70_000, 400_000]
+        monkeypatch.setattr(agent_process, "MAX_LINE_BYTES", 500_000)
+        await say(s, ["long_line", 2_000_000])
+        await s.settled()
+        assert "a line of over 500,000 bytes" in failure(s)
+
+
+@pytest.mark.parametrize("method", ["fs/delete_everything", "terminal/create", "elicitation/create", "_vendor/thing"])
+async def test_unknown_requests_are_answered(tmp_path: Path, method: str) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["request", method, {"sessionId": "s"}])
+        await s.settled()
+        assert "-32601" in (await conversation(s))[-1][1]
+
+
+async def test_an_answer_that_never_ends_counts_once_its_text_came(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path, settings=Settings.model_validate({"turn": {"timeout": 60}})) as s:
+        await say(s, ["say", "the answer"], ["hang"])
+        row = s.commander.swarm.live_view.row(1)
+        await s.until(lambda: row.streaming == "the answer")
+        for _ in range(15):
+            s.clock.by(6)
+            await s.run_due()
+        await s.settled()
+        assert await last_outcome(s) == "answered"
+        assert await conversation(s) == [("assistant", "the answer")]
+        assert "told no end" in await s.value("SELECT content FROM turn_note")
+
+
+async def test_silence_without_a_word_times_out_and_a_deaf_agent_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_session, "CANCEL_S", 0.2)
+    async with agent_swarm(tmp_path, {"deaf": True}, settings=Settings.model_validate({"turn": {"timeout": 60}})) as s:
+        await say(s, ["think", "hm"], ["never_end"])
+        row = s.commander.swarm.live_view.row(1)
+        await s.until(lambda: row.thinking == "hm")
+        for _ in range(15):
+            s.clock.by(6)
+            await s.run_due()
+        await s.settled()
+        assert s.state() is MysisState.ERRORED
+        assert await s.value("SELECT broke_off FROM turn") == "timeout"
+        assert s.commander.swarm.services.agents.running == 0
+
+
+async def test_a_question_is_no_silence(tmp_path: Path) -> None:
+    run = {"toolCallId": "a", "title": "run", "kind": "execute", "rawInput": {"command": "x"}}
+    async with agent_swarm(tmp_path, settings=Settings.model_validate({"turn": {"timeout": 60}})) as s:
+        await say(s, ["ask", run])
+        row = s.commander.swarm.live_view.row(1)
+        await s.until(lambda: row.approvals)
+        for _ in range(15):
+            s.clock.by(60)
+            await s.run_due()
+        assert row.approvals == 1
+
+
+async def test_children_that_outlive_the_agent_are_ended(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["child", str(pid_file)], ["exit", 1])
+        await s.settled()
+        child = int(pid_file.read_text())
+        await until(lambda: not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text())
+
+
+async def test_a_flood_is_stored_whole(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["flood", 2_000])
+        await s.settled()
+        assert (await conversation(s))[0][1] == "".join(f"{number} " for number in range(2_000))
+
+
+async def test_an_error_for_the_prompt_is_the_failure_of_the_mysis(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["say", "I begin"], ["error", -32603, "model not found"])
+        await s.settled()
+        assert "refused session/prompt: model not found" in failure(s)
+        assert await conversation(s) == [("assistant", "I begin")]
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"sessionUpdate": "from_the_future", "x": 1},
+        {"sessionUpdate": "tool_call_update"},
+        {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "AAAA", "mimeType": "image/png"}},
+        {"sessionUpdate": "usage_update", "used": -1, "size": "?"},
+    ],
+)
+async def test_strange_updates_are_skipped(tmp_path: Path, update: dict[str, Any]) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["update", update], ["say", "a"])
+        await s.settled()
+        assert (await conversation(s))[-1][1].endswith("a")
+        assert await last_outcome(s) == "answered"
+
+
+async def test_no_key_of_a_vendor_reaches_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
+    given = agent_process.base_environment(os.environ)
+    assert "OPENAI_API_KEY" not in given
+    assert given["XDG_CONFIG_HOME"] == "/x"

@@ -1,0 +1,240 @@
+"""Permissions that an agent asks for are approvals of Zoea: by template, grant, commander or deadline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say
+from tests.fakes.acp_agent import OPTIONS
+from tests.swarm.harness import Swarm
+from zoea.model.enums import ApprovalAnswer
+
+RUN = {"toolCallId": "a", "title": "run it", "kind": "execute", "rawInput": {"command": "make all", "description": "d"}}
+
+
+def edit(folder: Path, path: str) -> dict[str, Any]:
+    diff = {"type": "diff", "path": str(folder / "work" / path), "oldText": "a\n", "newText": "b\n"}
+    return {
+        "toolCallId": "a",
+        "title": "edit it",
+        "kind": "edit",
+        "content": [diff],
+        "locations": [{"path": diff["path"]}],
+    }
+
+
+async def ask(s: Swarm, *steps: list[Any]) -> int:
+    await say(s, *steps)
+    row = s.commander.swarm.live_view.row(1)
+    await s.until(lambda: row.approvals)
+    return (await s.commander.approvals())[-1].id
+
+
+async def test_the_commander_answers_a_permission(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        asked = await ask(s, ["say", "I run it."], ["ask", RUN], ["told", "a", "completed", "made"], ["say", " bye"])
+        [view] = await s.commander.approvals()
+        assert (view.tool, view.mysis) == ("execute", "alpha")
+        assert '"command": "make all"' in view.arguments
+        await s.commander.answer(asked, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert await conversation(s) == [("assistant", "I run it."), ("tool", "made"), ("assistant", "[yes] bye")]
+        assert await s.value("SELECT state FROM tool_call") == "done"
+
+
+async def test_a_denial_is_told_to_the_agent_and_kept_with_its_sentence(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        asked = await ask(s, ["ask", RUN], ["told", "a", "failed", "denied"], ["say", " bye"])
+        await s.commander.answer(asked, ApprovalAnswer.DENIED, sentence="not now")
+        await s.settled()
+        assert await conversation(s) == [("assistant", ""), ("tool", "denied: not now"), ("assistant", "[no] bye")]
+        assert await s.value("SELECT state FROM tool_call") == "denied"
+
+
+async def test_nobody_answers_in_time(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await ask(s, ["ask", RUN], ["say", " bye"])
+        s.clock.by(31 * 60)
+        await s.settled()
+        assert await conversation(s) == [
+            ("assistant", ""),
+            ("tool", "expired: nobody answered in time"),
+            ("assistant", "[no] bye"),
+        ]
+
+
+async def test_a_grant_for_the_session_covers_the_same_command_alone(tmp_path: Path) -> None:
+    other = {**RUN, "toolCallId": "b", "rawInput": {"command": "make clean"}}
+    again = {**RUN, "toolCallId": "c", "rawInput": {"command": "make all", "description": "another"}}
+    async with agent_swarm(tmp_path) as s:
+        asked = await ask(
+            s, ["ask", RUN], ["told", "a", "completed"], ["ask", again], ["told", "c", "completed"], ["ask", other]
+        )
+        await s.commander.answer(asked, ApprovalAnswer.SESSION)
+        await s.until(lambda: [one for one in received(tmp_path) if one.get("id") == 2])
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
+        [waiting] = await s.commander.approvals()
+        assert "make clean" in waiting.arguments
+        await s.commander.answer(waiting.id, ApprovalAnswer.DENIED)
+        await s.settled()
+
+
+@pytest.mark.parametrize(
+    ("tools", "path", "is_asked"),
+    [
+        ('paths = ["src/*"]', "src/a.py", False),
+        ('paths = ["src/*"]', "other.py", True),
+        ('paths = ["*"]', "../outside.py", True),
+        ('paths = ["*"]', ".git/hooks/pre-commit", True),
+        ("ask_destructive = false", "other.py", False),
+    ],
+)
+async def test_a_template_covers_files(tmp_path: Path, tools: str, path: str, is_asked: bool) -> None:
+    async with agent_swarm(tmp_path, more=f"tools = {{ {tools} }}") as s:
+        await say(s, ["ask", edit(tmp_path, path)], ["told", "a", "completed", "done"])
+        runner = s.commander.swarm.runner("alpha")
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals or runner.is_settled)
+        assert bool(s.commander.swarm.live_view.row(1).approvals) is is_asked
+
+
+async def test_a_template_covers_commands_and_forbids_kinds(tmp_path: Path) -> None:
+    delete = {"toolCallId": "b", "title": "rm", "kind": "delete", "locations": [{"path": "x"}]}
+    async with agent_swarm(tmp_path, more='tools = { commands = ["make *"], deny = ["delete"] }') as s:
+        await say(s, ["ask", RUN], ["told", "a", "completed", "made"], ["ask", delete], ["say", " bye"])
+        await s.settled()
+        assert await conversation(s) == [
+            ("assistant", ""),
+            ("tool", "made"),
+            ("assistant", "[yes]"),
+            ("tool", "denied: the template does not allow delete calls"),
+            ("assistant", "[no] bye"),
+        ]
+        assert await s.value("SELECT count(*) FROM approval") == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "is_asked"),
+    [
+        ({"kind": "read", "rawInput": {"path": "a"}}, False),
+        ({"kind": "read", "locations": [{"path": "/etc/passwd"}]}, True),
+        ({"kind": "read", "rawInput": {"command": "rm -rf ."}}, True),
+        ({"kind": "search", "rawInput": {"pattern": "x"}}, False),
+        ({"kind": "fetch", "rawInput": {"url": "http://x"}}, True),
+        ({"title": "something"}, True),
+    ],
+)
+async def test_only_what_reads_in_the_folder_is_free(tmp_path: Path, call: dict[str, Any], is_asked: bool) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["ask", {"toolCallId": "a", **call}])
+        runner = s.commander.swarm.runner("alpha")
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals or runner.is_settled)
+        assert bool(s.commander.swarm.live_view.row(1).approvals) is is_asked
+
+
+async def test_a_permission_may_name_a_call_by_its_id_alone(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        asked = await ask(
+            s,
+            ["call", "a", "execute", {"command": "make"}, "in_progress"],
+            ["ask", {"toolCallId": "a"}],
+            ["told", "a", "completed"],
+        )
+        [view] = await s.commander.approvals()
+        assert "make" in view.arguments
+        await s.commander.answer(asked, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert await s.rows("SELECT name, state FROM tool_call") == [{"name": "execute", "state": "done"}]
+
+
+async def test_a_change_shows_its_difference_to_the_commander(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await ask(s, ["ask", edit(tmp_path, "a.py")])
+        [view] = await s.commander.approvals()
+        assert "-a" in view.arguments
+        assert "+b" in view.arguments
+        assert "a.py" in view.arguments
+
+
+async def test_a_cancelled_turn_answers_every_open_permission(tmp_path: Path) -> None:
+    other = {**RUN, "toolCallId": "b"}
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["ask_open", RUN], ["ask_open", other], ["hang"])
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals == 2)
+        await s.commander.stop("alpha")
+        await s.until(lambda: len([one for one in received(tmp_path) if "result" in one]) == 2)
+        answers = [one["result"]["outcome"]["outcome"] for one in received(tmp_path) if "result" in one]
+        assert answers == ["cancelled", "cancelled"]
+        assert await last_outcome(s) == "cancelled"
+        assert await s.rows("SELECT DISTINCT state FROM tool_call") == [{"state": "cancelled"}]
+        assert await s.commander.approvals() == ()
+
+
+async def test_allowing_once_never_chooses_what_allows_always(tmp_path: Path) -> None:
+    only_always = [one for one in OPTIONS if one["kind"] != "allow_once"]
+    async with agent_swarm(tmp_path) as s:
+        asked = await ask(s, ["ask", RUN, only_always], ["say", " bye"])
+        await s.commander.answer(asked, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert (await conversation(s))[-1] == ("assistant", "[no] bye")
+        assert "only to allow this always" in (await conversation(s))[1][1]
+
+
+async def test_a_hold_keeps_an_allowed_call_back(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        asked = await ask(s, ["ask", RUN], ["told", "a", "completed"])
+        await s.commander.hold(True)
+        await s.commander.answer(asked, ApprovalAnswer.ONCE)
+        await s.run_due()
+        assert not [one for one in received(tmp_path) if "result" in one]
+        await s.commander.hold(False)
+        await s.settled()
+        assert await last_outcome(s) == "answered"
+
+
+async def test_files_are_read_and_written_within_the_folder_alone(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path, acp='fs = "write"') as s:
+        work = tmp_path / "work"
+        (work / "a.txt").write_text("inside")
+        (tmp_path / "secret.txt").write_text("outside")
+        (work / "link.txt").symlink_to(tmp_path / "secret.txt")
+        asked = await ask(
+            s,
+            ["read", str(work / "a.txt")],
+            ["read", str(tmp_path / "secret.txt")],
+            ["read", str(work / "link.txt")],
+            ["write", str(work / "new.txt"), "made"],
+        )
+        await s.commander.answer(asked, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert (work / "new.txt").read_text() == "made"
+        text = "\n".join(content for _, content in await conversation(s))
+        assert "inside" in text
+        assert "'outside'" not in text
+        assert "outside the folder" in text
+        assert "link out of the folder" in text
+
+
+async def test_a_file_of_an_allowed_call_is_written_without_another_question(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path, acp='fs = "write"') as s:
+        asked = await ask(
+            s,
+            ["ask", edit(tmp_path, "a.py")],
+            ["write", str(tmp_path / "work" / "a.py"), "b\n"],
+            ["told", "a", "completed"],
+        )
+        await s.commander.answer(asked, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert (tmp_path / "work" / "a.py").read_text() == "b\n"
+        assert await s.value("SELECT count(*) FROM approval") == 1
+
+
+async def test_without_files_in_the_template_none_are_served(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        (tmp_path / "work" / "a.txt").write_text("inside")
+        await say(s, ["read", str(tmp_path / "work" / "a.txt")], ["write", str(tmp_path / "work" / "b.txt"), "x"])
+        await s.settled()
+        assert not (tmp_path / "work" / "b.txt").exists()
+        assert "inside" not in (await conversation(s))[-1][1]

@@ -1,0 +1,252 @@
+"""An agent of the Agent Client Protocol that does what its prompts say, and misbehaves on demand.
+
+It needs no library, so that it starts fast and can break any rule. A prompt whose last text is a JSON list is a list of
+steps, each a method `do_…` with its arguments; any other prompt is echoed. Its only argument is a JSON object, whose
+`log` is a file that gets one line for each message that it receives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Step = list[Any]
+OPTIONS = [
+    {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "always", "name": "Always", "kind": "allow_always"},
+    {"optionId": "no", "name": "No", "kind": "reject_once"},
+]
+
+
+class Agent:
+    """One agent, in one thread: while it waits for an answer it takes what else comes."""
+
+    def __init__(self, behaviour: dict[str, Any]) -> None:
+        self.behaviour = behaviour
+        self.session = "s1"
+        self.answers: dict[int, Any] = {}
+        self.sent = 0
+        self.is_cancelled = False
+        self.mode = "auto"
+        self.prompt_id: Any = None
+        self.asked: list[int] = []
+
+    # The wire.
+
+    def write(self, message: Any) -> None:
+        text = message if isinstance(message, str) else json.dumps({"jsonrpc": "2.0", **message})
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    def update(self, **update: Any) -> None:
+        self.write({"method": "session/update", "params": {"sessionId": self.session, "update": update}})
+
+    def say(self, text: str) -> None:
+        self.update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": text})
+
+    def request(self, method: str, params: Any) -> int:
+        self.sent += 1
+        self.write({"id": self.sent, "method": method, "params": params})
+        return self.sent
+
+    def answer(self, number: int) -> Any:
+        """Wait for the answer to a request, and return its result or error."""
+        self.read(lambda: number in self.answers)
+        return self.answers.pop(number)
+
+    def read(self, until: Callable[[], bool]) -> None:
+        """Take messages until something is true."""
+        while not until():
+            line = sys.stdin.readline()
+            if not line:
+                if self.behaviour.get("stays"):
+                    time.sleep(600)
+                sys.exit(0)
+            self.take(json.loads(line))
+
+    def take(self, message: dict[str, Any]) -> None:
+        if path := self.behaviour.get("log"):
+            with open(path, "a") as log:
+                log.write(json.dumps(message) + "\n")
+        method = message.get("method")
+        if method is None:
+            self.answers[message["id"]] = message.get("result", message.get("error"))
+        elif method == "session/cancel":
+            self.is_cancelled = not self.behaviour.get("deaf")
+        else:
+            result = getattr(self, "on_" + method.replace("/", "_"))(message["params"], message["id"])
+            if result is not None:
+                self.write({"id": message["id"], "result": result})
+
+    # Requests of the client.
+
+    def on_initialize(self, params: dict[str, Any], _: Any) -> dict[str, Any]:
+        can: dict[str, Any] = {name: {} for name in ("resume", "close") if self.behaviour.get(name)}
+        return {
+            "protocolVersion": self.behaviour.get("version", params["protocolVersion"]),
+            "agentCapabilities": {"loadSession": bool(self.behaviour.get("load")), "sessionCapabilities": can},
+            "agentInfo": {"name": "fake", "version": "1"},
+            "authMethods": self.behaviour.get("auth_methods", []),
+        }
+
+    def on_session_new(self, _: dict[str, Any], number: Any) -> dict[str, Any] | None:
+        if self.behaviour.get("never_begins"):
+            return None
+        if (mark := self.behaviour.get("fails_once")) and not Path(mark).exists():
+            Path(mark).touch()
+            self.write({"id": number, "error": {"code": -32603, "message": "not now"}})
+            return None
+        if self.behaviour.get("wants_login"):
+            self.write({"id": number, "error": {"code": -32000, "message": "Authentication required"}})
+            return None
+        self.session = f"s{os.getpid()}"
+        if early := self.behaviour.get("early"):
+            self.say(early)
+        return {"sessionId": self.session, **self.modes()}
+
+    def modes(self) -> dict[str, Any]:
+        if not (modes := self.behaviour.get("modes")):
+            return {}
+        self.mode = modes[0]
+        return {"modes": {"currentModeId": self.mode, "availableModes": [{"id": m, "name": m} for m in modes]}}
+
+    def on_session_resume(self, params: dict[str, Any], _: Any) -> dict[str, Any]:
+        self.session = params["sessionId"]
+        return self.modes()
+
+    def on_session_load(self, params: dict[str, Any], _: Any) -> dict[str, Any]:
+        self.session = params["sessionId"]
+        self.update(sessionUpdate="user_message_chunk", content={"type": "text", "text": "old prompt"})
+        self.say("old answer")
+        return self.modes()
+
+    def on_session_close(self, *_: Any) -> dict[str, Any]:
+        return {}
+
+    def on_session_set_mode(self, params: dict[str, Any], _: Any) -> dict[str, Any]:
+        if self.behaviour.get("keeps_mode"):
+            self.update(sessionUpdate="current_mode_update", currentModeId=self.mode)
+        else:
+            self.mode = params["modeId"]
+        return {}
+
+    def on_session_prompt(self, params: dict[str, Any], number: Any) -> None:
+        self.is_cancelled, self.prompt_id = False, number
+        text = params["prompt"][-1]["text"]
+        try:
+            steps = json.loads(text)
+        except ValueError:
+            steps = [["say", f"echo: {text}"]]
+        for step in steps:
+            if getattr(self, "do_" + step[0])(*step[1:]):
+                return
+        self.do_end("cancelled" if self.is_cancelled else "end_turn")
+
+    # Steps. One that returns True was the last.
+
+    def do_say(self, text: str) -> None:
+        self.say(text)
+
+    def do_think(self, text: str) -> None:
+        self.update(sessionUpdate="agent_thought_chunk", content={"type": "text", "text": text})
+
+    def do_update(self, update: dict[str, Any]) -> None:
+        self.update(**update)
+
+    def do_call(self, call_id: str, kind: str, arguments: Any, status: str = "pending", **more: Any) -> None:
+        self.update(
+            sessionUpdate="tool_call", toolCallId=call_id, title=f"do {call_id}", kind=kind, status=status,
+            rawInput=arguments, **more,
+        )  # fmt: skip
+
+    def do_told(self, call_id: str, status: str, text: str = "") -> None:
+        content = [{"type": "content", "content": {"type": "text", "text": text}}] if text else []
+        self.update(sessionUpdate="tool_call_update", toolCallId=call_id, status=status, content=content)
+
+    def do_ask(self, call: dict[str, Any], options: list[dict[str, str]] = OPTIONS) -> None:
+        """Ask for a permission, and say how it was answered."""
+        self.do_ask_open(call, options)
+        self.do_await_answers()
+
+    def do_ask_open(self, call: dict[str, Any], options: list[dict[str, str]] = OPTIONS) -> None:
+        params = {"sessionId": self.session, "toolCall": call, "options": options}
+        self.asked.append(self.request("session/request_permission", params))
+
+    def do_await_answers(self) -> None:
+        for number in self.asked:
+            outcome = self.answer(number)["outcome"]
+            self.say(f"[{outcome.get('optionId', outcome['outcome'])}]")
+        self.asked.clear()
+
+    def do_read(self, path: str) -> None:
+        answer = self.answer(self.request("fs/read_text_file", {"sessionId": self.session, "path": path}))
+        self.say(f"read: {answer}")
+
+    def do_write(self, path: str, content: str) -> None:
+        params = {"sessionId": self.session, "path": path, "content": content}
+        self.say(f"wrote: {self.answer(self.request('fs/write_text_file', params))}")
+
+    def do_request(self, method: str, params: Any) -> None:
+        self.say(f"answered: {self.answer(self.request(method, params))}")
+
+    def do_raw(self, text: str) -> None:
+        self.write(text)
+
+    def do_long_line(self, size: int) -> None:
+        self.say("x" * size)
+
+    def do_env(self, name: str) -> None:
+        self.say(f"{name}={os.environ.get(name)}")
+
+    def do_stderr(self, text: str) -> None:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def do_exit(self, code: int) -> None:
+        sys.exit(code)
+
+    def do_hang(self) -> bool:
+        """Wait for the cancellation; open permissions have to be answered first."""
+        self.read(lambda: self.is_cancelled and all(number in self.answers for number in self.asked))
+        return False
+
+    def do_never_end(self) -> bool:
+        self.read(lambda: self.is_cancelled)
+        return True
+
+    def do_child(self, path: str) -> None:
+        """Start a process that outlives the agent, and write its id to a file."""
+        child = subprocess.Popen(["sleep", "600"])
+        with open(path, "w") as file:
+            file.write(str(child.pid))
+
+    def do_flood(self, count: int) -> None:
+        for number in range(count):
+            self.say(f"{number} ")
+
+    def do_end(self, reason: str, **more: Any) -> bool:
+        self.write({"id": self.prompt_id, "result": {"stopReason": reason, **more}})
+        return True
+
+    def do_end_before(self, text: str) -> bool:
+        """End the turn, and only then tell the last of its text."""
+        self.do_end("end_turn")
+        self.say(text)
+        return True
+
+    def do_error(self, code: int, message: str) -> bool:
+        self.write({"id": self.prompt_id, "error": {"code": code, "message": message}})
+        return True
+
+
+if __name__ == "__main__":
+    agent = Agent(json.loads(sys.argv[1]) if len(sys.argv) > 1 else {})
+    for noise in agent.behaviour.get("noise", ()):
+        agent.write(noise)
+    agent.read(lambda: False)

@@ -1,0 +1,189 @@
+"""How agents are started: their data files, and what a template says of one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from zoea.agents.gateway_access import GatewayAccess
+from zoea.model.errors import AgentError
+from zoea.settings.template import AgentSettings
+
+KNOWN = Path(__file__).parent / "known"
+_ENV = "env:"
+
+
+class GatewayProvider(Struct, frozen=True, forbid_unknown_fields=True):
+    """A provider that is set over the protocol (`providers/set`)."""
+
+    provider_id: str
+    api_type: str
+    base_url: str
+    headers: dict[str, str] = {}
+
+
+class GatewayUse(Struct, frozen=True, forbid_unknown_fields=True):
+    """How an agent is pointed at the gateway.
+
+    Its texts hold `{openai_url}`, `{anthropic_url}`, `{token}` and `{model}`; in JSON they are escaped.
+
+    Attributes:
+        wire: What it speaks to models: `chat`, `responses` or `messages`.
+    """
+
+    wire: str
+    env: dict[str, str] = {}
+    args: tuple[str, ...] = ()
+    provider: GatewayProvider | None = None
+
+
+class KnownAgent(Struct, frozen=True, forbid_unknown_fields=True):
+    """A data file of an agent.
+
+    Attributes:
+        install: The command line that installs it.
+        mode: The mode that asks before it changes anything; empty where it always asks or has no modes.
+        tried: The version that was tried with Zoea; empty where none was.
+    """
+
+    name: str
+    title: str
+    help: str
+    install: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    mode: str = ""
+    tried: str = ""
+    gateway: GatewayUse | None = None
+
+    @property
+    def program(self) -> str | None:
+        """The path of its program; None where it is not installed."""
+        return shutil.which(self.command)
+
+
+class AgentLaunch(Struct, frozen=True):
+    """All that starts the agent of one mysis.
+
+    Attributes:
+        fs: What it may do with files through Zoea: `none`, `read` or `write`.
+        provider: The gateway as a provider to set over the protocol.
+        chooses_model: Whether `model` is one that the agent itself has to offer.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    env: dict[str, str]
+    cwd: Path
+    mode: str = ""
+    model: str = ""
+    fs: str = "none"
+    provider: GatewayProvider | None = None
+    chooses_model: bool = True
+    uses_gateway: bool = False
+
+
+@cache
+def known_agents() -> dict[str, KnownAgent]:
+    """Return the shipped data files by name."""
+    found = [
+        msgspec.convert(tomllib.loads(file.read_text("utf-8")), KnownAgent) for file in sorted(KNOWN.glob("*.toml"))
+    ]
+    return {one.name: one for one in found}
+
+
+def find_agent(name: str) -> KnownAgent:
+    """Return an agent by its name. Raises AgentError."""
+    agents = known_agents()
+    if name not in agents:
+        raise AgentError(
+            f"there is no agent {name!r}", hint=f"There are: {', '.join(agents)}. `zoea agents` shows them."
+        )
+    return agents[name]
+
+
+def agent_name(settings: AgentSettings) -> str:
+    """Return what fronts call the agent of a template."""
+    return settings.agent or Path(settings.command).name or "agent"
+
+
+def build_launch(
+    settings: AgentSettings,
+    cwd: Path,
+    access: GatewayAccess | None,
+    model: str = "",
+    environ: Mapping[str, str] = os.environ,
+) -> AgentLaunch:
+    """Join a template with the data file of its agent.
+
+    Args:
+        access: Of the gateway; None where it is not used.
+        model: The mysis's model, which an agent behind the gateway asks for.
+
+    Raises:
+        AgentError: The agent is unknown, has no command, or its environment names a variable that is not set.
+    """
+    agent = find_agent(settings.agent) if settings.agent else None
+    command = settings.command or (agent.command if agent is not None else "")
+    if not command:
+        raise AgentError(
+            "the template names neither an agent nor a command", hint="Set `agent` or `command` of `[acp]`."
+        )
+    args = settings.args or (agent.args if agent is not None else ())
+    env = dict(agent.env) if agent is not None else {}
+    use = agent.gateway if agent is not None and access is not None else None
+    provider = None
+    if use is not None and access is not None:
+        values = {
+            "openai_url": access.openai_url,
+            "anthropic_url": access.anthropic_url,
+            "token": access.token,
+            "model": model or "zoea",
+        }
+        env |= {name: _fill(text, values) for name, text in use.env.items()}
+        args = (*args, *(_fill(text, values) for text in use.args))
+        if (given := use.provider) is not None:
+            headers = {name: _fill(text, values) for name, text in given.headers.items()}
+            provider = GatewayProvider(given.provider_id, given.api_type, _fill(given.base_url, values), headers)
+    env |= {name: _resolve(name, text, environ) for name, text in settings.env.items()}
+    return AgentLaunch(
+        name=agent_name(settings),
+        command=(command, *args),
+        env=env,
+        cwd=cwd,
+        mode=settings.mode or (agent.mode if agent is not None else ""),
+        model=settings.model,
+        fs=settings.fs,
+        provider=provider,
+        chooses_model=bool(settings.model),
+        uses_gateway=use is not None,
+    )
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    """Put values into a text; within JSON they are escaped."""
+    is_json = text.lstrip().startswith("{") and not text.startswith(
+        ("{openai_url}", "{anthropic_url}", "{token}", "{model}")
+    )
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", json.dumps(value)[1:-1] if is_json else value)
+    return text
+
+
+def _resolve(name: str, text: str, environ: Mapping[str, str]) -> str:
+    """Return a value of the template's environment; `env:NAME` is taken from Zoea's own."""
+    if not text.startswith(_ENV):
+        return text
+    wanted = text.removeprefix(_ENV)
+    if wanted not in environ:
+        raise AgentError(f"the variable {wanted} is not set, which the template gives its agent as {name}")
+    return environ[wanted]

@@ -1,0 +1,248 @@
+"""The process of an agent: a group of its own, messages as lines, and the end of its stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from zoea.model.errors import AgentError, AgentLost
+from zoea.process.group_guard import guard
+from zoea.text.control_characters import reveal
+
+_log = logging.getLogger(__name__)
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+CHUNK_BYTES = 65_536
+LARGE_BYTES = 262_144
+"""A longer message is parsed in a thread."""
+STDERR_LINES = 20
+MOST_NOISE = 50
+"""Lines of stdout that are no message and are put with those of stderr; after more of them the agent is ended."""
+EOF_GRACE_S = 1.0
+TERM_GRACE_S = 1.0
+REAP_S = 5.0
+_POLL_S = 0.01
+_EXIT_POLL_S = 0.1
+_LAST_EXIT_S = 1.0
+_LAST_OUTPUT_S = 0.2
+_LINES_AT_ONCE = 20
+_MOST_LINE_CHARS = 2_000
+_KEPT = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR", "TZ")
+_KEPT_BEGINNINGS = ("LC_", "XDG_", "SSL_CERT_", "NODE_EXTRA_CA")
+"""Of the environment; all else, such as keys of vendors, an agent is given by its template alone."""
+
+
+def base_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the part of the environment that every agent gets."""
+    return {name: value for name, value in environ.items() if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
+
+
+class AgentProcess:
+    """A running agent, as a transport of messages for the SDK. Neither `send` nor `receive` raises.
+
+    Attributes:
+        lost: Why no more messages come, once that is so.
+    """
+
+    def __init__(self, name: str, process: Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.name = name
+        self.lost = ""
+        self._process = process
+        self._stdin = process.stdin
+        self._stdout = process.stdout
+        self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
+        self._buffer = bytearray()
+        self._noise = self._lines = 0
+        self._errors = asyncio.create_task(self._read_errors(process.stderr), name=f"stderr of {name}")
+        self._exit = asyncio.create_task(self._watch_exit(), name=f"exit of {name}")
+        self._ending: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, name: str, command: Iterable[str], env: Mapping[str, str], cwd: Path) -> AgentProcess:
+        """Start an agent; it ends with this process. Raises AgentError."""
+        program, *arguments = command
+        try:
+            process = await asyncio.create_subprocess_exec(
+                program,
+                *arguments,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env={**base_environment(), **env},
+                cwd=cwd,
+                start_new_session=True,
+                limit=CHUNK_BYTES,
+            )
+        except (OSError, ValueError) as error:
+            raise AgentError(
+                f"{program} cannot be started: {getattr(error, 'strerror', None) or error}",
+                hint=f"`zoea agents` shows how {name} is installed.",
+            ) from error
+        guard.add(process.pid)
+        return cls(name, process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.returncode is not None or bool(self.lost)
+
+    def describe_loss(self) -> AgentLost:
+        """Return why the agent is gone, with the last lines of its stderr."""
+        lines = self.last_errors()
+        return AgentLost(f"{self.name} is gone: {self._why()}" + (f". The last it wrote:\n{lines}" if lines else ""))
+
+    def _why(self) -> str:
+        code = self._process.returncode
+        if self.lost or code is None:
+            return self.lost or "it closed its output"
+        return f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
+
+    def last_errors(self) -> str:
+        """Return the last lines of stderr, with hidden characters as escapes."""
+        return reveal("\n".join(self._stderr))
+
+    # The transport.
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Write a message; where the agent is gone, `receive` says so."""
+        text = json.dumps(message, separators=(",", ":"), ensure_ascii=False)
+        with suppress(ConnectionError, RuntimeError):
+            self._stdin.write(text.encode("utf-8", "replace") + b"\n")
+            await self._stdin.drain()
+
+    async def receive(self) -> dict[str, Any] | None:
+        """Return the next message, None after the last."""
+        while not self.lost:
+            line = await self._read_line()
+            if line is None:
+                await self._wait(_LAST_EXIT_S)
+                self.lost = self._why()
+                break
+            if not line.strip():
+                continue
+            self._lines += 1
+            if self._lines % _LINES_AT_ONCE == 0:
+                await asyncio.sleep(0)  # a flood must not keep the loop to itself
+            message = await asyncio.to_thread(parse, line) if len(line) > LARGE_BYTES else parse(line)
+            if message is not None:
+                return message
+            if line.lstrip().startswith(b"{"):
+                self.lost = f"it sent a line that is no message: {reveal(line[:200].decode('utf-8', 'replace'))}"
+            else:
+                self._noise += 1
+                self._keep(line)
+                if self._noise > MOST_NOISE:
+                    self.lost = f"it wrote {self._noise} lines that are no messages"
+        return None
+
+    async def close(self) -> None:
+        """End the process and its group: end of input, SIGTERM, SIGKILL. Safe to call twice."""
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end(), name=f"end of {self.name}")
+        await asyncio.shield(self._ending)
+
+    async def _read_line(self) -> bytes | None:
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > MAX_LINE_BYTES:
+                self.lost = f"it sent a line of over {MAX_LINE_BYTES:,} bytes"
+                return None
+            data = await self._stdout.read(CHUNK_BYTES)
+            if not data:
+                return None
+            self._buffer += data
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        return line
+
+    async def _read_errors(self, stderr: asyncio.StreamReader) -> None:
+        rest = b""
+        while data := await stderr.read(CHUNK_BYTES):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self._keep(line)
+            rest = rest[-_MOST_LINE_CHARS:]
+            await asyncio.sleep(0)  # a flood must not keep the loop to itself
+        self._keep(rest)
+
+    async def _watch_exit(self) -> None:
+        """End the output of a process that is gone although its children still hold it."""
+        await self._wait(float("inf"), _EXIT_POLL_S)
+        await asyncio.sleep(_LAST_OUTPUT_S)
+        if (transport := getattr(self._process, "_transport", None)) is not None:
+            transport.get_pipe_transport(1).close()
+
+    def _keep(self, line: bytes) -> None:
+        if text := line.decode("utf-8", "replace").strip():
+            self._stderr.append(text[:_MOST_LINE_CHARS])
+            _log.debug("%s: %s", self.name, text[:_MOST_LINE_CHARS])
+
+    async def _end(self) -> None:
+        self.lost = self.lost or "it was ended"
+        drain = asyncio.create_task(self._discard())
+        try:
+            self._stdin.close()
+            if not await self._wait(EOF_GRACE_S):
+                guard.signal(self.pid, signal.SIGTERM)
+                await self._wait(TERM_GRACE_S)
+        finally:
+            guard.end(self.pid)  # also the children that outlive it
+            for task in (drain, self._errors, self._exit):
+                task.cancel()
+        await self._wait(REAP_S)
+        # A process outside the group may hold the pipes; nothing of asyncio closes them then.
+        if (transport := getattr(self._process, "_transport", None)) is not None:
+            transport.close()
+        await asyncio.wait({drain, self._errors, self._exit})
+
+    async def _discard(self) -> None:
+        """Read what it still writes. Blocked in a write, it would not see its input end."""
+        with suppress(RuntimeError):  # the connection still reads
+            while True:
+                if not await self._stdout.read(CHUNK_BYTES):
+                    return
+                await asyncio.sleep(0)
+
+    async def _wait(self, within: float, every: float = _POLL_S) -> bool:
+        """Wait for the process alone: `Process.wait` waits for its pipes too, which others may hold."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within
+        while self._process.returncode is None:
+            if loop.time() >= until:
+                return False
+            await asyncio.sleep(every)
+        return True
+
+
+def parse(line: bytes) -> dict[str, Any] | None:
+    """Return a JSON-RPC message in the form that the SDK can take; None for anything else."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, dict):
+        return None
+    if not isinstance(message.get("id"), int | str | None) or not isinstance(message.get("method"), str | None):
+        return None
+    if "method" not in message and "id" not in message:
+        return None
+    error = message.get("error")
+    if error is not None and not isinstance(error, dict):
+        message["error"] = {"code": -32603, "message": str(error)}
+    return message

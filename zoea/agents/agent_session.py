@@ -1,0 +1,330 @@
+"""The session of one mysis with its agent: begun, resumed or loaded, with its mode, and asked turn by turn."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from zoea.agents.agent_connection import NEVER, AgentClient, AgentConnection
+from zoea.agents.agent_launch import AgentLaunch
+from zoea.agents.updates import AgentUpdate, CallTold, ModeTold, PermissionOption
+from zoea.model.errors import AgentError, FilesError
+from zoea.model.values import Usage
+
+if TYPE_CHECKING:
+    from acp import schema
+
+CANCEL_S = 5.0
+"""Time for an agent to end a turn that was cancelled, before its process is ended."""
+QUIET_S = 0.1
+"""Silence after the answer to a prompt, within which updates still belong to its turn."""
+MOST_QUIET_S = 1.0
+MODE_S = 0.5
+"""Time for an agent to tell a mode other than the one that it was given."""
+_CLOSE_S = 2.0
+
+
+class PromptEnd(Struct, frozen=True):
+    """How the agent ended a turn: `end_turn`, `max_tokens`, `max_turn_requests`, `refusal` or `cancelled`."""
+
+    reason: str
+    usage: Usage = Usage()
+
+
+class Begun(Struct, frozen=True):
+    """A session that can be prompted. `is_new` where the agent knows nothing of the conversation."""
+
+    session_id: str
+    is_new: bool
+
+
+class AgentSession:
+    """One process with one session. Not used again once it is lost or closed.
+
+    Attributes:
+        mode: The mode of the session as the agent told it last; empty where it has none.
+        modes, models: Ids that the agent offers.
+    """
+
+    def __init__(self, connection: AgentConnection, launch: AgentLaunch, client: AgentClient) -> None:
+        self.connection = connection
+        self.session_id = ""
+        self.mode = ""
+        self.modes: tuple[str, ...] = ()
+        self.models: tuple[str, ...] = ()
+        self._launch = launch
+        self._client = client
+        self._is_replaying = True
+        self._last_update = 0.0
+        self._open_asks: set[asyncio.Future[str | None]] = set()
+        self._is_cancelled = False
+        self._prompting: asyncio.Task[PromptEnd] | None = None
+
+    @classmethod
+    async def open(cls, launch: AgentLaunch, client: AgentClient, known: str = "") -> tuple[AgentSession, Begun]:
+        """Start the agent and begin its session, or go on with a known one.
+
+        Raises:
+            AgentError: It cannot be started, wants a login, or does not keep to its mode.
+        """
+        connection = await AgentConnection.open(launch.name, launch.command, launch.env, launch.cwd, fs=launch.fs)
+        session = cls(connection, launch, client)
+        try:
+            return session, await session._begin(known)
+        except BaseException:
+            await session.close()
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        return self.connection.is_open
+
+    # Beginning.
+
+    async def _begin(self, known: str) -> Begun:
+        await self._set_provider()
+        state, is_new = await self._find_session(known), False
+        if state is None:
+            state, is_new = await self._new_session(), True
+        self._note_choices(state)
+        self._is_replaying = False
+        await self._set_mode()
+        await self._set_model()
+        return Begun(self.session_id, is_new)
+
+    async def _new_session(self) -> Any:
+        from acp import schema
+
+        asked = schema.NewSessionRequest(cwd=str(self._launch.cwd), mcp_servers=[])
+        made = await self.connection.request("session/new", asked, schema.NewSessionResponse)
+        self.session_id = made.session_id
+        self._is_replaying = False
+        self.connection.attach(self.session_id, _Watched(self))
+        return made
+
+    async def _find_session(self, known: str) -> Any:
+        """Go on with a session, without its replay; None where the agent cannot."""
+        from acp import schema
+
+        can = self.connection.about.agent_capabilities or schema.AgentCapabilities()
+        sessions = can.session_capabilities
+        if not known:
+            return None
+        self.session_id = known
+        self.connection.attach(known, _Watched(self), with_early=False)
+        cwd = str(self._launch.cwd)
+        with suppress(AgentError):
+            if sessions is not None and sessions.resume is not None:
+                asked = schema.ResumeSessionRequest(cwd=cwd, session_id=known, mcp_servers=[])
+                return await self.connection.request("session/resume", asked, schema.ResumeSessionResponse)
+        with suppress(AgentError):
+            if can.load_session:
+                load = schema.LoadSessionRequest(cwd=cwd, session_id=known, mcp_servers=[])
+                return await self.connection.request("session/load", load, schema.LoadSessionResponse)
+        if not self.is_open:
+            raise self.connection.process.describe_loss()
+        return None
+
+    async def _set_provider(self) -> None:
+        """Point the agent at the gateway, where it takes that over the protocol."""
+        from acp import schema
+
+        if (provider := self._launch.provider) is None:
+            return
+        asked = schema.SetProviderRequest(
+            provider_id=provider.provider_id,
+            api_type=provider.api_type,
+            base_url=provider.base_url,
+            headers=dict(provider.headers),
+        )
+        await self.connection.request("providers/set", asked, schema.SetProviderResponse)
+
+    def _note_choices(self, state: Any) -> None:
+        if (modes := state.modes) is not None:
+            self.mode = self.mode or modes.current_mode_id
+            self.modes = tuple(one.id for one in modes.available_modes)
+        if (mode := _find_option(state.config_options, "mode")) is not None:
+            self.mode, self.modes = mode.current_value, _option_values(mode)
+        if (model := _find_option(state.config_options, "model")) is not None:
+            self.models = _option_values(model)
+        self._options = {one.category: one.id for one in state.config_options or () if isinstance(one.category, str)}
+
+    async def _set_mode(self) -> None:
+        """Set the mode and read it back, because the default mode of some agents edits without asking."""
+        from acp import schema
+
+        wanted = self._launch.mode
+        if not wanted or (wanted == self.mode and wanted in self.modes):
+            return
+        if wanted not in self.modes:
+            raise AgentError(
+                f"{self._launch.name} has no mode {wanted!r}; it has: {', '.join(self.modes) or 'none'}",
+                hint="Name one of them as `mode` in the template.",
+            )
+        if "mode" in self._options:
+            self.mode = await self._set_option("mode", wanted)
+        else:
+            self.mode = wanted  # what the agent tells from now on overwrites it
+            mode = schema.SetSessionModeRequest(session_id=self.session_id, mode_id=wanted)
+            await self.connection.request("session/set_mode", mode, schema.SetSessionModeResponse)
+            await asyncio.sleep(0)
+        if self.mode != wanted:
+            raise AgentError(
+                f"{self._launch.name} is in the mode {self.mode!r}, although it was set to {wanted!r}",
+                hint="It may do what that mode does not allow; choose another mode in the template.",
+            )
+
+    async def _set_model(self) -> None:
+        wanted = self._launch.model
+        if wanted and wanted in self.models and "model" in self._options:
+            await self._set_option("model", wanted)
+        elif wanted and self.models and self._launch.chooses_model:
+            raise AgentError(
+                f"{self._launch.name} has no model {wanted!r}; it has: {', '.join(self.models[:20])}",
+                hint="Name one of them as `model` of `[acp]` in the template.",
+            )
+
+    async def _set_option(self, category: str, value: str) -> str:
+        """Set an option and return the value that the agent has now."""
+        from acp import schema
+
+        option = self._options[category]
+        asked = schema.SetSessionConfigOptionSelectRequest(session_id=self.session_id, config_id=option, value=value)
+        method = "session/set_config_option"
+        state = await self.connection.request(method, asked, schema.SetSessionConfigOptionResponse)
+        found = _find_option(state.config_options, category)
+        return value if found is None else str(found.current_value)
+
+    # A turn.
+
+    def prompt(self, texts: list[str]) -> asyncio.Task[PromptEnd]:
+        """Begin a turn. The task is done when the agent has ended it, and what it still told has come.
+
+        It raises AgentError where the agent refuses, AgentLost where it is gone.
+        """
+        self._is_cancelled = False
+        self._prompting = asyncio.create_task(self._prompt(texts), name=f"prompt of {self._launch.name}")
+        # Its exception counts as retrieved, because a turn that was cancelled does not look at it.
+        self._prompting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._prompting
+
+    async def _prompt(self, texts: list[str]) -> PromptEnd:
+        from acp import schema
+
+        loop = asyncio.get_running_loop()
+        blocks: list[Any] = [schema.TextContentBlock(type="text", text=text) for text in texts]
+        asked = schema.PromptRequest(session_id=self.session_id, prompt=blocks)
+        answered = await self.connection.request("session/prompt", asked, schema.PromptResponse, within=NEVER)
+        until = loop.time() + MOST_QUIET_S
+        while (quiet := loop.time() - self._last_update) < QUIET_S and loop.time() < until:
+            await asyncio.wait({asyncio.ensure_future(asyncio.sleep(QUIET_S - quiet))})
+        return PromptEnd(str(answered.stop_reason), _read_usage(answered.usage))
+
+    async def cancel(self) -> bool:
+        """Cancel the turn, and answer all open permissions; return whether the agent ended it in time.
+
+        Otherwise its process is ended.
+        """
+        from acp import schema
+
+        self._is_cancelled = True
+        for ask in tuple(self._open_asks):
+            if not ask.done():
+                ask.set_result(None)
+        await self.connection.notify("session/cancel", schema.CancelNotification(session_id=self.session_id))
+        if self._prompting is not None:
+            await asyncio.wait({self._prompting}, timeout=CANCEL_S)
+            if not self._prompting.done():
+                await self.close()
+                return False
+        return True
+
+    async def close(self) -> None:
+        """End the session where the agent can, and its process."""
+        if self.session_id and self.is_open and (self._prompting is None or self._prompting.done()):
+            await self._close_session()
+        if self._prompting is not None:
+            self._prompting.cancel()
+            await asyncio.wait({self._prompting})
+        await self.connection.close()
+
+    async def _close_session(self) -> None:
+        from acp import schema
+
+        can = self.connection.about.agent_capabilities
+        if can is not None and can.session_capabilities is not None and can.session_capabilities.close is not None:
+            asked = schema.CloseSessionRequest(session_id=self.session_id)
+            with suppress(AgentError):
+                await self.connection.request("session/close", asked, schema.CloseSessionResponse, within=_CLOSE_S)
+
+    # Called by the connection, through `_Watched`.
+
+    def note_update(self, update: AgentUpdate) -> None:
+        self._last_update = asyncio.get_running_loop().time()
+        if isinstance(update, ModeTold):
+            self.mode = update.mode
+        if not self._is_replaying:
+            self._client.take_update(update)
+
+    async def answer_permission(self, call: CallTold, options: tuple[PermissionOption, ...]) -> str | None:
+        """Ask the client; a turn that is cancelled in between counts first."""
+        if self._is_cancelled:
+            return None
+        answer = asyncio.ensure_future(self._client.ask_permission(call, options))
+        self._open_asks.add(cancelled := asyncio.get_running_loop().create_future())
+        try:
+            await asyncio.wait({answer, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+            return None if cancelled.done() else await answer
+        finally:
+            self._open_asks.discard(cancelled)
+            answer.cancel()
+            cancelled.cancel()
+
+
+class _Watched:
+    """The client of a session, as its connection calls it."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+
+    def take_update(self, update: AgentUpdate) -> None:
+        self._session.note_update(update)
+
+    async def ask_permission(self, call: CallTold, options: tuple[PermissionOption, ...]) -> str | None:
+        return await self._session.answer_permission(call, options)
+
+    async def read_file(self, path: str, line: int | None, limit: int | None) -> str:
+        if self._session._launch.fs not in ("read", "write"):
+            raise FilesError("the template lets the agent read no files through Zoea")
+        return await self._session._client.read_file(path, line, limit)
+
+    async def write_file(self, path: str, content: str) -> None:
+        if self._session._launch.fs != "write":
+            raise FilesError("the template lets the agent write no files through Zoea")
+        await self._session._client.write_file(path, content)
+
+
+def _find_option(options: Any, category: str) -> Any:
+    return next((one for one in options or () if one.category == category and one.type == "select"), None)
+
+
+def _option_values(option: Any) -> tuple[str, ...]:
+    values: list[str] = []
+    for one in option.options:  # values, or groups of them
+        values += [inner.value for inner in one.options] if hasattr(one, "options") else [one.value]
+    return tuple(values)
+
+
+def _read_usage(usage: schema.Usage | None) -> Usage:
+    if usage is None:
+        return Usage()
+    cached = usage.cached_read_tokens or 0
+    return Usage(
+        input_tokens=usage.input_tokens + cached + (usage.cached_write_tokens or 0),
+        cached_tokens=cached or None,
+        output_tokens=usage.output_tokens + (usage.thought_tokens or 0),
+        reasoning_tokens=usage.thought_tokens,
+    )

@@ -1,0 +1,238 @@
+"""What an agent tells of its turn, as values; the models of the protocol's SDK stay in this package."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+MOST_RESULT_CHARS = 400_000
+"""Characters that are kept of what one tool call told."""
+MOST_DIFF_CHARS = 10_000
+"""Characters of a file up to which a change is shown as a difference."""
+READ_KINDS = frozenset({"read", "search", "think"})
+CHANGE_KINDS = frozenset({"edit", "delete", "move"})
+ENDED = frozenset({"completed", "failed"})
+_SCOPE = ("command", "cmd", "cwd", "workdir")
+"""Arguments of agents that say which command runs, and where."""
+_PATHS = frozenset({"path", "filePath", "file_path", "filepath", "abs_path", "notebook_path"})
+"""Arguments of agents that name a file."""
+
+
+class TextTold(Struct, frozen=True):
+    """A piece of the agent's answer, or of its thoughts. Pieces of one message have one id, where it has any."""
+
+    text: str
+    is_thought: bool = False
+    message_id: str = ""
+
+
+class CallTold(Struct, frozen=True):
+    """What an update says of a tool call; None leaves what was told before.
+
+    Attributes:
+        is_start: It begins a call; ids may come again.
+        kind: `read`, `edit`, `delete`, `move`, `search`, `execute`, `think`, `fetch`, `switch_mode` or `other`.
+        status: `pending`, `in_progress`, `completed` or `failed`.
+        text: Of its content: results, and differences of files.
+        paths: Of the files that it is about.
+    """
+
+    call_id: str
+    is_start: bool = False
+    title: str | None = None
+    kind: str | None = None
+    status: str | None = None
+    arguments: Any = None
+    output: Any = None
+    text: str | None = None
+    paths: tuple[str, ...] | None = None
+
+
+class UsageTold(Struct, frozen=True):
+    """Tokens in the agent's context, their limit, and what the session has cost so far, in millionths of a dollar."""
+
+    used: int
+    size: int
+    cost_micros: int | None = None
+
+
+class ModeTold(Struct, frozen=True):
+    mode: str
+
+
+class PlanTold(Struct, frozen=True):
+    """The agent's plan; each entry with its status."""
+
+    entries: tuple[tuple[str, str], ...]
+
+
+AgentUpdate = TextTold | CallTold | UsageTold | ModeTold | PlanTold
+
+
+class PermissionOption(Struct, frozen=True):
+    """A way to answer: `allow_once`, `allow_always`, `reject_once` or `reject_always`."""
+
+    option_id: str
+    name: str
+    kind: str
+
+
+class MergedCall(Struct):
+    """A tool call of the agent, merged from all that was told of it."""
+
+    told: CallTold
+
+    def merge(self, more: CallTold) -> None:
+        """Add what an update says."""
+        values = {name: value for name in CallTold.__struct_fields__ if (value := getattr(more, name)) is not None}
+        values.pop("is_start")
+        self.told = replace(self.told, **values)
+
+    @property
+    def name(self) -> str:
+        """What policies and grants name: the kind of the call."""
+        return self.told.kind or "other"
+
+    @property
+    def title(self) -> str:
+        return self.told.title or self.name
+
+    @property
+    def has_arguments(self) -> bool:
+        return self.told.arguments not in (None, {}, [], "")
+
+    def write_arguments(self) -> str:
+        """Return all that is known of what the call will do, as a JSON object.
+
+        Where the agent gives an object it stands as it is, so that a command is found in it. The rest is added under
+        names that it does not use.
+        """
+        given = self.told.arguments
+        values = dict(given) if isinstance(given, dict) else {}
+        if given not in (None, {}, "") and not isinstance(given, dict):
+            values["input"] = given
+        said = json.dumps(values, ensure_ascii=False, default=str)
+        if self.name != "execute" or not values:
+            if self.told.title and self.told.title not in said:
+                _add(values, "title", self.told.title)
+            if paths := [
+                path for path in self.told.paths or () if json.dumps(path, ensure_ascii=False)[1:-1] not in said
+            ]:
+                _add(values, "paths", paths)
+            if self.told.text and self.told.status not in ENDED and self.name in CHANGE_KINDS and "diff" not in values:
+                _add(values, "change", self.told.text)
+        return json.dumps(values, ensure_ascii=False, default=str)
+
+    def write_scope(self) -> str:
+        """Return as JSON what a grant or a pattern is compared with: of a command no title or description."""
+        given = self.told.arguments if isinstance(self.told.arguments, dict) else {}
+        return json.dumps({name: given[name] for name in _SCOPE if given.get(name) not in (None, "")}, default=str)
+
+    @property
+    def takes_command(self) -> bool:
+        """Whether it runs a command, whatever kind the agent names."""
+        given = self.told.arguments if isinstance(self.told.arguments, dict) else {}
+        return self.name == "execute" or any(given.get(name) for name in ("command", "cmd"))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths that it names, in its arguments too."""
+        given = self.told.arguments if isinstance(self.told.arguments, dict) else {}
+        named = (value for name, value in given.items() if name in _PATHS and isinstance(value, str))
+        return tuple(dict.fromkeys((*(self.told.paths or ()), *named)))
+
+    def write_result(self) -> str:
+        """Return what the call told when it ended."""
+        text = self.told.text or ""
+        if not text and self.told.output is not None:
+            output = self.told.output
+            text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
+        return text or ("(failed; the agent told no more)" if self.told.status == "failed" else "(no output told)")
+
+
+def _add(values: dict[str, Any], name: str, value: Any) -> None:
+    while name in values:
+        name = f"{name}_"
+    values[name] = value
+
+
+def read_update(update: Any) -> AgentUpdate | None:
+    """Convert an update of the SDK; None for one that Zoea has no use for."""
+    match getattr(update, "session_update", ""):
+        case "agent_message_chunk" | "agent_thought_chunk" as kind:
+            message_id = str(getattr(update, "message_id", None) or "")
+            return TextTold(read_block(update.content), kind == "agent_thought_chunk", message_id)
+        case "tool_call":
+            return read_call(update, is_start=True)
+        case "tool_call_update":
+            return read_call(update)
+        case "usage_update":
+            cost = update.cost
+            is_dollars = cost is not None and cost.currency.upper() == "USD" and 0 <= cost.amount < 1e9
+            return UsageTold(update.used, update.size, int(cost.amount * 1_000_000) if is_dollars else None)
+        case "current_mode_update":
+            return ModeTold(update.current_mode_id)
+        case "plan":
+            return PlanTold(tuple((str(one.status), one.content) for one in update.entries))
+        case _:
+            return None
+
+
+def read_call(update: Any, *, is_start: bool = False) -> CallTold:
+    """Convert a tool call of the SDK, or an update of one."""
+    content, paths = update.content, update.locations
+    return CallTold(
+        call_id=update.tool_call_id,
+        is_start=is_start,
+        title=update.title,
+        kind=None if update.kind is None else str(update.kind),
+        status=None if update.status is None else str(update.status),
+        arguments=update.raw_input,
+        output=update.raw_output,
+        text=None if content is None else _read_content(content),
+        paths=None if paths is None else tuple(one.path for one in paths),
+    )
+
+
+def _read_content(content: Iterable[Any]) -> str:
+    parts = []
+    for one in content:
+        match one.type:
+            case "content":
+                parts.append(read_block(one.content))
+            case "diff":
+                parts.append(_read_diff(one.path, one.old_text or "", one.new_text))
+            case "terminal":
+                parts.append(f"[terminal {one.terminal_id}]")
+    return _bounded("\n".join(parts))
+
+
+def _read_diff(path: str, old: str, new: str) -> str:
+    if len(old) + len(new) > MOST_DIFF_CHARS:  # the time to compare grows with the square
+        return f"{path}: {len(old):,} characters become {len(new):,}:\n{new}"
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), path, path, lineterm="")
+    return "\n".join(lines)
+
+
+def read_block(block: Any) -> str:
+    """Return a block of content as text; pictures and sounds are named with their size."""
+    match block.type:
+        case "text":
+            return str(block.text)
+        case "resource_link":
+            return f"[{block.name}]({block.uri})"
+        case "resource":
+            text = getattr(block.resource, "text", None)
+            return str(text) if text is not None else f"[resource {block.resource.uri}]"
+        case kind:
+            return f"[{kind} {block.mime_type}, {len(block.data):,} characters]"
+
+
+def _bounded(text: str) -> str:
+    left = len(text) - MOST_RESULT_CHARS
+    return text if left <= 0 else f"{text[:MOST_RESULT_CHARS]}\n[… {left:,} characters left out]"

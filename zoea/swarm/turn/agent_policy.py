@@ -1,0 +1,96 @@
+"""What a template allows the calls of an external agent, and how an answer becomes one of its options. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from zoea.agents.updates import CHANGE_KINDS, READ_KINDS, MergedCall, PermissionOption
+from zoea.files.safe_folder import is_git
+from zoea.model.enums import ApprovalAnswer
+from zoea.model.request import ToolSpec
+from zoea.settings.template import ToolPolicySettings
+from zoea.text.command_lines import covers_call, find_grant_scope
+from zoea.tools.policy import ToolPolicy, apply_policy
+
+SCHEMA_HASH = "acp"
+"""Stands in grants for the schema of a tool, which the kinds of an agent's calls do not have."""
+
+
+def describe_tool(call: MergedCall, agent: str, folder: str) -> ToolSpec:
+    """Return a call's kind as a tool; one that only reads does so within the folder."""
+    paths, takes_command = call.files, call.takes_command
+    only_reads = call.name in READ_KINDS and not takes_command
+    return ToolSpec(
+        name=call.name,
+        description="",
+        input_schema={},
+        upstream=agent,
+        origin=call.name,
+        read_only=only_reads and all(relative_path(path, folder) is not None for path in paths),
+        destructive=not only_reads or bool(paths),
+        schema_hash=SCHEMA_HASH,
+        takes_command=takes_command,
+    )
+
+
+def apply_template(spec: ToolSpec, tools: ToolPolicySettings) -> ToolSpec | None:
+    """Return the tool with `asks` as the template says; None where it forbids it."""
+    policy = ToolPolicy(
+        allow=tools.allow,
+        deny=tools.deny,
+        ask=tools.ask,
+        ask_destructive=tools.ask_destructive,
+        ask_commands=tools.ask_commands,
+        ask_unless_read_only=tools.ask_unless_read_only,
+    )
+    return apply_policy(spec, policy)
+
+
+def is_covered(call: MergedCall, folder: str, tools: ToolPolicySettings) -> bool:
+    """Return whether a template lets a command run, or all files of a change be written, unasked."""
+    if call.takes_command:
+        return covers_call(call.write_scope(), tools.commands, (), takes_command=True)
+    if call.name not in CHANGE_KINDS or not call.files:
+        return False
+    inner = [relative_path(path, folder) for path in call.files]
+    return all(
+        path is not None
+        and not any(map(is_git, PurePosixPath(path).parts))
+        and covers_call(json.dumps({"path": path}), (), tools.paths, takes_command=False)
+        for path in inner
+    )
+
+
+def find_scope(call: MergedCall) -> str:
+    """Return the simple command that a grant for a call would cover; "" where it is none."""
+    return find_grant_scope(call.write_scope())
+
+
+def relative_path(path: str, folder: str) -> str | None:
+    """Return a path relative to a folder; None where it leads out of it."""
+    given = PurePosixPath(path)
+    if given.is_absolute():
+        if not given.is_relative_to(folder):
+            return None
+        given = given.relative_to(folder)
+    return None if ".." in given.parts else str(given)
+
+
+def choose_option(answer: ApprovalAnswer, options: Iterable[PermissionOption]) -> str | None:
+    """Return the option of an agent that grants no more than the answer; None cancels the call.
+
+    Grants are kept by Zoea, so that they can be revoked: "always" is chosen only where the agent offers nothing else.
+    """
+    kinds = {one.kind: one.option_id for one in options}
+    if answer is ApprovalAnswer.ONCE:
+        wanted: tuple[str, ...] = ("allow_once",)
+    elif answer.allows:
+        wanted = ("allow_once", "allow_always")
+    else:
+        wanted = ("reject_once", "reject_always")
+    found = next((kinds[kind] for kind in wanted if kind in kinds), None)
+    if found is None and answer.allows:
+        return kinds.get("reject_once")
+    return found

@@ -1,0 +1,386 @@
+"""Runs the turns of a mysis that an external agent plays, over the Agent Client Protocol."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from zoea.agents.agent_launch import AgentLaunch, agent_name, build_launch
+from zoea.agents.agent_session import AgentSession
+from zoea.agents.updates import AgentUpdate, CallTold, PermissionOption, TextTold
+from zoea.context import FrozenTurn, InheritedContext
+from zoea.model.enums import CallState, Outcome
+from zoea.model.errors import FilesError, MissingBlob
+from zoea.model.ports import ToolSession
+from zoea.model.request import Catalogue, RequestMessage
+from zoea.model.values import Failure
+from zoea.settings import parse_template
+from zoea.store import WriterConnection
+from zoea.swarm.inherited_context import read_inherited
+from zoea.swarm.persistence import agent_ops, spend_ops, turn_ops, turn_records
+from zoea.swarm.persistence.agent_ops import StoredSession
+from zoea.swarm.resolved_template import MysisProfile, build_profile, freezer, offline_profile
+from zoea.swarm.services import Services
+from zoea.swarm.turn import shown_notes
+from zoea.swarm.turn import turn_types as t
+from zoea.swarm.turn.agent_files import AgentFiles
+from zoea.swarm.turn.agent_record import AgentRecord, merge_memories
+from zoea.swarm.turn.agent_turn import AgentTurn, prompt_text
+from zoea.swarm.turn.model_turns import situation_text
+from zoea.swarm.turn.request_preparation import prepare_requests
+from zoea.swarm.turn.turn_close import MAY_HAVE_RUN, NEVER_RAN
+from zoea.swarm.turn.turn_failures import end_of_nothing
+from zoea.swarm.turn.turn_gate import Rank
+from zoea.swarm.turn.turn_runner import DrivenTurn, TurnClosing, TurnOpening, TurnOwner
+
+_log = logging.getLogger(__name__)
+
+INHERITED_TOKENS = 10_000
+"""Tokens of the conversation that a mysis was made from which its agent is told."""
+MOST_LATE = 200
+_NEW = "[note from Zoea] What was said before this session, oldest first; it is done, and only for you to know:\n\n"
+_GO_ON = (
+    "[note from Zoea] You were interrupted in the middle of your turn, because a process ended. What you were doing may"
+    " be done in part: look before you repeat it, then go on."
+)
+_NEW_SESSION = "{agent} began a new session; it was told what was said before."
+
+
+class _Prepared(Struct, frozen=True):
+    """What a turn needs before it is opened."""
+
+    profile: MysisProfile
+    launch: AgentLaunch
+    masks: ToolSession
+
+
+class AgentTurns:
+    """The `TurnRunner` of a mysis that an external agent plays. It is the client of the agent's session."""
+
+    def __init__(self, services: Services, owner: TurnOwner, body: str) -> None:
+        self._services = services
+        self._owner = owner
+        self._body = body
+        self._live = services.view.row(owner.mysis.id)
+        self._turn: AgentTurn | None = None
+        self._session: AgentSession | None = None
+        self._launch: AgentLaunch | None = None
+        self._prepared: _Prepared | None = None
+        self._frozen: FrozenTurn | None = None
+        self._masks: ToolSession | None = None
+        self._is_old = False  # of another template than the next turn has
+        self._is_opening = self._is_resuming = False
+        self._late_cancel: Outcome | None = None
+        self._late: list[AgentUpdate] = []
+
+    # The `TurnRunner`.
+
+    @property
+    def is_open(self) -> bool:
+        return self._turn is not None
+
+    async def open(self, opening: TurnOpening) -> TurnClosing:
+        """See `TurnRunner.open`."""
+        self._begin(is_resuming=False)
+        try:
+            return await self._open(await self._prepare(), opening)
+        finally:
+            self._is_opening = False
+
+    async def resume(self) -> TurnClosing:
+        """See `TurnRunner.resume`."""
+        self._begin(is_resuming=True)
+        return await self._resume(await self._prepare())
+
+    def steer(self, delivery_id: int) -> None:
+        """See `TurnRunner.steer`."""
+        if self._turn is not None:
+            self._turn.steer(delivery_id)
+
+    def cancel(self, outcome: Outcome) -> bool:
+        """See `TurnRunner.cancel`."""
+        if self._turn is not None:
+            self._turn.cancel(outcome)
+        elif self._is_opening or (self._is_resuming and outcome is Outcome.INTERRUPTED):
+            self._late_cancel = outcome
+        else:
+            return False
+        return True
+
+    def adopt(self, body: str) -> None:
+        """See `TurnRunner.adopt`."""
+        self._is_old = self._is_old or body != self._body
+        self._body = body
+
+    def close(self) -> None:
+        """See `TurnRunner.close`."""
+        self._turn = None
+        if self._session is not None:
+            self._services.agents.touch(self)
+
+    async def end(self) -> None:
+        """See `TurnRunner.end`."""
+        await self.release()
+        self._services.agents.leave(self)
+        if self._services.gateway is not None:
+            await self._services.gateway.close(self._owner.mysis.id)
+        masks, self._masks = self._masks, None
+        if masks is not None:
+            await masks.close()
+
+    # The `PlaceHolder` of the pool.
+
+    @property
+    def is_idle(self) -> bool:
+        return self._turn is None and not self._is_opening
+
+    async def release(self) -> None:
+        """End the process of the agent; its session is gone on with at the next prompt."""
+        session = self._session
+        if session is not None:
+            await session.close()  # kept until then, so that another caller waits for its end too
+            self._session = None if self._session is session else self._session
+
+    # Preparing.
+
+    def _begin(self, *, is_resuming: bool) -> None:
+        self._turn = self._late_cancel = None
+        self._is_resuming = is_resuming
+
+    async def _prepare(self) -> _Prepared:
+        services, known, mysis = self._services, self._owner.known, self._owner.mysis
+        if known.damage is not None:
+            raise known.damage
+        settings = known.template.acp
+        gateway = services.gateway if settings.gateway else None
+        access = None if gateway is None else await gateway.open(mysis.id)
+        if services.files is None:
+            raise FilesError(
+                "an external agent has no folder to work in", hint="Name one in the template: `workbench`."
+            )
+        folder = await services.files.folder(mysis.uid, mysis.name, known.template)
+        launch = build_launch(settings, folder, access, mysis.model)
+        if launch.uses_gateway:
+            with services.view.show_preparing(mysis.id):
+                profile = await build_profile(mysis, known, services.providers)
+        else:
+            profile = offline_profile(mysis, known, services.providers)
+        self._live.answered_by = launch.model or launch.name
+        if self._masks is None or self._is_old:
+            self._masks = services.tools.session(mysis.id, mysis.name, self._body, uid=mysis.uid)
+        if self._is_old or (self._launch is not None and self._launch != launch):
+            await self.release()
+        self._is_old, self._launch = False, launch
+        self._owner.capture.mysis = mysis
+        await self._owner.capture.load()
+        self._prepared = _Prepared(profile, launch, self._masks)
+        return self._prepared
+
+    # Opening and resuming a turn.
+
+    async def _open(self, prepared: _Prepared, opening: TurnOpening) -> TurnClosing:
+        services, capture, profile = self._services, self._owner.capture, prepared.profile
+        delivery_ids = tuple(prompt.delivery_id for prompt in opening.prompts)
+        freeze = freezer(
+            profile,
+            Catalogue(),
+            nudge_level=opening.nudge_level,
+            nudged=not opening.prompts,
+            situation=await situation_text(services, profile, delivery_ids),
+            task=opening.goal,
+            now=services.clock.now(),
+            inherited=capture.inherited,
+        )
+        stored_life = opening.stored_life.in_wall_time(services.clock.ahead)
+
+        def op(conn: WriterConnection) -> tuple[turn_ops.OpenedTurn | None, int]:
+            opened = turn_ops.open_turn(
+                conn,
+                mysis_id=profile.mysis_id,
+                session_id=opening.session_id,
+                delivery_ids=delivery_ids,
+                nudge_level=opening.nudge_level,
+                stored_life=stored_life,
+                freeze=lambda turn_id, number, before: freeze(
+                    turn_id, number, before, spend_ops.calibration(conn, profile.provider.name, profile.model)
+                ),
+                catalogue=Catalogue(),
+            )
+            return opened, services.clock.ahead
+
+        self._is_opening = True
+        by_person = any(prompt.from_person for prompt in opening.prompts)
+        async with services.gate.place(Rank.NEW_PROMPT if by_person else Rank.OTHER):
+            opened, ahead = await services.write(op, urgent=by_person)
+        if opened is None:
+            return TurnClosing(end_of_nothing(Failure("Withdrawn", "withdrawn")))
+        if opened.left:
+            self._owner.left(tuple(prompt for prompt in opening.prompts if prompt.delivery_id in opened.left))
+        frozen = opened.frozen
+        capture.begin_turn(opened.number, opened.memories, opened.notes, frozen.nudge_text, opened.opened_at)
+        about = DrivenTurn(opened.turn_id, opened.number, opened.hop, frozen, 0, by_person, opened.before)
+        turn = t.TurnState(
+            turn_id=opened.turn_id,
+            rules=profile.turn_rules,
+            rules_wait=profile.wait_rules,
+            nudged=not opening.prompts,
+            at=opened.opened_at - ahead,
+            memories=t.with_uptimes(opened.memories, ahead),
+            notes=opened.notes,
+        )
+        return await self._drive(prepared, about, turn, _prompts(frozen, turn))
+
+    async def _resume(self, prepared: _Prepared) -> TurnClosing:
+        services, profile = self._services, prepared.profile
+        stored = await turn_records.open_turn(services.store, profile.mysis_id)
+        if stored is None:
+            return TurnClosing(end_of_nothing(Failure("Resume", "nothing to resume")))
+        frozen = FrozenTurn.from_json(stored.frozen, system=parse_template(self._body).prompt)
+        self._owner.capture.go_on(stored.number, stored.memories, frozen.nudge_text, services.clock.now())
+        about = DrivenTurn(
+            stored.turn_id, stored.number, stored.hop, frozen, stored.used_tokens, by_person=not stored.nudged
+        )
+        results = tuple(
+            t.StoreResult(
+                stored.turn_id,
+                call.id,
+                memory.seq + 1 + call.position,
+                MAY_HAVE_RUN if call.state is CallState.SENT else NEVER_RAN,
+                CallState.UNKNOWN if call.state is CallState.SENT else CallState.CANCELLED,
+            )
+            for memory in stored.memories
+            for call in memory.calls
+            if call.state.is_open
+        )
+        turn = t.TurnState(
+            turn_id=stored.turn_id,
+            rules=profile.turn_rules,
+            rules_wait=profile.wait_rules,
+            nudged=stored.nudged,
+            at=services.clock.uptime(),
+            memories=t.with_uptimes(stored.memories, services.clock.ahead),
+            notes=stored.notes,
+            resumed_at=services.clock.uptime(),
+        )
+        info = prepare_requests(services, profile, Catalogue(), stored.number, frozen, None).info
+        ended = await services.write(lambda conn: turn_ops.carry_out(conn, info, t.ResumeTurn(stored.turn_id, results)))
+        self._owner.capture.add(ended.memories)
+        results_told = t.with_uptimes(ended.memories, services.clock.ahead)
+        turn = replace(turn, memories=merge_memories(turn.memories, results_told, ended.calls))
+        session = await agent_ops.read_session(services.store, profile.mysis_id)
+        was_prompted = session.turn_id == stored.turn_id
+        texts = [*([] if was_prompted and session.session_id else _prompts(frozen, turn))]
+        return await self._drive(prepared, about, turn, [*texts, _GO_ON] if was_prompted else texts)
+
+    async def _drive(self, prepared: _Prepared, about: DrivenTurn, turn: t.TurnState, texts: list[str]) -> TurnClosing:
+        services, profile, launch = self._services, prepared.profile, prepared.launch
+        self._live.turn_number = about.number
+        self._frozen = about.frozen
+        info = prepare_requests(services, profile, Catalogue(), about.number, about.frozen, about.before).info
+        if not launch.uses_gateway:
+            info = replace(info, provider=launch.name, model=launch.model)
+        files = AgentFiles(launch.name, str(launch.cwd), launch.uses_gateway)
+        record = AgentRecord(services, profile, info, about, self._owner, prepared.masks, turn)
+        steers = self._owner.waiting_steers()
+        self._turn = AgentTurn(services, profile, record, about, prepared.masks, self, files, steers)
+        if self._late_cancel is not None:
+            self._turn.cancel(self._late_cancel)
+            self._late_cancel = None
+        late, self._late = self._late, []
+        for update in late:
+            self._turn.take_update(update)
+        closing = await self._turn.run(texts)
+        if closing.end.outcome in (Outcome.FAILED, Outcome.TIMEOUT, Outcome.CRASHED):
+            await self.release()
+        return closing
+
+    # The `SessionSource` of the turn.
+
+    async def ready(self, turn_id: int) -> tuple[AgentSession, list[str]]:
+        """See `SessionSource.ready`: a process that ended is started again, and its session gone on with."""
+        assert self._prepared is not None
+        services, mysis_id, launch = self._services, self._owner.mysis.id, self._prepared.launch
+        if self._session is not None and not self._session.is_open:
+            await self.release()
+        await services.agents.take(self)
+        if self._session is not None:
+            return self._session, []
+        known = await agent_ops.read_session(services.store, mysis_id)
+        is_known = known.agent == launch.name
+        try:
+            with services.view.show_preparing(mysis_id):
+                self._session, begun = await AgentSession.open(launch, self, known.session_id if is_known else "")
+        except BaseException:
+            services.agents.leave(self)
+            raise
+        if not begun.is_new:
+            return self._session, []
+        stored = StoredSession(begun.session_id, launch.name, 0)
+        await services.write(lambda conn: agent_ops.store_session(conn, mysis_id, stored))
+        return self._session, await self._introduce(turn_id)
+
+    async def _introduce(self, turn_id: int) -> list[str]:
+        """Return what a new session is told: the prompt of the template, and what was said before."""
+        assert self._prepared is not None
+        services, profile = self._services, self._prepared.profile
+        inherited: Sequence[RequestMessage] = ()
+        if (origin := self._owner.capture.inherited).commit:
+            need = InheritedContext(origin.commit, INHERITED_TOKENS, from_root=True)
+            try:
+                inherited = (await read_inherited(services.store, need, profile.mysis_id)).messages
+            except MissingBlob as error:
+                _log.warning("mysis #%d begins without what it was made from: %s", profile.mysis_id, error.what)
+        told = await agent_ops.read_narrative(services.store, profile.mysis_id, turn_id, inherited)
+        if told:
+            note = t.StoreNote(turn_id, 0, f"{shown_notes.AGENT}session", _NEW_SESSION.format(agent=self._launch_name))
+            await services.write(lambda conn: turn_ops.store_note(conn, profile.mysis_id, note))
+        prompt = profile.template.prompt.strip()
+        return [*([prompt] if prompt else []), *([_NEW + told] if told else [])]
+
+    @property
+    def _launch_name(self) -> str:
+        return agent_name(self._owner.known.template.acp)
+
+    async def note_prompted(self, turn_id: int) -> None:
+        """Remember that the agent was given the prompt of a turn."""
+        assert self._session is not None
+        stored = StoredSession(self._session.session_id, self._launch_name, turn_id)
+        await self._services.write(lambda conn: agent_ops.store_session(conn, self._owner.mysis.id, stored))
+
+    # The `AgentClient` of the session.
+
+    def take_update(self, update: AgentUpdate) -> None:
+        """See `AgentClient.take_update`. Text that comes after a turn is shown with the next one."""
+        if self._turn is not None and not self._turn.is_over:
+            self._turn.take_update(update)
+        elif isinstance(update, TextTold) and len(self._late) < MOST_LATE:
+            self._late.append(update)
+
+    async def ask_permission(self, call: CallTold, options: tuple[PermissionOption, ...]) -> str | None:
+        """See `AgentClient.ask_permission`; between turns nothing is allowed."""
+        if self._turn is None or self._turn.is_over:
+            return None
+        return await self._turn.ask_permission(call, options)
+
+    async def read_file(self, path: str, line: int | None, limit: int | None) -> str:
+        """See `AgentClient.read_file`."""
+        return await self._open_turn().read_file(path, line, limit)
+
+    async def write_file(self, path: str, content: str) -> None:
+        """See `AgentClient.write_file`."""
+        await self._open_turn().write_file(path, content)
+
+    def _open_turn(self) -> AgentTurn:
+        if self._turn is None or self._turn.is_over:
+            raise FilesError("no turn is open")
+        return self._turn
+
+
+def _prompts(frozen: FrozenTurn, turn: t.TurnState) -> list[str]:
+    """Return the texts that open a turn: the situation, notes of Zoea, and the prompts or the nudge."""
+    prompts = [prompt_text(memory) for memory in turn.memories if memory.role == "user"]
+    texts = (frozen.situation, *(note.content for note in turn.notes), *(prompts or (frozen.nudge_text,)))
+    return [text for text in texts if text]
