@@ -14,6 +14,7 @@ from openai import AsyncOpenAI
 from tests.fakes import anthropic_server
 from tests.fakes.openai_server import Call, Fail, Say
 from tests.web.gateway_rig import KEY, MARK, AnthropicVendor, Rig, Vendor, rig
+from zoea.llm.providers.http_provider import _KeyFilter
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.request import Answer, AnswerCall, Delta
 from zoea.model.values import Usage
@@ -340,6 +341,12 @@ async def test_an_error_within_an_answer_is_given_on_and_logged_without_the_key(
         assert "provided: (the key)." in text
         assert "API key provided" in caplog.text
         assert KEY not in text + caplog.text
+
+
+@pytest.mark.parametrize("at", range(len(KEY) + 4))
+def test_a_key_is_hidden_wherever_an_answer_is_cut(at: int) -> None:
+    whole, filter_ = f"a: {KEY}{KEY[:3]}".encode(), _KeyFilter(KEY.encode())
+    assert filter_.hide(whole[:at]) + filter_.hide(whole[at:]) + filter_.end() == b"a: (the key)sk-"
 
 
 async def test_a_vendor_that_is_gone_is_told_in_the_vendors_form(tmp_path: Path) -> None:

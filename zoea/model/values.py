@@ -381,8 +381,7 @@ class SwarmView(Struct, frozen=True):
 class ReceiptLine(Struct, frozen=True):
     """The result of a message for one recipient.
 
-    `status` is one of delivered, started, skipped, waiting (above max hops), taken, answered, not
-    answered, withdrawn.
+    `status` is delivered, started, skipped, waiting (above max hops), taken, answered, not answered, or withdrawn.
     """
 
     mysis: str
@@ -393,7 +392,6 @@ class ReceiptLine(Struct, frozen=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether no answer will follow."""
         return self.status in ("answered", "not answered", "withdrawn", "skipped")
 
 
@@ -427,10 +425,9 @@ class Recipients(Struct, frozen=True):
 class ApprovalView(Struct, frozen=True):
     """A tool call or a budget that waits for the commander's approval.
 
-    For `kind` `budget`, `tool` describes it in words and `arguments` is an object with its scope
-    (`turn`, `mysis`, `swarm`), tokens and limit. Arguments that are cut are whole in the database.
-    Where the tool takes a command, `grant_scope` is the one that a grant covers, or "" where it can be allowed only
-    once; else it is None, and a grant covers all arguments.
+    For `kind` `budget`, `tool` describes it in words and `arguments` an object with scope (`turn`, `mysis`, `swarm`),
+    tokens and limit. Arguments that are cut are whole in the database. Where the tool takes a command, `grant_scope` is
+    what a grant covers, or "" where it can be allowed only once; else it is None, and a grant covers all arguments.
     """
 
     id: int
@@ -475,8 +472,7 @@ class GrantView(Struct, frozen=True):
 class ToolView(Struct, frozen=True):
     """A tool as its upstream lists it.
 
-    `schema` is its whole input schema as JSON text; `injected` names the arguments that Zoea fills in
-    and no model sees.
+    `schema` is its whole input schema as JSON text; `injected` names those that Zoea fills in and no model sees.
     """
 
     name: str

@@ -426,8 +426,7 @@ class _KeyFilter:
         return data[: len(data) - held]
 
     def end(self) -> bytes:
-        rest, self._rest = self._rest, b""
-        return rest
+        return self._rest
 
 
 class EventFeeder:

@@ -267,9 +267,8 @@ class DashboardScreen(CockpitScreen[None]):
         spark = number_format.sparkline(spent, self.cockpit.glyphs["spark"], 12) if spent else ""
         question = self.cockpit.approvals.of(view.id) if view.approvals else None
         asks = approval_line(question) if question else ""
-        now, since = self.cockpit.now(), feed.roster.since(view.id)
+        now, since, files = self.cockpit.now(), feed.roster.since(view.id), self.table.files_of(view)
         marked, pinned = view.id in self.cockpit.marks, view.id in self.cockpit.pins
-        files = self.table.files_of(view)
         lacks = ", ".join(fault.name for fault in feed.faults if view.template in fault.templates)
         return TableRow(view, marked, spark, feed.rate(view.id), now, asks, since, pinned, files, lacks)
 
