@@ -358,6 +358,32 @@ class TestThePersonsTree:
             move(Git(Path(record.repository)), record, old, new, False)
         assert git(repository, "rev-parse", "main") == later
 
+    def test_two_merges_at_once_into_one_checkout_leave_it_clean(
+        self, trees: Worktrees, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        others = Worktrees(tmp_path / "data of another workspace")
+        make(trees, repository, a__txt="changed\n")
+        make(others, repository, c__txt="new\n")
+        check_clean, refused = merge_module.check_clean, list[str]()
+
+        def check_and_merge_the_other(tree: Path, branch: str) -> None:
+            check_clean(tree, branch)
+            monkeypatch.setattr(merge_module, "check_clean", check_clean)
+            record = others.owned.read("alpha")
+            old, new = (git(repository, "rev-parse", name) for name in ("main", record.branch))
+            with pytest.raises(MergeRefused) as caught:
+                move(Git(repository), record, old, new, hooks=False)
+            refused.append(caught.value.what)
+
+        record = trees.owned.read("alpha")
+        old, new = (git(repository, "rev-parse", name) for name in ("main", record.branch))
+        monkeypatch.setattr(merge_module, "check_clean", check_and_merge_the_other)
+        move(Git(repository), record, old, new, hooks=False)
+        assert refused == [f"another merge moves a branch of {repository / '.git'}"]
+        assert git(repository, "status", "--porcelain") == ""
+        merge(others, "alpha", RULES)
+        assert (git(repository, "status", "--porcelain"), (repository / "c.txt").read_text()) == ("", "new\n")
+
     def test_lines_that_end_with_cr_lf_and_names_in_other_scripts_stay(
         self, trees: Worktrees, repository: Path
     ) -> None:

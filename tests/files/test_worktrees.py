@@ -520,6 +520,8 @@ class TestLeftovers:
         make(trees, repository)
         (trees.owned.root / "stray").mkdir()
         git(repository, "branch", "zoea/lost")
+        make(Worktrees(trees.owned.root.parent.with_name("data of another workspace")), repository)
+        assert git(repository, "branch", "--list", "zoea/alpha-2")
         found = find_leftovers(trees.owned.root.parent)
         assert [one.name for one in found] == ["stray", "zoea/lost"]
         assert found[1].hint == "`git branch -d zoea/lost`"

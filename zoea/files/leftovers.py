@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from zoea.files.git import Git
 from zoea.files.ownership import Ownership, Record
+from zoea.files.worktrees import list_worktrees
 from zoea.model.errors import FilesError, WorkHeld
 
 
@@ -65,7 +66,10 @@ def _find_branches(records: list[Record]) -> Iterator[Leftover]:
     for repository in sorted({record.repository for record in records}):
         known = {record.branch for record in records if record.repository == repository}
         try:
-            refs = Git(Path(repository)).text("for-each-ref", "--format=%(refname)", "refs/heads/zoea/").split()
+            git = Git(Path(repository))
+            refs = git.text("for-each-ref", "--format=%(refname)", "refs/heads/zoea/").split()
+            # Those of other workspaces have their records there.
+            known |= {branch for folder, branch in list_worktrees(git).items() if Path(folder).is_dir()}
         except FilesError:
             continue
         for branch in refs:

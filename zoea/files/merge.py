@@ -6,10 +6,12 @@ is checked out and clean, the tree follows by a fast-forward.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -334,23 +336,40 @@ def move(repository: Git, record: Record, old: str, new: str, hooks: bool) -> No
     Raises:
         MergeRefused: The target was moved in between, or its tree would lose something.
     """
-    tree = find_checkout(repository, record.target)
-    if tree is None:
-        why = f"zoea: merge {record.name}"
-        result = repository.write("update-ref", "-m", why, record.target, new, old, accept=(0, 1, 128))
-    else:
-        check_clean(tree, record.target)
-        git = Git(tree, hooks=hooks)
-        if find_commit(git, "HEAD") != old:
+    with _lock_repository(record):
+        tree = find_checkout(repository, record.target)
+        if tree is None:
+            why = f"zoea: merge {record.name}"
+            result = repository.write("update-ref", "-m", why, record.target, new, old, accept=(0, 1, 128))
+        else:
+            check_clean(tree, record.target)
+            git = Git(tree, hooks=hooks)
+            if find_commit(git, "HEAD") != old:
+                raise _moved(record)
+            result = git.write("merge", "--ff-only", "--quiet", "--no-overwrite-ignore", new, accept=(0, 1, 2, 128))
+            if result.code and find_commit(git, "HEAD") == old:
+                raise MergeRefused(
+                    f"git would not bring {tree} to the merged commit: {result.error.strip()}",
+                    hint="Move what stands in the way and try again, or merge there by hand.",
+                )
+        if find_commit(repository, record.target) != new:
             raise _moved(record)
-        result = git.write("merge", "--ff-only", "--quiet", "--no-overwrite-ignore", new, accept=(0, 1, 2, 128))
-        if result.code and find_commit(git, "HEAD") == old:
-            raise MergeRefused(
-                f"git would not bring {tree} to the merged commit: {result.error.strip()}",
-                hint="Move what stands in the way and try again, or merge there by hand.",
-            )
-    if find_commit(repository, record.target) != new:
-        raise _moved(record)
+
+
+@contextmanager
+def _lock_repository(record: Record) -> Iterator[None]:
+    """Let one merge at a time move a branch of a repository, also those of other workspaces. Raises MergeRefused.
+
+    Two `git merge` at once in one checkout would leave the files of one and the branch of the other.
+    """
+    handle = os.open(record.repository, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # a lock of it writes nothing
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise MergeRefused(f"another merge moves a branch of {record.repository}", hint="Try again.") from None
+    finally:
+        os.close(handle)
 
 
 def _moved(record: Record) -> MergeRefused:
