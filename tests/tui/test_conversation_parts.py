@@ -301,10 +301,9 @@ class TestSight:
         assert "".join(text for text, _ in lines[0]) == "get_ship  12s ago"
         assert "".join(text for text, _ in lines[1]) == shown
 
-    def test_a_line_break_never_separates_a_name_from_its_value(self) -> None:
+    def test_a_line_break_never_separates_a_name_from_its_value(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(focus_lines, "WIDTH", 30)
         content = '{"system_id": "s33", "place": "p98", "name": "漢字", "note": "It regrows slowly once taken."}'
-        lines = focus_lines.build_snapshot_lines(
-            MysisContext(None, (ToolSnapshot("get_ship", content, START),)), START, width=30
-        )
+        lines = focus_lines.build_snapshot_lines(MysisContext(None, (ToolSnapshot("get_ship", content, START),)), START)
         shown = ["".join(text for text, _ in line) for line in lines[1:]]
         assert shown == ["system_id s33   place p98", "name 漢字", "note It regrows slowly once taken."]
