@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.files.repositories import commit, git, make_repository, state
-from zoea.files.changes import open_diff
+from zoea.files import git as git_module
+from zoea.files.changes import MOST_PATCH, open_diff
 from zoea.files.git import Git
 from zoea.files.leftovers import find_leftovers
 from zoea.files.ownership import Ownership, Record
@@ -160,6 +162,18 @@ class TestCommitting:
         assert trees.commit("alpha", "the rest")
         assert git(folder, "show", "--format=", "--name-only") == "new.txt"
         assert trees.find_work(trees.owned.read("alpha")).changes == ("inner/",)
+
+    def test_a_patch_larger_than_the_output_of_git_is_cut(
+        self, trees: Worktrees, repository: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(git_module, "MAX_OUTPUT", 3_000_000)
+        folder = trees.owned.path(trees.make("alpha", repository).name)
+        (folder / "new.txt").write_text("text of a line\n" * 300_000)
+        own = Git(folder)
+        with open_diff(own, find_commit(own, "HEAD")) as changed:
+            patch = changed.patch()
+        assert len(patch) < MOST_PATCH + 100
+        assert re.search(r"\n\[2,80\d,\d{3} bytes left out\]\n$", patch)
 
     def test_without_changes_there_is_no_commit(self, trees: Worktrees, repository: Path) -> None:
         folder = make(trees, repository)

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from zoea.files.git import Git
+from zoea.files.git import Git, GitResult
 from zoea.files.ownership import Record
 from zoea.files.work_left import DRAFTS, find_commit
 
@@ -52,14 +52,14 @@ class TreeDiff:
         self._git, self._base, self._environment = git, base, environment
         self._problem = problem
 
-    def _diff(self, *options: str) -> bytes:
+    def _diff(self, *options: str, most: int | None = None) -> GitResult:
         line = ("diff", "--cached", *_PLAIN, *options, self._base)
-        return self._git.run(*line, environment=self._environment).out
+        return self._git.run(*line, environment=self._environment, most=most)
 
     def count(self) -> Changes:
         """Return the changed files with their lines. Raises GitError."""
         files = []
-        for record in self._diff("--numstat", "-z", "--no-renames").split(b"\0"):
+        for record in self._diff("--numstat", "-z", "--no-renames").out.split(b"\0"):
             if record:
                 added, removed, path = record.decode("utf-8", "surrogateescape").split("\t", 2)
                 files.append(
@@ -69,10 +69,10 @@ class TreeDiff:
 
     def patch(self) -> str:
         """Return the patch; a long one is cut, and says so. Raises GitError."""
-        out = self._diff("--find-renames")
-        cut = f"\n[{len(out) - MOST_PATCH:,} bytes left out]\n" if len(out) > MOST_PATCH else ""
+        patch = self._diff("--find-renames", most=MOST_PATCH)
+        cut = f"\n[{patch.cut:,} bytes left out]\n" if patch.cut else ""
         left_out = f"\n[left out: {self._problem}]\n" if self._problem else ""
-        return out[:MOST_PATCH].decode("utf-8", "replace") + cut + left_out
+        return patch.out.decode("utf-8", "replace") + left_out + cut
 
 
 @contextmanager

@@ -58,9 +58,16 @@ _OPTIONS = {
 
 
 class GitResult(Struct, frozen=True):
+    """How a command ended.
+
+    Attributes:
+        cut: Bytes of its output that were left out.
+    """
+
     code: int
     out: bytes
     error: str
+    cut: int = 0
 
     @property
     def text(self) -> str:
@@ -113,12 +120,14 @@ class Git:
         deadline: float = DEADLINE_S,
         is_lasting: bool = False,
         environment: Mapping[str, str] = {},
+        most: int | None = None,
     ) -> GitResult:
         """Run a command.
 
         Args:
             accept: Exit codes that are no error.
             is_lasting: It does not end with this process.
+            most: Bytes of output that are kept of more; if not given, more than `MAX_OUTPUT` is an error.
 
         Raises:
             GitError: Git is missing, refused, ran too long, or wrote too much.
@@ -144,7 +153,7 @@ class Git:
                 )
             except OSError as error:
                 raise GitError(f"{what} did not start: {error.strerror}") from error
-        result = _collect(process, what, deadline, is_lasting)
+        result = _collect(process, what, deadline, is_lasting, most)
         if result.code not in accept:
             reason = result.error.strip().removeprefix("fatal: ").removeprefix("error: ")
             raise GitError(f"{what}: {reason or f'exit code {result.code}'}", hint=_hint(reason))
@@ -184,13 +193,15 @@ class _Reader(threading.Thread):
                 self.size += len(data)
 
 
-def _collect(process: subprocess.Popen[bytes], what: str, deadline: float, is_lasting: bool) -> GitResult:
+def _collect(
+    process: subprocess.Popen[bytes], what: str, deadline: float, is_lasting: bool, most: int | None
+) -> GitResult:
     """Wait for a command with its output, and end it at its deadline."""
     assert process.stdout is not None
     assert process.stderr is not None
     if not is_lasting:
         guard.add(process.pid)
-    out, error = _Reader(process.stdout, MAX_OUTPUT), _Reader(process.stderr, _MOST_ERROR)
+    out, error = _Reader(process.stdout, most or MAX_OUTPUT), _Reader(process.stderr, _MOST_ERROR)
     try:
         code = process.wait(deadline)
     except subprocess.TimeoutExpired:
@@ -205,9 +216,10 @@ def _collect(process: subprocess.Popen[bytes], what: str, deadline: float, is_la
         guard.end(process.pid)  # nothing happens to one that lasts
     for reader in (out, error):
         reader.join(_TERM_GRACE_S)
-    if out.size > MAX_OUTPUT:
+    if most is None and out.size > MAX_OUTPUT:
         raise GitError(f"{what} wrote more than {MAX_OUTPUT // 1_000_000} MB")
-    return GitResult(code, b"".join(out.parts), b"".join(error.parts).decode("utf-8", "replace"))
+    kept = b"".join(out.parts)
+    return GitResult(code, kept, b"".join(error.parts).decode("utf-8", "replace"), out.size - len(kept))
 
 
 def find_top(folder: Path) -> Path | None:
