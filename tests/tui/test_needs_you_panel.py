@@ -193,7 +193,7 @@ async def test_a_done_mysis_is_reviewed_or_sent_on(tmp_path: Path) -> None:
         await at_rest(stage, "done", ("alpha", "beta"))
         await stage.press("w")
         await stage.until(lambda: cursor(stage) == "beta")
-        assert any("d result  m message  . reviewed" in line for line in panel(stage))
+        assert any("d result  . reviewed  m message" in line for line in panel(stage))
         reviewed = tuple(replace(view, is_reviewed=True) for view in stage.app.feed.myses.values())
         stage.app.feed.take(SwarmView(2, False, "", reviewed))
         assert not stage.app.feed.roster.in_need  # at once: the swarm itself tells the cockpit otherwise later

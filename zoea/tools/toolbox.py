@@ -358,7 +358,7 @@ class ToolboxSession:
         result = await self._toolbox.secrets.mask_result(result, spec, arguments)
         # Zoea's own tools say themselves which argument is wrong and what it may be.
         if result.is_error and spec.upstream and not result.is_unknown and not fits(arguments, spec.input_schema):
-            return replace(result, content=f"{result.content}{_show_use(spec)}")
+            return replace(result, content=f"{result.content.removesuffix('.')}{_show_use(spec)}")
         return result
 
     async def conceal_answer(self, answer: Answer) -> Answer:
@@ -413,14 +413,14 @@ class ToolboxSession:
 def read_call(spec: ToolSpec, call: AnswerCall) -> tuple[dict[str, Any], str]:
     """Return the arguments of a call, and the reason for a refusal, else an empty text."""
     if call.broken:
-        return {}, _add_use(f"arguments of {call.name} are broken: {call.broken}", spec)
+        return {}, f"arguments of {call.name} are broken: {call.broken}{_show_use(spec)}"
     try:
         arguments = parse_arguments(call.arguments)
     except UsageError as error:
-        return {}, _add_use(f"{call.name}: {error.what}", spec)
+        return {}, f"{call.name}: {error.what}{_show_use(spec)}"
     if missing := _missing_arguments(spec, arguments):
         are = "is" if len(missing) == 1 else "are"
-        return arguments, _add_use(f"{call.name} was not called: {', '.join(missing)} {are} missing", spec)
+        return arguments, f"{call.name} was not called: {', '.join(missing)} {are} missing{_show_use(spec)}"
     return arguments, ""
 
 
@@ -440,14 +440,9 @@ def _missing_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str
     ]
 
 
-def _add_use(error: str, spec: ToolSpec) -> str:
-    """Add how a tool is called. The error ends with a full stop, because the cockpit joins the lines."""
-    return f"{error.removesuffix('.')}.{_show_use(spec)}"
-
-
 def _show_use(spec: ToolSpec) -> str:
     """Return how a tool is called, for the error of a call with wrong arguments."""
-    return f"\nIt is called so: {describe_call(spec.name, spec.input_schema)}"
+    return f".\nIt is called so: {describe_call(spec.name, spec.input_schema)}"
 
 
 def _is_another(spec: ToolSpec, offered: ToolSpec) -> bool:

@@ -197,8 +197,8 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int, 
     is_named = is_meant or bool(way)
     if wants_review(view):
         words = _word(reach, "mysis.result", "result", view.id, named=is_named)
-        words += [("  ", "", ""), *_word(reach, "mysis.message", "message", view.id, named=is_named)]
         words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "reviewed", view.id, named=is_named)]
+        words += [("  ", "", ""), *_word(reach, "mysis.message", "message", view.id, named=is_named)]
         return _Need(view, None, words, [] if is_meant else way, presses)
     words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_named)
     if view.failure is not None and view.failure.hint:
