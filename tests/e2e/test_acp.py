@@ -88,7 +88,7 @@ async def test_a_prompt_is_answered_in_pieces_by_a_mysis_of_its_own_swarm(tmp_pa
         editor = Editor()
         async with agent(editor) as (conn, _process):
             made = await conn.new_session(cwd=str(tmp_path / "project"))
-            assert made.modes.current_mode_id == "default"
+            assert made.modes.current_mode_id == "coder"
             resource = helpers.resource_block(helpers.embedded_text_resource("file:///ore.txt", "iron at 7"))
             link = helpers.resource_link_block("map", "file:///map.txt")
             answered = await conn.prompt(session_id=made.session_id, prompt=[*text("Where?"), resource, link])
