@@ -45,11 +45,11 @@ async def test_a_turn_that_a_clean_end_cuts_off_is_told_as_such_and_counted_once
         (line,) = (await inner.commander.receipt(receipt.message_id)).lines
         assert (line.status, line.reason) == ("taken", "Zoea ended during its turn")
         await inner.store.write(lambda conn: store_minute(conn, {}))
-        assert await inner.value("SELECT outcomes FROM minute_stat") == "{}"
+        assert await inner.value("SELECT outcomes FROM minute_stat ORDER BY minute DESC") == "{}"
         await inner.commander.start("alpha")
         await inner.settled("alpha")
         await inner.store.write(lambda conn: store_minute(conn, {}))
-        assert await inner.value("SELECT outcomes FROM minute_stat") == '{"answered": 1}'
+        assert await inner.value("SELECT outcomes FROM minute_stat ORDER BY minute DESC") == '{"answered": 1}'
 
 
 @pytest.mark.parametrize("state", ["new", "done"])

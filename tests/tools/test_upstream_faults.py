@@ -327,7 +327,9 @@ async def test_changed_tools_are_read_again(open_box: Opener, faulty: Faulty) ->
         nonlocal changes
         changes += 1
 
-    session = open_box(faulty.config(), changed=changed).session(1, "alpha", "")
+    box = open_box(faulty.config())
+    box.watch(changed)
+    session = box.session(1, "alpha", "")
     before = await session.catalogue()
     told = changes
     await session.call(asked("change"), meta=meta())
