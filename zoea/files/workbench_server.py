@@ -74,20 +74,18 @@ def _find_problem(schema: Mapping[str, Any], value: Any, where: str) -> str:
 
 async def answer(workbench: Workbench, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
     """Call a tool and return its result; what it refuses is a result too."""
+    is_refused = False
     try:
         if problem := find_problem(name, arguments):
             raise FilesError(problem)
         result = await workbench.call(name, arguments)
     except FilesError as error:
-        return CallToolResult(content=[_to_content(error.text)], is_error=True)
+        result, is_refused = error.text, True
     if isinstance(result, Picture):
         return CallToolResult(content=[ImageContent(type="image", data=result.data, mime_type=result.media)])
-    return CallToolResult(content=[_to_content(result)])
-
-
-def _to_content(text: str) -> TextContent:
-    """Return a text with each lone surrogate as an escape, because JSON cannot hold one and no answer would go out."""
-    return TextContent(type="text", text=text.encode("utf-8", "backslashreplace").decode())
+    # JSON cannot hold a lone surrogate: no answer would go out.
+    text = result.encode("utf-8", "backslashreplace").decode()
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=is_refused)
 
 
 def build_server(workbench: Workbench) -> Server[Any]:
