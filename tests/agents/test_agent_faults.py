@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -217,9 +216,10 @@ async def test_strange_updates_are_skipped(tmp_path: Path, update: dict[str, Any
         assert await last_outcome(s) == "answered"
 
 
-async def test_no_key_of_a_vendor_reaches_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
-    given = agent_process.base_environment(os.environ)
-    assert "OPENAI_API_KEY" not in given
-    assert given["XDG_CONFIG_HOME"] == "/x"
+@pytest.mark.parametrize(
+    "name",
+    ["OPENAI_API_KEY", "LC_GITHUB_TOKEN", "XDG_TOKEN", "SSL_CERT_PASSWORD", "HOME_TOKEN", "PATH\n", "HTTPS_PROXY"],
+)
+def test_no_key_of_a_vendor_reaches_an_agent(name: str) -> None:
+    places = {"XDG_CONFIG_HOME": "/x", "LC_ALL": "C.UTF-8", "PATH": "/bin"}
+    assert agent_process.base_environment({**places, name: "sk-secret"}) == places

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections import deque
@@ -36,14 +37,17 @@ _LAST_EXIT_S = 1.0
 _LAST_OUTPUT_S = 0.2
 _LINES_AT_ONCE = 20
 _MOST_LINE_CHARS = 2_000
-_KEPT = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR", "TZ")
-_KEPT_BEGINNINGS = ("LC_", "XDG_", "SSL_CERT_", "NODE_EXTRA_CA")
-"""Of the environment; all else, such as keys of vendors, an agent is given by its template alone."""
+_KEPT = re.compile(
+    "HOME|LOGNAME|PATH|SHELL|TERM|USER|LANG|TMPDIR|TZ|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS"
+    "|LC_(ALL|ADDRESS|COLLATE|CTYPE|IDENTIFICATION|MEASUREMENT|MESSAGES|MONETARY|NAME|NUMERIC|PAPER|TELEPHONE|TIME)"
+    "|XDG_((CACHE|CONFIG|DATA|STATE)_HOME|RUNTIME_DIR|(CONFIG|DATA)_DIRS)"
+)
+"""Of the environment, by whole names, because people pass keys as `LC_…`; templates name all else."""
 
 
 def base_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the part of the environment that every agent gets."""
-    return {name: value for name, value in environ.items() if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
+    return {name: value for name, value in environ.items() if _KEPT.fullmatch(name)}
 
 
 class AgentProcess:
