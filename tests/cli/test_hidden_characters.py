@@ -26,7 +26,7 @@ from zoea.settings.paths import places
 
 CHANGES = """
 run serve acp new fork broadcast start stop configure delete dismiss import hold answer approve deny
-completion trust purge redact
+completion trust purge redact agents_test
 mcp world topic_publish topic_tail
 ctx_note ctx_commit ctx_fetch ctx_gc ctx_export ctx_import ctx_resume ctx_ask ctx_pick
 config_init config_import config_apply credentials_set credentials_delete prices_set prices_remove
@@ -79,6 +79,7 @@ READS = {
     "providers": "",
     "prices": "",
     "local list": "",
+    "agents list": "",
     "upstream list": "",
     "upstream test raw": "",
     "upstream call raw look": "",

@@ -134,7 +134,7 @@ async def test_a_compaction_without_a_model_chooses_lines_and_needs_no_mysis(tmp
 async def test_a_picked_call_that_was_carried_out_brings_its_result(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(*TALK, Answer(text="Ready."))) as s:
         await talk(s)
-        asked = next(one for one in read_chain(s.path, "@alpha") if "calls" in one.note.summary)
+        asked = next(one for one in read_chain(s.path, "@alpha") if "called" in one.note.summary)
         said = [one.content for one in read_messages(s.path, "@alpha") if one.role is Role.TOOL]
         await s.commander.create("beta", start=True)
         await s.commander.send("beta", "wake up")

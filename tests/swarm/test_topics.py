@@ -214,7 +214,7 @@ async def test_a_mysis_that_publishes_nested_data_is_told_and_goes_on(tmp_path: 
         await s.commander.send("wanda", "Go.")
         await s.settled("wanda")
         told = await s.value("SELECT content FROM memory WHERE role = 'tool'")
-        assert told.startswith("zoea_publish: arguments are nested too deeply\n")
+        assert told.startswith("zoea_publish: arguments are nested too deeply.\n")
         assert await s.value("SELECT outcome FROM turn") == "answered"
 
 

@@ -239,7 +239,7 @@ def test_a_command_of_the_command_line_has_the_same_word_where_the_cockpit_has_i
     words = {word for action in command_line.typed() for word in command_line.words_of(action)}
     outside = "run serve fork list keep undelete log import ctx metrics approve deny trust credentials providers prices"
     # Their own process, a screen that is open, or no action.
-    outside += " acp local completion doctor purge redact world workbench merge drop"
+    outside += " acp agents local completion doctor purge redact world workbench merge drop"
     assert sorted(set(COMMANDS) - words) == sorted(outside.split())
 
 

@@ -42,7 +42,7 @@ async def test_a_small_dashboard_shows_feed_and_needs_as_tabs(tmp_path: Path) ->
         assert "├─ alpha" in stage.text()
         await stage.pilot.resize_terminal(80, 20)
         await stage.until(lambda: "├─ alpha" not in stage.text())
-        assert re.search(r"1 needs you: \w+ \(w\)", stage.text())
+        await stage.until(lambda: re.search(r"1 needs you: \w+ \(w\)", stage.text()))
         await stage.pilot.resize_terminal(120, 40)
         await stage.until(lambda: "(w)" not in stage.text())
         await stage.until(lambda: "╭─ NEEDS YOU" in stage.text() and "╭─ INBOX" in stage.text())

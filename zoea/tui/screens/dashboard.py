@@ -173,6 +173,7 @@ class DashboardScreen(CockpitScreen[None]):
     def on_swarm_table_sized(self, event: SwarmTable.Sized) -> None:
         self._share_room()
         self._draw_titles()
+        self.redraw_bars()
 
     def on_text_block_sized(self, event: TextBlock.Sized) -> None:
         """Redraw both panels at the side, because each takes the lines that the other leaves."""
@@ -210,8 +211,7 @@ class DashboardScreen(CockpitScreen[None]):
         """Put the other panels beside the list where it is long, or where a wide screen is low."""
         is_wide = self.app.size.width >= WIDE and not self.zoomed
         fits_below = self.has_class("-high") and has_room_below(self._body.size.height, self._count_rows())
-        in_columns = is_wide and not fits_below
-        if in_columns is not self.has_class("-columns"):
+        if (in_columns := is_wide and not fits_below) is not self.has_class("-columns"):
             self.set_class(in_columns, "-columns")
             # The grid fills its cells in this order: what needs the person is above the detail.
             self._body.move_child(self._right, before=self._detail) if in_columns else self._body.move_child(
