@@ -104,7 +104,7 @@ class NewcomerWay(CountedTerminal):
             self.press("b", "b broadcast")
             self.press("escape", f"BROADCAST to all {MYSES}", "space marks, b again")
             for count in (1, 2, 3):
-                self.press(" ", "SWARM")
+                self.press(" ", "b broadcast")
                 self.glass.until(f"{count} marked", "space marks")
             self.press("b", "b broadcast")
             self.type(QUESTION, "BROADCAST to 3 (marked: anna")

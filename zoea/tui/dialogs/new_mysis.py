@@ -313,9 +313,11 @@ class NewMysisDialog(FormDialog[None]):
             "model": self.typed("model"),
         }
         folder = complete_path(on) if (on := self.typed("on")) else ""
-        self._repository = await asyncio.to_thread(find_repository, folder) if folder else None
-        worktree = self._has_worktree
+        wanted = self.query_one("#worktree", InlineChoice).value
         start, broadcast = self.query_one("#start", InlineChoice).value == _YES, self._broadcast
+        # From here on the dialog may be closed, and its fields be gone.
+        self._repository = await asyncio.to_thread(find_repository, folder) if folder else None
+        worktree = self._repository is not None and (task.count > 1 or wanted == _YES)
         try:
             for number, text in enumerate(task.tasks, 1):
                 # A try that got no answer may have made it: the next one gets the same.
@@ -338,7 +340,7 @@ class NewMysisDialog(FormDialog[None]):
             # Those made before one was refused stay, and the text is for the others.
             if made:
                 self._note_made(made, task)
-        rest = {"tags": " ".join(tags), "on": folder, "worktree": self.query_one("#worktree", InlineChoice).value}
+        rest = {"tags": " ".join(tags), "on": folder, "worktree": wanted}
         self.cockpit.drafts.keep(LAST_CHOICES, json.dumps({**chosen, **rest}))
         self.close()
 
