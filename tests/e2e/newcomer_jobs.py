@@ -176,7 +176,7 @@ class NewcomerJobs(CountedTerminal):
             self.press("enter", "enter send")
             self.see(ANSWER)
             self.press("h", "h history")
-            self.press("f", "f fork")
+            self.press("f", "COMMITS 1", "@alpha", "f fork")
             self.type(f"{WAY} x3", "FORK", "first message", "x3 at the end: three forks")
             self.press("enter", "for 3", "enter fork")
             self.press("escape", "alpha-4", "esc back")

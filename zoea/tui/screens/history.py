@@ -398,6 +398,8 @@ class HistoryScreen(TabbedScreen):
     def _open_form(self, form: Callable[[ContextCommit, str], Screen[Any]]) -> None:
         if (commit := self.chosen) is not None:
             self.cockpit.push_screen(form(commit, self._short_id(commit)))
+        elif not self._is_read:
+            self.notify("The history is still being read", markup=False, timeout=2)
 
     def _open_resume(self) -> None:
         """Resume the mysis of the commit, from the newest commit on its branch."""
