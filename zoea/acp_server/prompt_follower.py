@@ -47,11 +47,11 @@ class ShownStream:
         self._thinking = ""
 
     def begin_at(self, view: MysisView) -> None:
-        """Show nothing of what was written before."""
+        """Skip the text that the mysis wrote before this prompt."""
         self._end = view.streamed_before + len(view.streaming)
 
     def read(self, view: MysisView) -> tuple[str, str]:
-        """Return what was written since: text and thoughts."""
+        """Return the new text and the new thoughts since the last call."""
         text = ""
         if view.streaming and view.streamed_before + len(view.streaming) > self._end:
             missed = view.streamed_before - self._end
@@ -197,7 +197,7 @@ class PromptFollower:
                 self._asking[approval.id] = asyncio.create_task(self._ask_about(approval))
 
     async def _read_whole(self, approval: ApprovalView) -> ApprovalView | None:
-        """Return an approval whose arguments are not cut; None where it was answered meanwhile."""
+        """Read an approval with all its arguments. None if it was answered meanwhile."""
         if not approval.is_cut:
             return approval
         return await asyncio.to_thread(read_approval, self._database, approval.id)

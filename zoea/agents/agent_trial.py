@@ -45,7 +45,7 @@ class AgentTrial(Struct, frozen=True):
 
 
 class _Listener:
-    """Collects what the agent says, and refuses whatever it asks for."""
+    """Collects the texts of the agent and refuses each permission."""
 
     def __init__(self) -> None:
         self.text = ""
