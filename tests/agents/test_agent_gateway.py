@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, say
-from zoea.agents.gateway_access import GatewayAccess
 from zoea.model.enums import ApprovalAnswer, MysisState
+from zoea.model.ports import GatewayAccess
 
 _REFUSED = """
 INSERT INTO request(mysis_id, turn_id, purpose, iteration, attempt, provider, model, catalogue_hash, estimated_tokens,

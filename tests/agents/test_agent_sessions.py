@@ -16,9 +16,9 @@ from tests.fakes.processes import find_processes
 from tests.swarm.harness import script
 from zoea.agents.agent_launch import build_launch, known_agents
 from zoea.agents.agent_pool import AgentPool
-from zoea.agents.gateway_access import GatewayAccess
 from zoea.model.enums import MysisState
 from zoea.model.errors import AgentError
+from zoea.model.ports import GatewayAccess
 from zoea.model.request import Answer
 from zoea.runtime.mysis_options import NamedOption, read_options
 from zoea.settings import Settings

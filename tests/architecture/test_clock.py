@@ -43,7 +43,7 @@ WALL_CLOCK_ARITHMETIC = {
     "swarm/persistence/time_ops.py move_after_return": "notices that the wall clock was set back before a start",
     "swarm/persistence/turn_records.py nudges": "nudges of the last hour; times ahead are ignored",
     "swarm/resolved_template.py window_rules": "messages of the last `session.ttl`, by what is stored",
-    "swarm/turn/model_turns.py _snapshots": "the age of a stored text, which the model reads",
+    "swarm/turn/runner_base.py _snapshots": "the age of a stored text, which the model reads",
 }
 """Functions that compute with the wall time, and why."""
 

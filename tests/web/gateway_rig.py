@@ -14,12 +14,11 @@ import aiohttp
 from tests.fakes import anthropic_server, openai_server
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 from tests.swarm.harness import OneProvider, Swarm, swarm
-from zoea.agents.gateway_access import GatewayAccess
 from zoea.llm.prices import PriceList
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.anthropic_provider import AnthropicProvider
 from zoea.llm.providers.openai_provider import OpenAIProvider
-from zoea.model.ports import Provider
+from zoea.model.ports import GatewayAccess, Provider
 from zoea.process.clock import SystemClock
 from zoea.settings import Settings
 from zoea.web.gateway import GatewayServer

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from zoea.agents.gateway_access import GatewayAccess
 from zoea.model.errors import AgentError
+from zoea.model.ports import GatewayAccess
 from zoea.settings.template import AgentSettings
 
 KNOWN = Path(__file__).parent / "known"

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from zoea.agents.gateway_access import GatewayAccess
 from zoea.ipc.swarm_proxy import SwarmProxy, api_functions
 from zoea.llm.prices import PriceList
 from zoea.mcp_server.address import Address
 from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import SettingsError
-from zoea.model.ports import Provider
+from zoea.model.ports import GatewayAccess, Provider
 from zoea.model.swarm_api import CommitApi, ConnectionApi, CoreSwarmApi
 from zoea.model.values import SwarmView, UpstreamFault
 from zoea.process.clock import SystemClock, SystemIds

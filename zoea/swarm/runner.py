@@ -148,7 +148,7 @@ class MysisRunner:
     @property
     def driver(self) -> TurnDriver | None:
         """Of the turn that runs, where a model plays the mysis."""
-        return self._turns.driver if isinstance(self._turns, ModelTurns) else None
+        return self._turns.turn if isinstance(self._turns, ModelTurns) else None
 
     @property
     def is_settled(self) -> bool:

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from zoea.agents.agent_pool import AgentPool
-from zoea.agents.gateway_access import ModelGateway
 from zoea.llm.prices import PriceList
 from zoea.model.errors import StoreClosed, StoreError, StoreFull, StoreMoved
-from zoea.model.ports import Clock, Ids, ToolFactory
+from zoea.model.ports import Clock, Ids, ModelGateway, ToolFactory
 from zoea.model.request import FileCommit
 from zoea.model.values import Delivery
 from zoea.settings import Settings, Template

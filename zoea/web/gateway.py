@@ -14,9 +14,9 @@ from secrets import token_urlsafe
 from aiohttp import web
 from msgspec import Struct, field
 
-from zoea.agents.gateway_access import GatewayAccess
 from zoea.llm.messages.wire_bodies import Wire
 from zoea.model.errors import MysisMissing, ProviderError
+from zoea.model.ports import GatewayAccess
 from zoea.process.connection_limit import ConnectionLimit, fit_to_descriptors
 from zoea.swarm.resolved_template import build_profile
 from zoea.swarm.swarm import Swarm

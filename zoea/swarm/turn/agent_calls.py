@@ -14,11 +14,8 @@ from msgspec.structs import replace
 
 from zoea.agents import updates as up
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Finish
-from zoea.model.ports import ToolSession
 from zoea.model.request import Answer, AnswerCall, GivenAnswer, ToolResult
 from zoea.swarm.persistence import agent_ops
-from zoea.swarm.resolved_template import MysisProfile
-from zoea.swarm.services import Services
 from zoea.swarm.turn import agent_policy
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.agent_files import AgentFiles
@@ -65,21 +62,12 @@ class AgentCalls:
     """
 
     def __init__(
-        self,
-        services: Services,
-        profile: MysisProfile,
-        record: AgentRecord,
-        masks: ToolSession,
-        files: AgentFiles,
-        post: Callable[[PermissionAsked | PermissionAnswered], None],
+        self, record: AgentRecord, files: AgentFiles, post: Callable[[PermissionAsked | PermissionAnswered], None]
     ) -> None:
-        self._services = services
-        self._profile = profile
+        self._services, self._profile, self._live = record.services, record.profile, record.live
         self._record = record
-        self._masks = masks
         self._files = files
         self._post = post
-        self._live = services.view.row(profile.mysis_id)
         self._calls: dict[str, TurnCall] = {}
         self._text: list[str] = []
         self._thoughts: list[str] = []
@@ -161,7 +149,7 @@ class AgentCalls:
     ) -> tuple[t.PreparedCall, Answer]:
         """Return a call as it is stored, and the answer with it, without the values of secrets."""
         given = AnswerCall(call.agent.name, call.agent.write_arguments(), call.agent.told.call_id)
-        answer = await self._masks.conceal_answer(replace(answer, calls=(given,), finish=Finish.CALLS))
+        answer = await self._record.masks.conceal_answer(replace(answer, calls=(given,), finish=Finish.CALLS))
         (concealed,) = answer.calls
         prepared = t.PreparedCall(
             name=concealed.name,

@@ -43,6 +43,7 @@ class AgentRecord:
     """The stored side of one open turn.
 
     Attributes:
+        masks: The session of tools, which conceals the values of secrets.
         turn: With its memories, in conversation order.
         usage: What the agent told last of its tokens.
         progress_at: The uptime of the newest progress, µs.
@@ -58,21 +59,21 @@ class AgentRecord:
         masks: ToolSession,
         turn: t.TurnState,
     ) -> None:
-        self.turn = turn
+        self.services = services
+        self.profile = profile
         self.info = info
+        self.opened = opened
+        self.masks = masks
+        self.turn = turn
+        self.live = services.view.row(profile.mysis_id)
         self.outputs = OutputStage(services, profile, opened.frozen.topics, opened.hop)
         self.usage: UsageTold | None = None
         self.progress_at = services.clock.uptime()
-        self._services = services
-        self._profile = profile
-        self._opened = opened
         self._owner = owner
-        self._masks = masks
-        self._live = services.view.row(profile.mysis_id)
         self._request_id = self._iteration = self._estimated = 0
         self._cost_before: int | None = None
-        self._used = self._live.turn_tokens = opened.used_tokens
-        self._live.turn_limit = lowest_limit(profile.settings.budget.token_budget_per_task, opened.frozen.task_tokens)
+        self._used = self.live.turn_tokens = opened.used_tokens
+        self.live.turn_limit = lowest_limit(profile.settings.budget.token_budget_per_task, opened.frozen.task_tokens)
 
     @property
     def next_seq(self) -> int:
@@ -80,7 +81,7 @@ class AgentRecord:
 
     async def conceal(self, answer: Answer) -> Answer:
         """Return an answer without calls and without the values of secrets."""
-        return await self._masks.conceal_partial(answer)
+        return await self.masks.conceal_partial(answer)
 
     # Storing.
 
@@ -88,7 +89,7 @@ class AgentRecord:
         """Store an op within the turn, after `first` in the same transaction."""
         # No commit before the end of the turn: calls overlap, and a commit holds each result behind its call.
         capture = await self._owner.capture.prepare(t.MarkSent(()))
-        written = await self._services.write(partial(self._write, op=op, capture=capture, first=first))
+        written = await self.services.write(partial(self._write, op=op, capture=capture, first=first))
         return self._settle(written, op, capture)
 
     def close(self, op: t.StoreAnswer | t.CloseTurn | t.BreakOffTurn, end: t.TurnEnd) -> TurnClosing:
@@ -114,35 +115,35 @@ class AgentRecord:
     ) -> _StoredOp:
         if first is not None:
             first(conn)
-        ahead, limit = self._services.clock.ahead, self._live.turn_limit
+        ahead, limit = self.services.clock.ahead, self.live.turn_limit
         stored = turn_ops.carry_out(conn, self.info, op)
         capture.write(conn, stored.memories)
         self.outputs.conclude(conn, op)
         used = self._used + spent_by(op, self._estimated) if isinstance(op, t.SettleRequest) else self._used
         if crossed_warning(self._used, used, limit):
-            conn.emit("budget.warning", self._profile.mysis_id, scope="turn", used=used, limit=limit)
-        return _StoredOp(stored, mysis_ops.tally(conn, self._profile.mysis_id), used, ahead)
+            conn.emit("budget.warning", self.profile.mysis_id, scope="turn", used=used, limit=limit)
+        return _StoredOp(stored, mysis_ops.tally(conn, self.profile.mysis_id), used, ahead)
 
     def _settle(self, done: _StoredOp, op: t.TurnOp, capture: CaptureStep) -> t.OpStored:
         """Apply a stored op in memory, and return it with uptimes."""
         stored = done.stored
         capture.settle(stored.memories, stored.notes, stored.at)
         self.outputs.hand_over()
-        self._used = self._live.turn_tokens = done.used
+        self._used = self.live.turn_tokens = done.used
         if isinstance(op, t.SettleRequest | t.LeaveTurn):
-            self._services.budget_queue.wake_some()
-        self._live.count(done.tally)
+            self.services.budget_queue.wake_some()
+        self.live.count(done.tally)
         self.note_progress()
         match op:
             case t.StoreAnswer():
-                self._live.clear_stream()
+                self.live.clear_stream()
                 if op.answer.text:
-                    self._live.say(op.answer.text, stored.at)
+                    self.live.say(op.answer.text, stored.at)
             case t.TakeSteers():
                 self._owner.taken(stored.taken)
             case t.LeaveTurn() if op.failure is not None:
-                self._live.say(op.failure.title, stored.at)
-        self._services.view.touch(self._profile.mysis_id)
+                self.live.say(op.failure.title, stored.at)
+        self.services.view.touch(self.profile.mysis_id)
         stored = replace(stored, at=stored.at - done.ahead, memories=t.with_uptimes(stored.memories, done.ahead))
         self.merge(stored.memories, stored.calls)
         return stored
@@ -153,42 +154,42 @@ class AgentRecord:
 
     async def note(self, kind: str, text: str) -> None:
         """Store a note for people at this place of the conversation."""
-        op = t.StoreNote(self._opened.turn_id, self.next_seq - 1, f"{shown_notes.AGENT}{kind}", text)
+        op = t.StoreNote(self.opened.turn_id, self.next_seq - 1, f"{shown_notes.AGENT}{kind}", text)
         await self.store(op)
 
     def note_progress(self) -> None:
-        self.progress_at = self._services.clock.uptime()
-        self._live.progress_at = self._services.clock.now()
+        self.progress_at = self.services.clock.uptime()
+        self.live.progress_at = self.services.clock.now()
 
     def show(self, activity: Activity) -> None:
         """Show what the agent does."""
-        if activity is not self._live.activity:
-            self._live.show_activity(activity)
-            self._services.view.touch(self._profile.mysis_id)
+        if activity is not self.live.activity:
+            self.live.show_activity(activity)
+            self.services.view.touch(self.profile.mysis_id)
 
     # Budgets, where the gateway does not see the requests.
 
     async def admit(self, tokens: int, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> Failure | None:
         """Reserve what a prompt may use, as one request; wait where a budget says so. Return why it refused."""
-        services = self._services
+        services = self.services
         self._iteration += 1
         self._estimated = max(1, tokens)
         ask = spend_ops.Reservation(
-            turn_id=self._opened.turn_id,
+            turn_id=self.opened.turn_id,
             iteration=self._iteration,
             attempt=1,
             plan=None,
             catalogue_hash="",
             estimated_tokens=self._estimated,
-            tokens=self._estimated + self._profile.max_output_tokens,
+            tokens=self._estimated + self.profile.max_output_tokens,
         )
         while True:
-            await services.hold.lifted(self._profile.mysis_id)
-            limits = limits_of(services, self._profile, self._used, self._opened.frozen)
+            await services.hold.lifted(self.profile.mysis_id)
+            limits = limits_of(services, self.profile, self._used, self.opened.frozen)
             reserved = await services.write(partial(spend_ops.reserve, owner=self.info, limits=limits, ask=ask))
             proceed = asyncio.Event()
-            turn_id = self._opened.turn_id
-            stage = BudgetStage(services, self._live, self.info.model, turn_id, proceed.set, self.show, spawn)
+            turn_id = self.opened.turn_id
+            stage = BudgetStage(services, self.live, self.info.model, turn_id, proceed.set, self.show, spawn)
             verdict = await stage.verdict(reserved)
             if verdict.refused:
                 return Failure("Budget", verdict.refused, hint=verdict.hint)
@@ -205,7 +206,7 @@ class AgentRecord:
         if self._cost_before is None:
             self._cost_before = told.cost_micros or 0
         self.usage = told
-        self._live.show_context(told.used, told.size)
+        self.live.show_context(told.used, told.size)
 
     async def settle_prompt(self, usage: Usage) -> None:
         """Settle the reservation of a prompt with what the agent tells, or with an estimate."""

@@ -20,13 +20,11 @@ from zoea.agents.agent_session import AgentSession, PromptEnd
 from zoea.context.topics.agent_texts import write_repair
 from zoea.model.enums import Activity, ErrorClass, Outcome, Role
 from zoea.model.errors import AgentError, AgentLost, FilesError
-from zoea.model.ports import Timer, ToolSession
+from zoea.model.ports import Timer
 from zoea.model.request import NO_RESPONSE
 from zoea.model.values import Failure, Memory, Usage
 from zoea.swarm.persistence import agent_ops
-from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import SECOND, to_micros
-from zoea.swarm.services import Services
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.agent_calls import AgentCalls, PermissionAnswered, PermissionAsked, answer_asked
 from zoea.swarm.turn.agent_files import AgentFiles
@@ -35,19 +33,12 @@ from zoea.swarm.turn.budget_stage import leave_budget_queue
 from zoea.swarm.turn.message_budget import used_up_failure
 from zoea.swarm.turn.turn_close import describe_end, report_timeout
 from zoea.swarm.turn.turn_failures import end_from, failure_from
-from zoea.swarm.turn.turn_runner import DrivenTurn, TurnClosing
+from zoea.swarm.turn.turn_runner import TurnClosing
 from zoea.text import estimate
 
 _log = logging.getLogger(__name__)
 
-MOST_TEXT = 1_000_000
-"""Characters of one answer that are kept."""
-MOST_CALLS = 2_000
-"""Calls of one turn that are stored; an agent that makes more has lost its way."""
-NOT_TOLD = "unknown: the agent ended its turn without saying how this ended"
 NO_END = "The agent told no end of its turn"
-_FORBIDDEN = "denied: the template does not allow {name} calls"
-_ONLY_ALWAYS = "the agent offers only to allow this always; answer for the session to allow it"
 _REFUSAL = Failure("Refusal", "The agent refused", "it does not go on with what it was asked", "ask for something else")
 
 
@@ -72,31 +63,18 @@ class AgentTurn:
         is_over: Nothing that the agent tells or asks belongs to it any more.
     """
 
-    def __init__(
-        self,
-        services: Services,
-        profile: MysisProfile,
-        record: AgentRecord,
-        opened: DrivenTurn,
-        masks: ToolSession,
-        source: SessionSource,
-        files: AgentFiles,
-        steers: tuple[int, ...],
-    ) -> None:
+    def __init__(self, record: AgentRecord, source: SessionSource, files: AgentFiles, steers: tuple[int, ...]) -> None:
         self.is_over = False
-        self._services = services
-        self._profile = profile
+        self._services, self._profile, self._opened = record.services, record.profile, record.opened
+        self._live = record.live
         self._record = record
-        self._opened = opened
-        self._masks = masks
         self._source = source
         self._files = files
-        self._live = services.view.row(profile.mysis_id)
         self._inputs: asyncio.Queue[up.AgentUpdate | PermissionAsked | PermissionAnswered | _Wakeup] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._session: AgentSession | None = None
         self._prompting: asyncio.Task[PromptEnd] | None = None
-        self._calls = AgentCalls(services, profile, record, masks, files, self._inputs.put_nowait)
+        self._calls = AgentCalls(record, files, self._inputs.put_nowait)
         self._plan: up.PlanTold | None = None
         self._steers = steers
         self._cancel: Outcome | None = None
@@ -116,7 +94,7 @@ class AgentTurn:
         """Carry the turn to its end, and return the op that stores it. Cancelling this leaves the turn open."""
         self._watchdog = self._watch_later()
         try:
-            self._mask = await self._masks.stream_mask()
+            self._mask = await self._record.masks.stream_mask()
             failure = await self._begin(texts)
             if failure is not None:
                 return await self._leave(Outcome.BUDGET, failure=failure)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from zoea.agents.agent_launch import AgentLaunch, agent_name, build_launch
@@ -14,27 +13,22 @@ from zoea.agents.updates import AgentUpdate, CallTold, PermissionOption, TextTol
 from zoea.context import FrozenTurn, InheritedContext
 from zoea.model.enums import CallState, Outcome
 from zoea.model.errors import FilesError, MissingBlob
-from zoea.model.ports import ToolSession
 from zoea.model.request import Catalogue, RequestMessage
-from zoea.model.values import Failure
 from zoea.settings import parse_template
-from zoea.store import WriterConnection
 from zoea.swarm.inherited_context import read_inherited
-from zoea.swarm.persistence import agent_ops, spend_ops, turn_ops, turn_records
+from zoea.swarm.persistence import agent_ops, turn_ops, turn_records
 from zoea.swarm.persistence.agent_ops import StoredSession
-from zoea.swarm.resolved_template import MysisProfile, build_profile, freezer, offline_profile
+from zoea.swarm.resolved_template import build_profile, offline_profile
 from zoea.swarm.services import Services
 from zoea.swarm.turn import shown_notes
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.agent_files import AgentFiles
 from zoea.swarm.turn.agent_record import AgentRecord, merge_memories
 from zoea.swarm.turn.agent_turn import AgentTurn, prompt_text
-from zoea.swarm.turn.model_turns import situation_text
 from zoea.swarm.turn.request_preparation import prepare_requests
+from zoea.swarm.turn.runner_base import PreparedTurn, RunnerBase
 from zoea.swarm.turn.turn_close import MAY_HAVE_RUN, NEVER_RAN
-from zoea.swarm.turn.turn_failures import end_of_nothing
-from zoea.swarm.turn.turn_gate import Rank
-from zoea.swarm.turn.turn_runner import DrivenTurn, TurnClosing, TurnOpening, TurnOwner
+from zoea.swarm.turn.turn_runner import DrivenTurn, TurnClosing, TurnOwner
 
 _log = logging.getLogger(__name__)
 
@@ -49,76 +43,20 @@ _GO_ON = (
 _NEW_SESSION = "{agent} began a new session; it was told what was said before."
 
 
-class _Prepared(Struct, frozen=True):
-    """What a turn needs before it is opened."""
-
-    profile: MysisProfile
-    launch: AgentLaunch
-    masks: ToolSession
-
-
-class AgentTurns:
+class AgentTurns(RunnerBase[AgentTurn]):
     """The `TurnRunner` of a mysis that an external agent plays. It is the client of the agent's session."""
 
     def __init__(self, services: Services, owner: TurnOwner, body: str) -> None:
-        self._services = services
-        self._owner = owner
-        self._body = body
-        self._live = services.view.row(owner.mysis.id)
-        self._turn: AgentTurn | None = None
-        self._session: AgentSession | None = None
+        super().__init__(services, owner, body)
+        self._agent: AgentSession | None = None
         self._launch: AgentLaunch | None = None
-        self._prepared: _Prepared | None = None
-        self._frozen: FrozenTurn | None = None
-        self._masks: ToolSession | None = None
-        self._is_old = False  # of another template than the next turn has
-        self._is_opening = self._is_resuming = False
-        self._late_cancel: Outcome | None = None
+        self._prepared: PreparedTurn | None = None
         self._late: list[AgentUpdate] = []
-
-    # The `TurnRunner`.
-
-    @property
-    def is_open(self) -> bool:
-        return self._turn is not None
-
-    async def open(self, opening: TurnOpening) -> TurnClosing:
-        """See `TurnRunner.open`."""
-        self._begin(is_resuming=False)
-        try:
-            return await self._open(await self._prepare(), opening)
-        finally:
-            self._is_opening = False
-
-    async def resume(self) -> TurnClosing:
-        """See `TurnRunner.resume`."""
-        self._begin(is_resuming=True)
-        return await self._resume(await self._prepare())
-
-    def steer(self, delivery_id: int) -> None:
-        """See `TurnRunner.steer`."""
-        if self._turn is not None:
-            self._turn.steer(delivery_id)
-
-    def cancel(self, outcome: Outcome) -> bool:
-        """See `TurnRunner.cancel`."""
-        if self._turn is not None:
-            self._turn.cancel(outcome)
-        elif self._is_opening or (self._is_resuming and outcome is Outcome.INTERRUPTED):
-            self._late_cancel = outcome
-        else:
-            return False
-        return True
-
-    def adopt(self, body: str) -> None:
-        """See `TurnRunner.adopt`."""
-        self._is_old = self._is_old or body != self._body
-        self._body = body
 
     def close(self) -> None:
         """See `TurnRunner.close`."""
-        self._turn = None
-        if self._session is not None:
+        super().close()
+        if self._agent is not None:
             self._services.agents.touch(self)
 
     async def end(self) -> None:
@@ -127,33 +65,25 @@ class AgentTurns:
         self._services.agents.leave(self)
         if self._services.gateway is not None:
             await self._services.gateway.close(self._owner.mysis.id)
-        masks, self._masks = self._masks, None
-        if masks is not None:
-            await masks.close()
+        await super().end()
 
     # The `PlaceHolder` of the pool.
 
     @property
     def is_idle(self) -> bool:
-        return self._turn is None and not self._is_opening
+        return self.turn is None and not self._is_opening
 
     async def release(self) -> None:
         """End the process of the agent; its session is gone on with at the next prompt."""
-        session = self._session
+        session = self._agent
         if session is not None:
             await session.close()  # kept until then, so that another caller waits for its end too
-            self._session = None if self._session is session else self._session
+            self._agent = None if self._agent is session else self._agent
 
-    # Preparing.
+    # The turns.
 
-    def _begin(self, *, is_resuming: bool) -> None:
-        self._turn = self._late_cancel = None
-        self._is_resuming = is_resuming
-
-    async def _prepare(self) -> _Prepared:
-        services, known, mysis = self._services, self._owner.known, self._owner.mysis
-        if known.damage is not None:
-            raise known.damage
+    async def _prepare(self) -> PreparedTurn:
+        services, known, mysis = self._services, self._read_template(), self._owner.mysis
         settings = known.template.acp
         gateway = services.gateway if settings.gateway else None
         access = None if gateway is None else await gateway.open(mysis.id)
@@ -169,80 +99,21 @@ class AgentTurns:
         else:
             profile = offline_profile(mysis, known, services.providers)
         self._live.answered_by = launch.model or launch.name
-        if self._masks is None or self._is_old:
-            self._masks = services.tools.session(mysis.id, mysis.name, self._body, uid=mysis.uid)
+        session = self._open_session()
         if self._is_old or (self._launch is not None and self._launch != launch):
             await self.release()
         self._is_old, self._launch = False, launch
-        self._owner.capture.mysis = mysis
-        await self._owner.capture.load()
-        self._prepared = _Prepared(profile, launch, self._masks)
+        await self._load_capture()
+        self._prepared = PreparedTurn(profile, session)
         return self._prepared
 
-    # Opening and resuming a turn.
+    async def _begin(self, prepared: PreparedTurn, about: DrivenTurn, turn: t.TurnState) -> TurnClosing:
+        return await self._drive(prepared, about, turn, _prompts(about.frozen, turn))
 
-    async def _open(self, prepared: _Prepared, opening: TurnOpening) -> TurnClosing:
-        services, capture, profile = self._services, self._owner.capture, prepared.profile
-        delivery_ids = tuple(prompt.delivery_id for prompt in opening.prompts)
-        freeze = freezer(
-            profile,
-            Catalogue(),
-            nudge_level=opening.nudge_level,
-            nudged=not opening.prompts,
-            situation=await situation_text(services, profile, delivery_ids),
-            task=opening.goal,
-            now=services.clock.now(),
-            inherited=capture.inherited,
-        )
-        stored_life = opening.stored_life.in_wall_time(services.clock.ahead)
-
-        def op(conn: WriterConnection) -> tuple[turn_ops.OpenedTurn | None, int]:
-            opened = turn_ops.open_turn(
-                conn,
-                mysis_id=profile.mysis_id,
-                session_id=opening.session_id,
-                delivery_ids=delivery_ids,
-                nudge_level=opening.nudge_level,
-                stored_life=stored_life,
-                freeze=lambda turn_id, number, before: freeze(
-                    turn_id, number, before, spend_ops.calibration(conn, profile.provider.name, profile.model)
-                ),
-                catalogue=Catalogue(),
-            )
-            return opened, services.clock.ahead
-
-        self._is_opening = True
-        by_person = any(prompt.from_person for prompt in opening.prompts)
-        async with services.gate.place(Rank.NEW_PROMPT if by_person else Rank.OTHER):
-            opened, ahead = await services.write(op, urgent=by_person)
-        if opened is None:
-            return TurnClosing(end_of_nothing(Failure("Withdrawn", "withdrawn")))
-        if opened.left:
-            self._owner.left(tuple(prompt for prompt in opening.prompts if prompt.delivery_id in opened.left))
-        frozen = opened.frozen
-        capture.begin_turn(opened.number, opened.memories, opened.notes, frozen.nudge_text, opened.opened_at)
-        about = DrivenTurn(opened.turn_id, opened.number, opened.hop, frozen, 0, by_person, opened.before)
-        turn = t.TurnState(
-            turn_id=opened.turn_id,
-            rules=profile.turn_rules,
-            rules_wait=profile.wait_rules,
-            nudged=not opening.prompts,
-            at=opened.opened_at - ahead,
-            memories=t.with_uptimes(opened.memories, ahead),
-            notes=opened.notes,
-        )
-        return await self._drive(prepared, about, turn, _prompts(frozen, turn))
-
-    async def _resume(self, prepared: _Prepared) -> TurnClosing:
+    async def _go_on(self, prepared: PreparedTurn, stored: turn_records.OpenTurnRow) -> TurnClosing:
         services, profile = self._services, prepared.profile
-        stored = await turn_records.open_turn(services.store, profile.mysis_id)
-        if stored is None:
-            return TurnClosing(end_of_nothing(Failure("Resume", "nothing to resume")))
         frozen = FrozenTurn.from_json(stored.frozen, system=parse_template(self._body).prompt)
-        self._owner.capture.go_on(stored.number, stored.memories, frozen.nudge_text, services.clock.now())
-        about = DrivenTurn(
-            stored.turn_id, stored.number, stored.hop, frozen, stored.used_tokens, by_person=not stored.nudged
-        )
+        about = self._describe(stored, frozen)
         results = tuple(
             t.StoreResult(
                 stored.turn_id,
@@ -275,24 +146,23 @@ class AgentTurns:
         texts = [*([] if was_prompted and session.session_id else _prompts(frozen, turn))]
         return await self._drive(prepared, about, turn, [*texts, _GO_ON] if was_prompted else texts)
 
-    async def _drive(self, prepared: _Prepared, about: DrivenTurn, turn: t.TurnState, texts: list[str]) -> TurnClosing:
-        services, profile, launch = self._services, prepared.profile, prepared.launch
+    async def _drive(
+        self, prepared: PreparedTurn, about: DrivenTurn, turn: t.TurnState, texts: list[str]
+    ) -> TurnClosing:
+        assert self._launch is not None
+        services, profile, launch = self._services, prepared.profile, self._launch
         self._live.turn_number = about.number
-        self._frozen = about.frozen
         info = prepare_requests(services, profile, Catalogue(), about.number, about.frozen, about.before).info
         if not launch.uses_gateway:
             info = replace(info, provider=launch.name, model=launch.model)
         files = AgentFiles(launch.name, str(launch.cwd), launch.uses_gateway)
-        record = AgentRecord(services, profile, info, about, self._owner, prepared.masks, turn)
+        record = AgentRecord(services, profile, info, about, self._owner, prepared.session, turn)
         steers = self._owner.waiting_steers()
-        self._turn = AgentTurn(services, profile, record, about, prepared.masks, self, files, steers)
-        if self._late_cancel is not None:
-            self._turn.cancel(self._late_cancel)
-            self._late_cancel = None
+        running = self._take(AgentTurn(record, self, files, steers))
         late, self._late = self._late, []
         for update in late:
-            self._turn.take_update(update)
-        closing = await self._turn.run(texts)
+            running.take_update(update)
+        closing = await running.run(texts)
         if closing.end.outcome in (Outcome.FAILED, Outcome.TIMEOUT, Outcome.CRASHED):
             await self.release()
         return closing
@@ -301,26 +171,26 @@ class AgentTurns:
 
     async def ready(self, turn_id: int) -> tuple[AgentSession, list[str]]:
         """See `SessionSource.ready`: a process that ended is started again, and its session gone on with."""
-        assert self._prepared is not None
-        services, mysis_id, launch = self._services, self._owner.mysis.id, self._prepared.launch
-        if self._session is not None and not self._session.is_open:
+        assert self._launch is not None
+        services, mysis_id, launch = self._services, self._owner.mysis.id, self._launch
+        if self._agent is not None and not self._agent.is_open:
             await self.release()
         await services.agents.take(self)
-        if self._session is not None:
-            return self._session, []
+        if self._agent is not None:
+            return self._agent, []
         known = await agent_ops.read_session(services.store, mysis_id)
         is_known = known.agent == launch.name
         try:
             with services.view.show_preparing(mysis_id):
-                self._session, begun = await AgentSession.open(launch, self, known.session_id if is_known else "")
+                self._agent, begun = await AgentSession.open(launch, self, known.session_id if is_known else "")
         except BaseException:
             services.agents.leave(self)
             raise
         if not begun.is_new:
-            return self._session, []
+            return self._agent, []
         stored = StoredSession(begun.session_id, launch.name, 0)
         await services.write(lambda conn: agent_ops.store_session(conn, mysis_id, stored))
-        return self._session, await self._introduce(turn_id)
+        return self._agent, await self._introduce(turn_id)
 
     async def _introduce(self, turn_id: int) -> list[str]:
         """Return what a new session is told: the prompt of the template, and what was said before."""
@@ -346,24 +216,24 @@ class AgentTurns:
 
     async def note_prompted(self, turn_id: int) -> None:
         """Remember that the agent was given the prompt of a turn."""
-        assert self._session is not None
-        stored = StoredSession(self._session.session_id, self._launch_name, turn_id)
+        assert self._agent is not None
+        stored = StoredSession(self._agent.session_id, self._launch_name, turn_id)
         await self._services.write(lambda conn: agent_ops.store_session(conn, self._owner.mysis.id, stored))
 
     # The `AgentClient` of the session.
 
     def take_update(self, update: AgentUpdate) -> None:
         """See `AgentClient.take_update`. Text that comes after a turn is shown with the next one."""
-        if self._turn is not None and not self._turn.is_over:
-            self._turn.take_update(update)
+        if self.turn is not None and not self.turn.is_over:
+            self.turn.take_update(update)
         elif isinstance(update, TextTold) and len(self._late) < MOST_LATE:
             self._late.append(update)
 
     async def ask_permission(self, call: CallTold, options: tuple[PermissionOption, ...]) -> str | None:
         """See `AgentClient.ask_permission`; between turns nothing is allowed."""
-        if self._turn is None or self._turn.is_over:
+        if self.turn is None or self.turn.is_over:
             return None
-        return await self._turn.ask_permission(call, options)
+        return await self.turn.ask_permission(call, options)
 
     async def read_file(self, path: str, line: int | None, limit: int | None) -> str:
         """See `AgentClient.read_file`."""
@@ -374,9 +244,9 @@ class AgentTurns:
         await self._open_turn().write_file(path, content)
 
     def _open_turn(self) -> AgentTurn:
-        if self._turn is None or self._turn.is_over:
+        if self.turn is None or self.turn.is_over:
             raise FilesError("no turn is open")
-        return self._turn
+        return self.turn
 
 
 def _prompts(frozen: FrozenTurn, turn: t.TurnState) -> list[str]:

@@ -44,7 +44,7 @@ from zoea.swarm.turn.request_preparation import RequestEvents, limits_of, lowest
 from zoea.swarm.turn.summary_stage import SummaryStage
 from zoea.swarm.turn.tool_calls import ToolCalls
 from zoea.swarm.turn.turn_failures import cause_of, end_from, failure_from
-from zoea.swarm.turn.turn_gate import Rank
+from zoea.swarm.turn.turn_gate import Rank, first_rank
 from zoea.swarm.turn.turn_runner import DrivenTurn, TurnClosing, TurnOwner, TurnWrite
 from zoea.text.call_text import format_call
 from zoea.tools.tool_search import unwrap_calls
@@ -52,13 +52,6 @@ from zoea.tools.tool_search import unwrap_calls
 _log = logging.getLogger(__name__)
 
 CANCEL_WITHIN_S = 2.0
-
-
-def first_rank(by_person: bool, *, is_new: bool) -> Rank:
-    """Return the rank in which a turn begins; a person's new prompts go first."""
-    if by_person:
-        return Rank.NEW_PROMPT if is_new else Rank.PERSON
-    return Rank.OTHER
 
 
 class TurnDriver:
@@ -162,6 +155,10 @@ class TurnDriver:
         if isinstance(given, t.Steered):
             self._rank = min(self._rank, Rank.STEERED)
         self._inputs.put_nowait(given)
+
+    def steer(self, delivery_id: int) -> None:
+        """Let a message join the turn before its next request."""
+        self.post(t.Steered(self._uptime(), (delivery_id,)))
 
     def cancel(self, outcome: Outcome) -> None:
         """Cancel the calls in flight, keep their partial results, and end the turn."""

@@ -23,6 +23,13 @@ class Rank(IntEnum):
     OTHER = 3
 
 
+def first_rank(by_person: bool, *, is_new: bool) -> Rank:
+    """Return the rank in which a turn begins; a person's new prompts go first."""
+    if by_person:
+        return Rank.NEW_PROMPT if is_new else Rank.PERSON
+    return Rank.OTHER
+
+
 class TurnGate:
     """A limit of `places`, and `for_new_prompts` more for turns that a person opened."""
 
