@@ -175,6 +175,20 @@ def test_an_answer_keeps_its_lines_without_emphasis_marks() -> None:
     assert [cells[1][0] for cells in streamed] == plain_lines(said)
 
 
+def test_a_table_stands_in_columns() -> None:
+    said = "Found:\n\n| step | does |\n|:-----|---:|\n| `a\\|b` | **splits** |\n| 表 | |\nEnd | it"
+    assert plain_lines(said) == ["Found:", "step    does", "`a\\|b`  splits", "表", "End | it"]
+    assert plain_lines("| a | b |\n| c | d |") == ["| a | b |", "| c | d |"]
+
+
+def test_the_last_answer_has_the_room_that_is_left() -> None:
+    blocks = [ConversationBlock(key, BlockKind.ANSWER, 0, body="1\n2\n3\n4\n5\n6") for key in ("first", "last")]
+    shown = ["".join(text for text, _ in line).strip() for line in build_recent_lines(blocks, PLAIN, 60, 12, NOW)]
+    assert shown == ["1", "2", "3", "4 …", "1", "2", "3", "4", "5", "6"]
+    short = build_recent_lines(blocks, PLAIN, 60, 8, NOW)
+    assert [line[1][0] for line in short] == ["2", "3", "4 …", "1", "2", "3", "4", "5 …"]
+
+
 async def test_text_of_rows_can_be_selected(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         table = stage.one(SwarmTable)

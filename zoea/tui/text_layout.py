@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby, zip_longest
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
@@ -159,11 +160,27 @@ _CODE = re.compile(r"(`[^`]*`)")
 _STRONG = re.compile(r"(\*\*|__)(?=\S)(.{1,300}?)(?<=\S)\1")
 _ITALIC = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*]{1,300}?)(?<=\S)\*(?![\w*])")
 _HEADING = re.compile(r"#{1,6} ")
+_TABLE_RULE = re.compile(r"[|: -]*-[|: -]*")
+_TABLE_BAR = re.compile(r"(?<!\\)\|")
 
 
 def plain_lines(text: str) -> list[str]:
-    """Return the lines that are not empty, without Markdown emphasis; code is unchanged."""
-    return [strip_emphasis(line) for line in map(prose_line, text.split("\n")) if line]
+    """Return the lines that are not empty, without Markdown emphasis; code is unchanged, tables are aligned."""
+    lines = [line for line in map(prose_line, text.split("\n")) if line]
+    found: list[str] = []
+    for is_table, group in groupby(lines, lambda line: line.startswith("|")):
+        rows = list(group)
+        if is_table and len(rows) > 1 and _TABLE_RULE.fullmatch(rows[1]):
+            found += _align_table([rows[0], *rows[2:]])
+        else:
+            found += map(strip_emphasis, rows)
+    return found
+
+
+def _align_table(rows: Sequence[str]) -> list[str]:
+    cells = [[strip_emphasis(cell.strip()) for cell in _TABLE_BAR.split(row)[1:]] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip_longest(*cells, fillvalue="")]
+    return ["  ".join(set_cell_size(*cell) for cell in zip(row, widths, strict=False)).rstrip() for row in cells]
 
 
 def strip_emphasis(line: str) -> str:

@@ -37,7 +37,7 @@ def build_recent_lines(
         if block.kind is BlockKind.TURN:
             rule = block
         else:
-            lines += _of(block, rule, width)
+            lines += _of(block, rule, width, most=max(ANSWER_LINES, height - 3) if block is blocks[-1] else ANSWER_LINES)
             rule = None
     if preparation := describe_preparation(view):
         lines.append(cut_pieces([(INDENT, ""), (preparation, "quiet")], width))
@@ -76,7 +76,7 @@ def build_usage_lines(seen: RequestSummary | None, view: MysisView, height: int)
     return lines
 
 
-def _of(block: ConversationBlock, rule: ConversationBlock | None, width: int) -> list[list[Piece]]:
+def _of(block: ConversationBlock, rule: ConversationBlock | None, width: int, *, most: int) -> list[list[Piece]]:
     match block.kind:
         case BlockKind.PROMPT:
             head = list(rule.head if rule is not None else block.head)
@@ -88,7 +88,7 @@ def _of(block: ConversationBlock, rule: ConversationBlock | None, width: int) ->
             room = width - sum(cell_len(text) for text, _ in right)
             return [[*cut_pieces([(INDENT, ""), *block.head], room), *right]]
         case BlockKind.ANSWER:
-            return _wrapped(block.body, width, block.role)
+            return _wrapped(block.body, width, block.role, most=most)
     said = [(f"  {_start(block.body)}", block.role)] if block.body else []
     return [cut_pieces([(INDENT, ""), *block.head, *said], width)]
 
@@ -97,12 +97,12 @@ def _start(text: str) -> str:
     return prose_line(text[:TEXT_CHARS])
 
 
-def _wrapped(text: str, width: int, role: str, *, newest: bool = False) -> list[list[Piece]]:
+def _wrapped(text: str, width: int, role: str, *, newest: bool = False, most: int = ANSWER_LINES) -> list[list[Piece]]:
     """Return the first lines of a text, or with `newest` the last ones."""
     room = width - len(INDENT)
     lines = plain_lines(text[-TEXT_CHARS:] if newest else text[:TEXT_CHARS])
     found = list(islice((part for line in lines for part in wrap_words(line, room)), 400))
-    shown = found[-ANSWER_LINES:] if newest else found[:ANSWER_LINES]
-    if not newest and len(found) > ANSWER_LINES:
-        shown[-1] = fit_text(f"{shown[-1]} {found[ANSWER_LINES]}", room)
+    shown = found[-most:] if newest else found[:most]
+    if not newest and len(found) > most:
+        shown[-1] = f"{fit_text(shown[-1], room - 2).rstrip()} …"
     return [[(INDENT, ""), (line, role)] for line in shown]
