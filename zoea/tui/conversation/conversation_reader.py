@@ -20,7 +20,9 @@ from zoea.model.values import Memory
 from zoea.queries import conversation
 from zoea.queries.conversation import ConversationPage, ConversationTurn
 from zoea.queries.search_reader import FindHit, FindResult
+from zoea.text.control_characters import prose_line
 from zoea.text.sentences import count_of
+from zoea.text.shorten import head_with_length
 from zoea.tui.conversation.argument_lines import list_changes
 from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, Symbols, build_page_blocks, build_turn_blocks
 
@@ -64,12 +66,13 @@ class TurnWindow(Struct, frozen=True):
 
     @property
     def result(self) -> tuple[ConversationBlock, ...]:
-        """Return the newest work: what it reports, the files it changed, its calls."""
+        """Return the newest work: its task, what it reports, the files it changed, its calls."""
         opened = (at for at in range(len(self.turns) - 1, 0, -1) if self.turns[at].opened_by is OpenedBy.PROMPT)
         work = self.turns[next(opened, 0) :]
         if not work:
             return ()
         blocks = [block for turn in work for block in self.made[turn.number]]
+        tasks = [head_with_length(prose_line(one.body), TASK_CHARS) for one in blocks if one.kind is BlockKind.PROMPT]
         ends = [block for block in blocks if block.kind in (BlockKind.ANSWER, BlockKind.OUTCOME)]
         calls = [block for block in blocks if block.kind is BlockKind.CALL]
         # The arguments that ran, also where a person changed those of the model.
@@ -86,6 +89,7 @@ class TurnWindow(Struct, frozen=True):
         words = count_of(len(calls), "call") if calls else "no other calls" if has_any else "no calls"
         return (
             *self.made[number][:1],
+            *(_note("task", number, "task", task) for task in tasks[:1]),
             *ends[-1:],
             *([_note("changes", number, count_of(len(changes), "changed file"), files)] if changes else ()),
             _note("calls", number, words, "older ones are in the conversation" if is_cut else ""),
@@ -97,6 +101,10 @@ class TurnWindow(Struct, frozen=True):
         """Return whether the last turn has a call in progress."""
         calls = (call for turn in self.turns[-1:] for entry in turn.entries for call in entry.memory.calls)
         return any(call.started_at is not None and call.ended_at is None for call in calls)
+
+
+TASK_CHARS = 300
+"""A result begins with so much of the task; the conversation has all of it."""
 
 
 def _note(key: str, turn: int, words: str, body: str) -> ConversationBlock:

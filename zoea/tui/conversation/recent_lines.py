@@ -37,7 +37,9 @@ def build_recent_lines(
         if block.kind is BlockKind.TURN:
             rule = block
         else:
-            lines += _of(block, rule, width, most=max(ANSWER_LINES, height - 3) if block is blocks[-1] else ANSWER_LINES)
+            lines += _of(
+                block, rule, width, most=max(ANSWER_LINES, height - 3) if block is blocks[-1] else ANSWER_LINES
+            )
             rule = None
     if preparation := describe_preparation(view):
         lines.append(cut_pieces([(INDENT, ""), (preparation, "quiet")], width))
