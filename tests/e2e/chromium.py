@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -83,6 +84,12 @@ class Tab:
         code = {"key": key, "code": f"Key{key.upper()}", "windowsVirtualKeyCode": ord(key.upper())}
         await self.ask("Input.dispatchKeyEvent", type="keyDown", text=key, **code)
         await self.ask("Input.dispatchKeyEvent", type="keyUp", **code)
+
+    async def paste(self, text: str) -> None:
+        """Paste a text into the terminal, as the browser does with what a page has put into the clipboard."""
+        data = f"const data = new DataTransfer(); data.setData('text/plain', {json.dumps(text)});"
+        event = "new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true})"
+        await self.value(f"{{{data} document.querySelector('.xterm-helper-textarea').dispatchEvent({event})}}")
 
     async def listen(self) -> None:
         """Read until the tab is closed."""

@@ -39,8 +39,12 @@ async def test_two_tabs_command_one_swarm_and_request_only_its_server(tmp_path: 
         first = zoea.cockpits()
         async with browser.tab(zoea.address) as other:
             await other.until(lambda shown: "alpha" in shown, SCREEN)
+            await one.paste("x\x1b[201~X\rm\x1b[200~")  # marks in it end no paste, so that the rest presses no key
+            await one.until(lambda shown: "Nothing here takes a pasted text" in shown, SCREEN)
             await other.press("x")
             await one.until(lambda shown: "ON HOLD" in shown, SCREEN)
+            assert "press X again" not in await one.value(SCREEN)
+            assert "MESSAGE" not in await one.value(SCREEN)
             await one.press("x")
             await other.until(lambda shown: "ON HOLD" not in shown, SCREEN)
             second = zoea.cockpits() - first

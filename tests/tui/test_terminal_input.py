@@ -69,6 +69,34 @@ def test_a_marked_text_is_one_paste_in_whatever_pieces_it_comes(keyboard: Termin
     assert fed(keyboard, "\x1b[200~\x1b[201~\x1b[200~x\x1b[201~", piece) == ["", "x"]
 
 
+@pytest.mark.parametrize("piece", [1, 2, 3, 5, 7, READ_BYTES])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("one\x1b[201~y", ["one", "y"]),
+        ("one\x1b[201~y\ry\x1b[A\x1b[200~two", ["one", "y\ny\x1b[A", "two"]),
+        ("\x1b[201~\x1b[201~X\x1b[200~\x1b[201~X", ["", "X", "", "X"]),
+        (f"one\x1b[201~{'y' * 2 * BURST}", ["one", "y" * 2 * BURST]),
+    ],
+)
+def test_a_marked_text_that_holds_marks_itself_presses_no_key(
+    keyboard: TerminalInput, text: str, shown: list[str], piece: int
+) -> None:
+    """A page can put them into the clipboard."""
+    assert fed(keyboard, f"\x1b[200~{text}\x1b[201~", piece) == shown
+    assert fed(keyboard, "y") == ["y"]
+
+
+def test_a_key_after_a_marked_text_waits_until_no_mark_can_follow(keyboard: TerminalInput) -> None:
+    assert described(keyboard.feed("\x1b[200~one\x1b[201~\r")) == ["one"]
+    assert keyboard.quiet_s == LINE_END_S
+    assert described(keyboard.tick()) == ["enter"]
+    assert keyboard.quiet_s > LINE_END_S
+    assert described(keyboard.feed("\x1b[200~\x1b[201~" + "y" * BURST)) == [""]
+    assert described(keyboard.tick()) == ["y" * BURST]
+    assert described([*keyboard.feed("\x1b[200~two\x1b[201~s"), *keyboard.close()]) == ["two", "s"]
+
+
 def test_a_long_text_without_marks_is_one_paste_and_its_last_enter_is_a_key(keyboard: TerminalInput) -> None:
     assert fed(keyboard, f"{LONG * 10}\r") == [LONG * 10, "enter"]
     assert fed(keyboard, f"{LONG * 10}\rsecond\r") == [f"{LONG * 10}\nsecond\n"]

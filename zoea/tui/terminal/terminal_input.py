@@ -27,10 +27,11 @@ BURST = 1_000
 """So many characters of text at once are taken as pasted, besides texts of several lines: no one types them."""
 QUIET_S, LONG_QUIET_S, LINE_END_S = 0.1, 1.0, 0.03
 """Seconds without input after which an escape stands for itself and a text is complete, a long text is, and a line end
-that followed other text is a key."""
+that followed other text or what followed an end mark is a key."""
 TYPED_S = 0.005
 """Seconds between two characters below which no person has typed them."""
 _START, _END = "\x1b[200~", "\x1b[201~"
+_END_MARK, _MARK = re.compile(re.escape(_END)), re.compile(f"{re.escape(_START)}|{re.escape(_END)}")
 _PLAIN, _INK = r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", r"[^\x00-\x1f\x7f]"
 _TEXT = re.compile(f"{_PLAIN}+")
 _LINE_ENDS, _INK_FIRST = re.compile(r"[\r\n][\r\n\t]*"), re.compile(_INK)
@@ -74,16 +75,21 @@ class _LongText:
         else:
             self._pieces.append(piece)
 
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
     def event(self) -> Message:
         if self.size > PASTE_LIMIT:
             return PasteRefused(self.size)
-        return Paste("".join(self._pieces).replace("\x00", "").replace("\r\n", "\n").replace("\r", "\n"))
+        return Paste(self.text.replace("\x00", "").replace("\r\n", "\n").replace("\r", "\n"))
 
 
 class TerminalInput:
     """Parses keys and the mouse as Textual does, and pasted texts in bounded memory.
 
-    A line end is a key only where no text follows it at once.
+    A line end is a key only where no text follows it at once. A pasted text may hold the marks themselves, which no
+    browser and not every terminal removes: what comes at once with an end mark is keys only where no mark follows.
 
     Args:
         parser: Textual's, which parses everything but the pasted texts.
@@ -106,11 +112,13 @@ class TerminalInput:
         self._rest = ""
         self._burst: _LongText | None = None
         self._pasted: _LongText | None = None
+        self._is_after_end = False
+        """Whether `_pasted` is what came at once with an end mark."""
 
     @property
     def quiet_s(self) -> float:
         """The seconds without input after which `tick` completes an open sequence."""
-        if self._line_ends:
+        if self._line_ends or self._is_after_end:
             return LINE_END_S
         return QUIET_S if self._burst is None or self._burst.size < BURST else LONG_QUIET_S
 
@@ -160,6 +168,10 @@ class TerminalInput:
         yield from self._guard(self._parser.feed(""))
 
     def _complete(self) -> Iterator[Message]:
+        if self._pasted is not None and self._is_after_end:
+            after, rest = self._pasted, self._rest
+            self._pasted, self._rest, self._is_after_end = None, "", False
+            yield from self._feed(after.text + rest) if after.size < BURST else (after.event(),)
         if self._burst is not None:
             yield from self._end_burst(self._burst)
         line_ends, self._line_ends = self._line_ends, ""
@@ -231,19 +243,24 @@ class TerminalInput:
 
     def _take_pasted(self, text: _LongText, data: str) -> Generator[Message, None, str]:
         """Keep the text up to its end mark, which may come in pieces. Return the input after the mark."""
-        held = self._rest + data
-        end = held.find(_END)
-        if end < 0:
-            kept = next((size for size in range(len(_END) - 1, 0, -1) if held.endswith(_END[:size])), 0)
+        held, is_after_end = self._rest + data, self._is_after_end
+        found = (_MARK if is_after_end else _END_MARK).search(held)
+        if found is None:
+            marks = (_START, _END)
+            kept = next(
+                (size for size in range(len(_END) - 1, 0, -1) if held.endswith((marks[0][:size], marks[1][:size]))), 0
+            )
             text.add(held[: len(held) - kept])
             self._rest = held[len(held) - kept :]
             return ""
-        text.add(held[:end])
-        self._pasted, self._rest = None, ""
-        # The parser is told the end too, and knows an empty text.
-        yield from (event for event in self._guard(self._parser.feed(_END)) if not isinstance(event, Paste))
-        yield text.event()
-        return held[end + len(_END) :]
+        text.add(held[: found.start()])
+        self._pasted, self._rest, self._is_after_end = _LongText(), "", found[0] == _END
+        if found[0] == _START or not is_after_end:
+            # The parser is told the marks too, and knows an empty text.
+            yield from (event for event in self._guard(self._parser.feed(found[0])) if not isinstance(event, Paste))
+        if text.size or not is_after_end:
+            yield text.event()
+        return held[found.end() :]
 
 
 def _clamp(event: Resize) -> Resize:
