@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import os
 import re
 import signal
@@ -235,9 +236,12 @@ class AgentProcess:
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
-    """Return a JSON-RPC message in the form that the SDK can take; None for anything else."""
+    """Return a JSON-RPC message in the form that the SDK can take; None for anything else.
+
+    NaN and infinite numbers become texts, because JSON has none and a model is sent what is stored.
+    """
     try:
-        message = json.loads(line)
+        message = json.loads(line, parse_constant=str, parse_float=_read_number)
     except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict):
@@ -250,3 +254,8 @@ def parse(line: bytes) -> dict[str, Any] | None:
     if error is not None and not isinstance(error, dict):
         message["error"] = {"code": -32603, "message": str(error)}
     return message
+
+
+def _read_number(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
+
+from zoea.text.control_characters import split_lines
 
 MOST_RESULT_CHARS = 400_000
 """Characters that are kept of what one tool call told."""
@@ -17,8 +19,11 @@ MOST_DIFF_CHARS = 10_000
 READ_KINDS = frozenset({"read", "search", "think"})
 CHANGE_KINDS = frozenset({"edit", "delete", "move"})
 ENDED = frozenset({"completed", "failed"})
-_SCOPE = ("command", "cmd", "cwd", "workdir")
-"""Arguments of agents that say which command runs, and where."""
+_COMMANDS = ("command", "cmd")
+_NO_SCOPE = frozenset(
+    ("description", "title", "explanation", "reason", "justification", "timeout", "timeout_ms", "call_id", "turn_id")
+)
+"""Arguments of agents that change nothing of what a command does. All others are part of what a grant covers."""
 _PATHS = frozenset({"path", "filePath", "file_path", "filepath", "abs_path", "notebook_path"})
 """Arguments of agents that name a file."""
 
@@ -106,38 +111,41 @@ class MergedCall(Struct):
     def has_arguments(self) -> bool:
         return self.told.arguments not in (None, {}, [], "")
 
-    def write_arguments(self) -> str:
+    def write_arguments(self, *, asks: bool = False) -> str:
         """Return all that is known of what the call will do, as a JSON object.
 
         Where the agent gives an object it stands as it is, so that a command is found in it. The rest is added under
-        names that it does not use.
+        names that it does not use. With `asks` nothing is left out, because a person decides by it.
         """
         given = self.told.arguments
         values = dict(given) if isinstance(given, dict) else {}
         if given not in (None, {}, "") and not isinstance(given, dict):
             values["input"] = given
-        said = json.dumps(values, ensure_ascii=False, default=str)
-        if self.name != "execute" or not values:
-            if self.told.title and self.told.title not in said:
-                _add(values, "title", self.told.title)
-            if paths := [
-                path for path in self.told.paths or () if json.dumps(path, ensure_ascii=False)[1:-1] not in said
-            ]:
-                _add(values, "paths", paths)
-            if self.told.text and self.told.status not in ENDED and self.name in CHANGE_KINDS and "diff" not in values:
-                _add(values, "change", self.told.text)
+        known = set(_iterate_texts(values))
+        if self.told.title and self.told.title not in known and (asks or not self._names_command):
+            _add(values, "title", self.told.title)
+        if paths := [path for path in self.told.paths or () if path not in known]:
+            _add(values, "paths", paths)
+        is_about = asks or (self.name in CHANGE_KINDS and self.told.status not in ENDED)
+        if self.told.text and self.told.text not in known and is_about:
+            _add(values, "change" if self.name in CHANGE_KINDS else "content", self.told.text)
         return json.dumps(values, ensure_ascii=False, default=str)
 
     def write_scope(self) -> str:
         """Return as JSON what a grant or a pattern is compared with: of a command no title or description."""
         given = self.told.arguments if isinstance(self.told.arguments, dict) else {}
-        return json.dumps({name: given[name] for name in _SCOPE if given.get(name) not in (None, "")}, default=str)
+        scope = {name: value for name, value in given.items() if name not in _NO_SCOPE and value not in (None, "")}
+        return json.dumps(scope if self._names_command else {}, default=str)
+
+    @property
+    def _names_command(self) -> bool:
+        given = self.told.arguments if isinstance(self.told.arguments, dict) else {}
+        return any(given.get(name) for name in _COMMANDS)
 
     @property
     def takes_command(self) -> bool:
         """Whether it runs a command, whatever kind the agent names."""
-        given = self.told.arguments if isinstance(self.told.arguments, dict) else {}
-        return self.name == "execute" or any(given.get(name) for name in ("command", "cmd"))
+        return self.name == "execute" or self._names_command
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -153,6 +161,19 @@ class MergedCall(Struct):
             output = self.told.output
             text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
         return text or ("(failed; the agent told no more)" if self.told.status == "failed" else "(no output told)")
+
+
+def _iterate_texts(value: Any) -> Iterator[str]:
+    """Yield every text in a JSON value. Not recursive, because an agent chooses how deep it is."""
+    left = [value]
+    while left:
+        match left.pop():
+            case str(text):
+                yield text
+            case dict(inner):
+                left += inner.values()
+            case list(inner):
+                left += inner
 
 
 def _add(values: dict[str, Any], name: str, value: Any) -> None:
@@ -215,8 +236,16 @@ def _read_content(content: Iterable[Any]) -> str:
 def _read_diff(path: str, old: str, new: str) -> str:
     if len(old) + len(new) > MOST_DIFF_CHARS:  # the time to compare grows with the square
         return f"{path}: {len(old):,} characters become {len(new):,}:\n{new}"
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), path, path, lineterm="")
+    lines = difflib.unified_diff(_split_lines(old), _split_lines(new), path, path, lineterm="")
     return "\n".join(lines)
+
+
+def _split_lines(text: str) -> list[str]:
+    """Return the lines between newlines; the last says where it has none, so that no change is left out."""
+    lines = split_lines(text)
+    if lines and not text.endswith("\n"):
+        lines[-1] += "\n\\ No newline at end of file"
+    return lines
 
 
 def read_block(block: Any) -> str:

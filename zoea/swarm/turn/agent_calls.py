@@ -52,6 +52,8 @@ class TurnCall(Struct, eq=False):
     seq: int = 0
     is_over: bool = False
     asked: PermissionAsked | None = None
+    shown: up.MergedCall | None = None
+    """As it was when it asked: the agent may tell more of it while the question is open."""
 
 
 class AgentCalls:
@@ -148,7 +150,7 @@ class AgentCalls:
         self, call: TurnCall, answer: Answer, *, asks: bool, scope: str | None
     ) -> tuple[t.PreparedCall, Answer]:
         """Return a call as it is stored, and the answer with it, without the values of secrets."""
-        given = AnswerCall(call.agent.name, call.agent.write_arguments(), call.agent.told.call_id)
+        given = AnswerCall(call.agent.name, call.agent.write_arguments(asks=asks), call.agent.told.call_id)
         answer = await self._record.masks.conceal_answer(replace(answer, calls=(given,), finish=Finish.CALLS))
         (concealed,) = answer.calls
         prepared = t.PreparedCall(
@@ -213,7 +215,7 @@ class AgentCalls:
         if is_granted:
             if not call.id:
                 await self._store_call(call)
-            return self._allow(call, asked, ApprovalAnswer.SESSION)
+            return self._allow(call.agent, asked, ApprovalAnswer.SESSION)
         if call.id:
             prepared, _ = await self._prepare(call, Answer(), asks=True, scope=scope)
             row = await self._services.write(
@@ -222,7 +224,7 @@ class AgentCalls:
             self._record.merge((), (row,))
         else:
             await self._store_call(call, state=CallState.APPROVAL, scope=scope)
-        call.asked = asked
+        call.asked, call.shown = asked, up.MergedCall(call.agent.told)
         self._live.say(f"asks: {call.agent.title}", self._services.clock.now())
         self._record.show(Activity.ASKING)
         await approvals.ask_for_call(
@@ -240,7 +242,7 @@ class AgentCalls:
         if given.answer.allows and kind.startswith("allow"):
             await self._record.store(t.MarkSent((call.id,)))
             self._record.show(Activity.TOOL)
-            self._allow(call, asked, given.answer)
+            self._allow(call.shown or call.agent, asked, given.answer)
             if call.agent.told.status in up.ENDED:
                 await self.take_call(call.agent.told)
             return
@@ -250,8 +252,8 @@ class AgentCalls:
         )
         await self._deny(call, asked, answer, f"{answer}: {_ONLY_ALWAYS if given.answer.allows else said}")
 
-    def _allow(self, call: TurnCall, asked: PermissionAsked, answer: ApprovalAnswer) -> None:
-        self._files.allow(call.agent)
+    def _allow(self, agent: up.MergedCall, asked: PermissionAsked, answer: ApprovalAnswer) -> None:
+        self._files.allow(agent)
         answer_asked(asked, agent_policy.choose_option(answer, asked.options))
 
     async def _deny(self, call: TurnCall, asked: PermissionAsked, answer: ApprovalAnswer, why: str) -> None:
