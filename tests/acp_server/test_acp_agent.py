@@ -167,6 +167,8 @@ class TestApprovals:
             ("run", {"command": f"ls {'-l ' * 40}; rm -rf \u009d hidden\u009c"}),
             ("write_file", {"path": "a.py", "content": "one\u202etwo\x1b]0;t\x07 \\u202e\n\tlast"}),
             ("write_file", {"path": "a.py", "content": "one", "mode": "0777"}),
+            ("write_file", {"path": "docs/\u202eyp.a\u009b31", "content": "one"}),
+            ("edit_file", {"path": f"{'docs/' * 40}a\u200b.py ", "edits": [{"old": "1", "new": "2"}]}),
             ("edit_file", {"path": "a.py", "edits": [{"old": "1\u200b", "new": "2\u2066"}]}),
             ("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2", "all": True}]}),
             ("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2"}, {"old": 1, "new": "the end"}]}),

@@ -13,7 +13,7 @@ from acp.schema import ToolKind
 from zoea.model.enums import ASK_TOOL, CallState, Role
 from zoea.model.values import ApprovalView, Memory, ToolCall
 from zoea.text.call_text import format_call, reveal_arguments
-from zoea.text.control_characters import reveal, reveal_unambiguously
+from zoea.text.control_characters import reveal, reveal_line, reveal_unambiguously
 from zoea.text.large_json import indent
 
 MAX_CHARS = 20_000
@@ -172,8 +172,13 @@ def _show_arguments(arguments: str) -> schema.ContentToolCallContent:
 
 
 def _is_shown_by(edits: list[Any], arguments: Any) -> bool:
-    """Return whether the differences hold every argument of a call."""
+    """Return whether the differences hold every argument of a call, with no hidden character in the path.
+
+    The path of a difference is one that the editor opens, so that nothing in it is an escape.
+    """
     match arguments:
+        case {"path": str(path)} if reveal_line(path) != path:
+            return False
         case {"path": _, "content": _, **rest}:
             return bool(edits) and not rest
         case {"path": _, "edits": list(entries), **rest}:
