@@ -527,9 +527,10 @@ def expired(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return both
 
 
-async def reaches_upstream(url: str, logs: Path) -> str:
-    """Open a session with an MCP server; return the error that it ends with."""
-    box = Toolbox((UpstreamConfig("far", url=url, start_timeout=20.0, retries=0),), logs=logs)
+async def reaches_upstream(url: str, logs: Path, *, retries: int) -> str:
+    """Open a session with an MCP server; return the error that it ends with. Each retry comes after a minute."""
+    config = UpstreamConfig("far", url=url, start_timeout=20.0, retries=retries, backoff=60.0, backoff_max=60.0)
+    box = Toolbox((config,), logs=logs)
     box.open()
     try:
         await until(lambda: box.status()[0].state == "down", within=20.0)
@@ -542,7 +543,7 @@ async def reaches_upstream(url: str, logs: Path) -> str:
 async def test_a_request_leaves_only_where_the_certificate_is_good(
     kind: str, certificate: Path, expired: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Requests of models and of MCP servers alike."""
+    """Requests of models and of MCP servers alike. The first turn does not wait until a bad one is tried again."""
     used = expired if kind == "expired" else certificate
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(used)
@@ -558,7 +559,7 @@ async def test_a_request_leaves_only_where_the_certificate_is_good(
 
     async with serving(handler, context=context) as server:
         url = server.url.replace("localhost", "127.0.0.1") if kind == "of another name" else server.url
-        error = await reaches_upstream(f"{url}/mcp", tmp_path)
+        error = await reaches_upstream(f"{url}/mcp", tmp_path, retries=0 if kind == "trusted" else 3)
         async with client_of(url) as client:
             if kind == "trusted":
                 assert await post(client) == b"no"
@@ -567,6 +568,7 @@ async def test_a_request_leaves_only_where_the_certificate_is_good(
     http_client.trusted_certificates.cache_clear()
     assert {request.split()[1] for request in requests} == ({b"/mcp", b"/"} if kind == "trusted" else set())
     assert ("404" in error) == (kind == "trusted")
+    assert ("cannot connect: its certificate is not trusted (" in error) == (kind != "trusted")
 
 
 @pytest.mark.parametrize("hangs_up", [False, True])

@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import socket
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -31,6 +32,7 @@ from zoea.tools.upstream.http_refusal import (
 from zoea.tools.upstream.large_answer import LargeAnswers
 from zoea.tools.upstream.session_traffic import SessionTraffic
 from zoea.tools.upstream.unreadable_answer import RequestKey, find_key, to_key
+from zoea.tools.upstream.upstream_errors import UNTRUSTED
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +110,7 @@ class _ErrorTransport(httpx2.AsyncBaseTransport):
             if response.status_code < 400 and (key := _key_of(await request.aread())) is not None:
                 return await self._checked(response, kind, key, has_session=_SESSION_HEADER in request.headers)
         except _NEVER_SENT as error:
-            return _error(NOT_SENT, f"cannot connect ({type(error).__name__})")
+            return _connect_error(error)
         except httpx2.TransportError as error:
             return _error(BROKEN, f"the connection broke ({str(error) or type(error).__name__})")
         return response if response.status_code < HTTPStatus.BAD_REQUEST else await _refuse(request, response)
@@ -211,6 +213,23 @@ async def _read_body(response: httpx2.Response) -> bytes:
         return b"".join([piece async for piece in response.stream])
     finally:
         await response.aclose()
+
+
+def _connect_error(error: Exception) -> httpx2.Response:
+    """Say why there is no connection; the first cause is the one of the system or of the check of certificates."""
+    cause: BaseException = error
+    while (earlier := cause.__cause__ or cause.__context__) is not None:
+        cause = earlier
+    match cause:
+        case ssl.SSLCertVerificationError():
+            return _error(UNTRUSTED, f"cannot connect: its certificate is not trusted ({cause.verify_message})")
+        case ConnectionRefusedError():
+            why = "nothing listens at its address"
+        case socket.gaierror():
+            why = "the host in its address is not known"
+        case _:
+            why = type(error).__name__
+    return _error(NOT_SENT, f"cannot connect: {why}")
 
 
 def _error(code: int, message: str, data: Any = None) -> httpx2.Response:

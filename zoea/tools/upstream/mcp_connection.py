@@ -35,7 +35,7 @@ from zoea.tools.upstream.session_traffic import SessionEnd, SessionTraffic
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.unreadable_answer import MISMATCHED, UNREADABLE
 from zoea.tools.upstream.upstream_config import UpstreamConfig
-from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome
+from zoea.tools.upstream.upstream_errors import UNTRUSTED, CallFailure, CallOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ class McpConnection:
             # The SDK's "not entered" and "not running": the session ended during the call.
             return CallFailure(CallOutcome.BROKEN if begun else CallOutcome.NOT_SENT, "its session ended")
         code, text = error.code, error.message
-        if code == NOT_SENT:
+        if code in (NOT_SENT, UNTRUSTED):
             return CallFailure(CallOutcome.NOT_SENT, text)
         if code == BROKEN:
             return CallFailure(CallOutcome.BROKEN, text)

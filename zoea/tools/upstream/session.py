@@ -22,7 +22,7 @@ from zoea.process.clock import read_uptime_s
 from zoea.tools.catalogue import RemoteTool
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import UpstreamConfig
-from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome, describe_failure
+from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome, describe_failure, is_permanent
 
 if TYPE_CHECKING:
     from zoea.tools.upstream.http_pool import HttpPool  # loads httpx2
@@ -45,7 +45,6 @@ DRAIN_S = 2.0
 
 _SDK_MODULE = "zoea.tools.upstream.mcp_connection"
 """Imported in a thread at the first opening, because the SDK takes 0.6 s."""
-_PERMANENT = (FileNotFoundError, PermissionError, NotADirectoryError, ValueError)
 
 
 class SessionState(StrEnum):
@@ -284,7 +283,7 @@ class UpstreamSession:
         self.failures = 1 if was_open else self.failures + 1
         reason = self._end_reason or "its session ended"
         self.error = describe_failure(error, self._config) if error is not None else reason
-        is_down = self.failures > self._config.retries or isinstance(error, _PERMANENT)
+        is_down = self.failures > self._config.retries or (error is not None and is_permanent(error))
         logger.info("upstream %s: %s (failure %d)", self._label, self.error, self.failures)
         self._set_state(SessionState.DOWN if is_down else SessionState.LOST)
 

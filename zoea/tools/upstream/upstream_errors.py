@@ -16,6 +16,9 @@ from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 HIDDEN = "‹hidden›"
 MAX_CHARS = 300
+UNTRUSTED = -32095
+"""Code of a request that was not sent, because the server's certificate is not trusted."""
+_PERMANENT = (FileNotFoundError, PermissionError, NotADirectoryError, ValueError)
 _SHORTEST_SECRET = 6
 _SHORTEST_LINE = 16
 
@@ -49,12 +52,20 @@ class CallFailure(Exception):
         return self.outcome in (CallOutcome.NOT_SENT, CallOutcome.SESSION_GONE)
 
 
+def is_permanent(error: Exception) -> bool:
+    """Return whether a session that failed to open fails the same way when it is tried again at once."""
+    return isinstance(error, _PERMANENT) or getattr(_innermost(error), "code", None) == UNTRUSTED
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def describe_failure(error: BaseException, config: UpstreamConfig) -> str:
     """Describe the innermost cause, for a person or a model, without secrets."""
-    leaf = error
-    while isinstance(leaf, BaseExceptionGroup):
-        leaf = leaf.exceptions[0]
-    match leaf:
+    match leaf := _innermost(error):
         case FileNotFoundError() | NotADirectoryError() if config.command:
             text = f"cannot run {config.command}: not found"
         case PermissionError() if config.command:
