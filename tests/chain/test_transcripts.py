@@ -310,6 +310,106 @@ def lines_of_progress_in_the_chain(t: Transcript) -> None:
     t.user("Two.")
 
 
+@case(
+    "anthropics/claude-code#35024",
+    "user: One.",
+    "answer: Both.  [a] [b]",
+    "call 0: A",
+    "call 1: B",
+    "answer: Done.",
+    "user: Two.",
+)
+def hooks_that_fork_the_chain_at_each_call(t: Transcript) -> None:
+    t.user("One.")
+    t.answer("m1", text("Both. "))
+    a = t.answer("m1", use("ca", run="a"))
+    b = t.answer("m1", use("cb", run="b"))
+    for call, name in ((a, "ca"), (b, "cb")):
+        t.put("progress", parent=call, data={"type": "hook_progress", "hookEvent": "PreToolUse"})
+        t.put("progress", data={"type": "hook_progress", "hookEvent": "PostToolUse"})
+        t.result(name, name[1:].upper(), parent=call)
+        t.put("progress", data={"type": "hook_progress", "hookEvent": "PostToolUse"})
+    t.answer("m2", text("Done."))
+    t.put("progress", data={"type": "hook_progress", "hookEvent": "Stop"})
+    t.user("Two.", parent=t.newest)
+
+
+@case("anthropics/claude-code#40319", "user: One.", "answer: First.", "user: Two.")
+def a_line_before_the_progress_that_it_follows(t: Transcript) -> None:
+    t.user("One.")
+    t.answer("m1", text("First."))
+    progress = t.put("progress", data={"type": "hook_progress"})
+    t.put("system", parent=progress, subtype="turn_duration", durationMs=3)
+    t.user("Two.")
+    t.lines[2:4] = t.lines[3:1:-1]
+
+
+@case("anthropics/claude-code#36583", "user: One.", "answer: First.", "user: Two.")
+def snapshots_with_ids_of_earlier_messages(t: Transcript) -> None:
+    one = t.user("One.")
+    first = t.answer("m1", text("First."))
+    for uuid in (one, first):
+        t.side("file-history-snapshot", messageId=uuid, snapshot={"messageId": uuid}, isSnapshotUpdate=True)
+    t.user("Two.")
+
+
+@case("anthropics/claude-code#21617, anthropics/claude-code#22107", "user: One.", "answer: First.", "user: Two.")
+def a_lost_parent_behind_a_snapshot(t: Transcript) -> None:
+    t.user("One.")
+    t.answer("m1", text("First."))
+    t.side("file-history-snapshot", messageId="30000000-0000-4000-8000-000000000000", snapshot={})
+    t.user("Two.", parent="30000000-0000-4000-8000-000000000001")
+
+
+@case("anthropics/claude-code#5034", "user: One.", "answer: First.", "user: Two.", "answer: Second.")
+def a_conversation_that_is_written_again_before_each_prompt(t: Transcript) -> None:
+    t.user("One.")
+    t.answer("m1", text("First."))
+    t.lines += t.lines[:2]
+    t.user("Two.")
+    t.lines += t.lines[:2]
+    t.answer("m2", text("Second."))
+
+
+@case(
+    "vibe-cafe/vibe-usage#63, apache/maka#3435",
+    "user: One.",
+    "answer: Seen.  [a]",
+    "call 0: A",
+)
+def an_answer_whose_first_line_holds_only_thinking(t: Transcript) -> None:
+    t.user("One.")
+    t.answer("m1", thinking("hm"))
+    t.answer("m1", text("Seen. "))
+    t.answer("m1", use("c1", run="a"))
+    t.result("c1", "A")
+
+
+@case(
+    "delexw/claude-code-trace#273",
+    "user: One.",
+    "answer:  [a]",
+    "call 0: A",
+    "answer:  [b]",
+    "call 0: B",
+)
+def calls_of_a_client_without_ids_of_messages(t: Transcript) -> None:
+    t.user("One.")
+    for name in "ab":
+        block = use(f"c{name}", run=name)
+        t.put("assistant", message={"role": "assistant", "content": [block]})
+        t.result(f"c{name}", name.upper())
+
+
+@case("anthropics/claude-code#14150", "user: Look.", "answer:  [a]", "call 0: A chart.\n[image left out]", "answer: Seen.")
+def a_result_with_a_picture(t: Transcript) -> None:
+    t.user("Look.")
+    t.answer("m1", use("c1", run="a"))
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    t.user([{"type": "tool_result", "tool_use_id": "c1", "content": [text("A chart."), picture]}])
+    t.answer("m2", text("Seen."))
+
+
 @case("anthropics/claude-code#37437", "user: One.", "answer: First.", "user: Two.", branches=("side-1: user: Look.",))
 def a_parent_in_the_chain_of_an_agent(t: Transcript) -> None:
     t.user("One.")

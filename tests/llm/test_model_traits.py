@@ -145,6 +145,12 @@ FORMS: tuple[tuple[int, str, Wrong, str, tuple[str, ...]], ...] = (
     (400, "Invalid schema for function 'attach': In context=('properties','queryBody','additionalProperties'), schema must have a 'type' key.", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
     # reportportal/reportportal-mcp-server#25
     (400, "Unable to submit request because attach functionDeclaration parameters.modes schema specified incorrect schema type field. For schema with enum values, schema type should not be OBJECT or ARRAY.", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    # cline/cline#7339: one of all tools, by its place inside the only one
+    (400, "* GenerateContentRequest.tools[0].function_declarations[1].name: Invalid function name. Must start with a letter or an underscore.", has_tool("plain"), "reef", (WITHOUT_TOOL + "plain",)),
+    # langchain-ai/langmem#113
+    (400, "Invalid schema for function 'attach': In context=(), 'required' is required to be supplied and to be an array including every key in properties. Missing 'file'.", has_tool("attach"), "reef", (WITHOUT_TOOL + "attach",)),
+    # the same as reportportal/reportportal-mcp-server#25, for a schema that nothing mends
+    (400, "Unable to submit request because `plain` functionDeclaration `parameters.modes` schema specified other fields alongside any_of.", has_tool("plain"), "reef", (WITHOUT_TOOL + "plain",)),
     (400, "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", has_body("max_tokens"), "reef", (Trait.COMPLETION_TOKENS,)),
 )  # fmt: skip
 
@@ -169,6 +175,7 @@ async def test_a_refused_form_is_changed_at_once_and_kept(
     assert len(set(bodies[:tried])) == tried, "each retry differs from what was refused"
     assert len(bodies) == tried + 1, "the next request begins with the form that was learnt"
     assert set(traits) <= {name for name, _ in first.traits}
+    assert {name for name, _ in first.traits if name.startswith(WITHOUT_TOOL)} <= set(traits), "the others are offered"
     assert all(sentence[:60] in said for name, said in first.traits if name in traits)
     assert not again.traits
 

@@ -153,8 +153,11 @@ _LESSONS = (
 """In the order in which they are tried; each with public reports of what it answers to (repository and number)."""
 
 _REFUSED_TOOL = (
-    compile_lazily(r"(?:tools|function_declarations)(?:\.|\[)(\d+)"),
+    # Gemini puts all tools into one: cline/cline#7339
+    compile_lazily(r"function_declarations(?:\.|\[)(\d+)"),
+    compile_lazily(r"tools(?:\.|\[)(\d+)"),
     compile_lazily(r"(?:function|tool)s?:? ['`\"]([\w.\-]+)['`\"]"),
+    compile_lazily(r"because [`'\"]?([\w.\-]+)[`'\"]? functionDeclaration"),
 )
 
 
