@@ -401,7 +401,9 @@ def calls_of_a_client_without_ids_of_messages(t: Transcript) -> None:
         t.result(f"c{name}", name.upper())
 
 
-@case("anthropics/claude-code#14150", "user: Look.", "answer:  [a]", "call 0: A chart.\n[image left out]", "answer: Seen.")
+@case(
+    "anthropics/claude-code#14150", "user: Look.", "answer:  [a]", "call 0: A chart.\n[image left out]", "answer: Seen."
+)
 def a_result_with_a_picture(t: Transcript) -> None:
     t.user("Look.")
     t.answer("m1", use("c1", run="a"))

@@ -185,7 +185,8 @@ def test_the_text_may_come_from_stdin(zoea: Zoea, where: Places, monkeypatch: py
 
 def test_a_word_of_zoea_s_own_is_replaced_in_texts_alone(zoea: Zoea, where: Places) -> None:
     for word in ("messages", "memory_id", "answered", "running", "beryllium", "content"):
-        assert zoea("redact", word, "--yes").code == 0
+        done = zoea("redact", word, "--yes")
+        assert (done.code, "zoea.db" in done.out) == (0, False), "the database has names of that word, and is kept"
     assert "[REDACTED] lies at p16" in zoea("log", "alpha").out
     assert zoea("explain", "alpha", "--json").json["request"]["mysis"] == "alpha"
     check_good(zoea)

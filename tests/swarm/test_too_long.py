@@ -3,15 +3,22 @@
 Sources of the shared case: anomalyco/opencode#50187, earendil-works/pi#4574, anomalyco/opencode#50574.
 """
 
+# ruff: noqa: E501  a refusal stands on one line, as its server sends it
+
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.swarm.harness import call, swarm
+from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say, Step
+from tests.fakes.wire_server import Received
+from tests.llm.sample_requests import provider
+from tests.swarm.harness import OneProvider, call, swarm
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
@@ -101,3 +108,82 @@ async def test_a_prompt_that_is_too_long_by_itself_ends_with_the_refusal_of_the_
         notes = await s.store.read("SELECT kind FROM turn_note WHERE kind LIKE 'limit %' ORDER BY kind")
     assert len(model.sizes) == 2
     assert len(notes) == 2, "each refusal is noted, so that a restart sends none of them again"
+
+
+SERVED = 3_600
+"""Tokens of the window that the servers below have, where the settings assume 8,192."""
+
+
+def said(status: int, body: Any) -> Callable[[int, int], Step]:
+    """Make a refusal; PROMPT, OUTPUT, TOTAL and WINDOW stand for the sizes."""
+    text = body if isinstance(body, str) else json.dumps(body)
+
+    def refuse(prompt: int, output: int) -> Step:
+        sizes = {"PROMPT": prompt, "OUTPUT": output, "TOTAL": prompt + output, "WINDOW": SERVED}
+        filled = text
+        for name, size in sizes.items():
+            filled = filled.replace(f'"{name}"', str(size)).replace(name, str(size))
+        return Fail(status, filled)
+
+    return refuse
+
+
+def streamed(body: Any) -> Callable[[int, int], Step]:
+    return lambda prompt, output: Say(raw=(b"data: %b\n\n" % json.dumps(body).encode(),))
+
+
+REPORTS: tuple[tuple[str, bool, Callable[[int, int], Step]], ...] = (
+    # report, whether the server counts the answer's limit too, how it refuses
+    ("NousResearch/hermes-agent#89502", False, said(400, {"error": {"code": 400, "message": "request (PROMPT tokens) exceeds the available context size (WINDOW tokens), try increasing it", "type": "exceed_context_size_error", "n_prompt_tokens": "PROMPT", "n_ctx": "WINDOW"}})),
+    ("CommandCodeAI/command-code#891", True, said(400, {"error": {"message": "This model's maximum context length is WINDOW tokens. However, you requested TOTAL tokens (PROMPT in the messages, OUTPUT in the completion).", "type": "invalid_request_error"}})),
+    ("anthropics/claude-code#1531", True, said(400, {"type": "error", "error": {"type": "invalid_request_error", "message": "input length and `max_tokens` exceed context limit: PROMPT + OUTPUT > WINDOW, decrease input length or `max_tokens` and try again"}})),
+    ("continuedev/continue#9797", False, said(400, {"error": {"code": 400, "message": "the request exceeds the available context size, try increasing it", "type": "invalid_request_error"}})),
+    ("oobabooga/textgen#7257", False, said(200, {"error": {"code": 400, "message": "the request exceeds the available context size. try increasing the context size or enable context shift", "type": "exceed_context_size_error", "n_prompt_tokens": "PROMPT", "n_ctx": "WINDOW"}})),
+    ("melagiri/code-insights#271", True, said(500, {"error": {"code": 500, "message": "the request exceeds the available context size. try increasing the context size or enable context shift", "type": "exceed_context_size_error"}})),
+    ("CherryHQ/cherry-studio#20938, a gateway", False, said(413, "<html><head><title>413 Request Entity Too Large</title></head><body><center>openresty</center></body></html>")),
+    ("CherryHQ/cherry-studio#20938, a server", False, said(413, "Failed to buffer the request body: length limit exceeded")),
+    ("NousResearch/hermes-agent#88960", False, said(413, "Request Entity Too Large")),
+    ("vybestack/llxprt-code#1843", False, said(413, "")),
+    ("vllm-project/vllm#36197", True, said(400, {"error": {"message": "This model's maximum context length is WINDOW tokens. However, you requested OUTPUT output tokens and your prompt contains at least PROMPT input tokens, for a total of at least TOTAL tokens. Please reduce the length of the input prompt or the number of requested output tokens.", "type": "BadRequestError", "param": None, "code": 400}})),
+    ("tya5/reyn#5699", False, said(400, {"error": {"message": "litellm.BadRequestError: OpenAIException - refused", "type": None, "param": None, "code": "context_length_exceeded"}})),
+    ("ColeMurray/background-agents#1081", False, streamed({"error": {"message": "Your input exceeds the context window of this model.", "code": "context_length_exceeded"}})),
+    ("earendil-works/pi#8196", True, said(400, {"error": {"message": "This model's maximum context length is WINDOW tokens. However, you requested TOTAL tokens (PROMPT in the messages, OUTPUT in the completion).", "type": "invalid_request_error", "param": None, "code": "invalid_request_error"}})),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("counts_output", "refuse"), [one[1:] for one in REPORTS], ids=[one[0] for one in REPORTS])
+async def test_what_is_sent_after_a_refusal_for_its_length_is_smaller(
+    tmp_path: Path, counts_output: bool, refuse: Callable[[int, int], Step]
+) -> None:
+    """In each report the client sent the refused request again, or gave up with most of it still to leave out."""
+    sent: list[tuple[int, int, bool]] = []
+    rounds = 2 if counts_output else 6  # beside an answer there is room for the newest call and a line for each other
+
+    def reply(received: Received) -> Step:
+        body = received.json
+        prompt = estimate.tokens(json.dumps([body["messages"], body.get("tools", [])]))
+        output = body.get("max_tokens") or body.get("max_completion_tokens") or 0
+        is_refused = prompt + (output if counts_output else 0) > SERVED
+        sent.append((prompt, output, is_refused))
+        done = sum(not refused for _, _, refused in sent)
+        if is_refused:
+            return refuse(prompt, output)
+        return (
+            Say(calls=(Call("act", f'{{"what": "{done} {"of a page " * 150}"}}'),)) if done <= rounds else Say("Read.")
+        )
+
+    settings = Settings.model_validate({"loop": {"exempt": ["act"]}})
+    async with OpenAIServer(otherwise=reply) as server:
+        source = provider("openai", server.base_url, model="reef-1")
+        async with swarm(tmp_path, providers=OneProvider(source), settings=settings) as s:
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "Read six pages.")
+            await s.settled()
+            outcome = await s.value("SELECT outcome FROM turn")
+        await source.close()
+    assert outcome == "answered", sent
+    refused = [place for place, (_, _, is_refused) in enumerate(sent) if is_refused]
+    assert 1 <= len(refused) <= 3
+    for place in refused:
+        (before, room, _), (after, less, _) = sent[place], sent[place + 1]
+        assert after < before or (counts_output and (after, less < room) == (before, True))

@@ -107,10 +107,15 @@ def redact(places: Places, text: str, confirm: Callable[[RedactedCounts], bool],
         if _holds(places.database, text.encode()):
             say("Rewriting the database")
             compact(connection)
+    # What the database has of it now are words of Zoea's own, or of other texts: its index holds all in small letters.
     remaining = [
         str(file.relative_to(places.data))
         for file in sorted(places.data.rglob("*"))
-        if file.is_file() and not file.is_symlink() and file.suffix != ".zst" and _holds(file, text.encode())
+        if file != places.database
+        and file.is_file()
+        and not file.is_symlink()
+        and file.suffix != ".zst"
+        and _holds(file, text.encode())
     ]
     return RedactionResult(counts.occurrences, counts.memories, counts.turns, counts.blobs, tuple(remaining))
 

@@ -39,6 +39,8 @@ SMALLER = 0.75
 """The share of a request that was too long that the next one may have."""
 WIDER = (1.0, 1.15, 1.3)
 """Shares of a limit that are tried; each leaves the request shorter than the one that was too long."""
+WIDEST = (1.45, 1.6, 1.8, 2.0, 2.5)
+"""Shares that are tried after the first such request, where only the answer's limit can be made shorter."""
 WINDOW_SHARE = 0.9
 """Of the window that a refusal names: the estimate of what fits is not exact."""
 LEAST_LIMIT = 256
@@ -78,15 +80,15 @@ class RequestPreparation(Struct):
     def _plan_within(self, turn: t.TurnState, limit: int | None) -> Plan:
         """Plan within a limit, or a little more where that is too little for what has to be there.
 
-        The first request that cannot be made shorter may go out once more, because it asks for a shorter answer.
+        The first request that cannot be made shorter may go out once more, because it asks for a shorter answer. What
+        comes after it in the turn is as short as it can be, not whole again.
         """
         if limit is None:
             return self._plan(turn, None)
-        wider = [int(limit * share) for share in WIDER]
-        for more in (*wider, None) if turn.too_long == 1 else wider:
+        for share in (*WIDER, *WIDEST) if turn.too_long == 1 else WIDER:
             with suppress(PlanError):
-                return self._plan(turn, more)
-        return self._plan(turn, limit)
+                return self._plan(turn, int(limit * share))
+        return self._plan(turn, None if turn.too_long == 1 else limit)
 
     def output_limit(self, turn: t.TurnState) -> int:
         """Return the tokens that an answer may have; after a request that was too long they are fewer as well."""
