@@ -290,6 +290,21 @@ async def test_the_inspector_shows_what_the_agent_sent_and_what_for(tmp_path: Pa
         assert first.request.iteration == 2
 
 
+async def test_tools_in_the_input_are_tools_of_the_request(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        dig = {"type": "function", "name": "dig", "parameters": {"type": "object"}}
+        offered = {"type": "additional_tools", "role": "developer", "tools": [dig]}
+        compacts = {"role": "developer", "content": "You dig. You summarize what you did."}
+        body = {"model": "gpt-9", "input": [offered, compacts, {"role": "user", "content": MARK}]}
+        assert (await r.post("/responses", body))[0] == 200
+        [row] = await r.requests()
+        shown = inspect_request(r.s.path, row["id"])
+        assert [tool.name for tool in shown.tools] == ["dig"]
+        assert [one.content for one in shown.messages] == ["You dig. You summarize what you did.", MARK]
+        assert shown.plan is not None
+        assert shown.plan.notes[0].startswith("Its agent asked for a turn")
+
+
 async def test_requests_outside_of_a_turn_are_shown_without_one(tmp_path: Path) -> None:
     async with rig(tmp_path, has_turn=False) as r:
         assert (await r.chat())[0] == 200

@@ -273,6 +273,11 @@ UNSUPPORTED: list[tuple[str, dict[str, Any]]] = [
             ],
         },
     ),
+    ("/responses", {"tools": [{"type": "namespace", "tools": [{"type": "image_generation", "model": "gpt-image-1"}]}]}),
+    (
+        "/responses",
+        {"input": [{"type": "additional_tools", "tools": [{"type": "image_generation", "model": "other"}]}]},
+    ),
     ("/chat/completions", {"models": ["other"], "route": "fallback"}),
     ("/chat/completions", {"fallbacks": [{"model": "other"}]}),
     ("/chat/completions", {"preset": "other"}),
@@ -343,7 +348,7 @@ class TestBodies:
             assert status == 400
             key = next(iter(more))
             assert str(said["error"]["message"]).startswith(
-                ("Zoea: file_id", "Zoea: item_reference", f"Zoea: {key}:")
+                ("Zoea: file_id", "Zoea: item_reference", "Zoea: tools", f"Zoea: {key}:")
             ), said
             assert not server.asked
 

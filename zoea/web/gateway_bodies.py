@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from zoea.llm.messages.wire_bodies import Wire, read_whole
+from zoea.llm.messages.wire_bodies import Wire, list_tools, read_whole
 from zoea.llm.transport.json_safety import as_mapping, as_mappings
 
 _ELSEWHERE: dict[Wire, tuple[str, ...]] = {
@@ -39,8 +39,8 @@ def find_unsupported(wire: Wire, body: dict[str, Any]) -> str:
             return f"{key}: ask for one answer at a time"
         if key in _ELSEWHERE[wire] and value:
             return f"{key}: {_WHOLE}"
-    for key in ("tools", "plugins"):
-        if any(_names_model(entry) for entry in as_mappings(body.get(key))):
+    for key, entries in (("tools", list_tools(body)), ("plugins", as_mappings(body.get("plugins")))):
+        if any(map(_names_model, entries)):
             return f"{key}: one names a model, and only the model of the mysis is asked"
     for entry in as_mappings(body.get("input") or body.get("messages")):
         if wire is Wire.RESPONSES and entry.get("type") == "item_reference":
@@ -59,7 +59,8 @@ def _is_kept_file(part: dict[str, Any]) -> bool:
 def _names_model(entry: dict[str, Any]) -> bool:
     """Return whether a tool of the vendor's names a model; a function's schema may speak of models."""
     is_function = entry.get("type", "function") in ("function", "custom") or "input_schema" in entry
-    return "model" in entry or (not is_function and "model" in as_mapping(entry.get("parameters")))
+    is_named = "model" in entry or (not is_function and "model" in as_mapping(entry.get("parameters")))
+    return is_named or any(map(_names_model, as_mappings(entry.get("tools"))))
 
 
 def set_model(content: bytes, body: dict[str, Any], model: str) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any
@@ -26,6 +26,8 @@ IMAGE_TOKENS = 1_600
 """What a picture or a page of a file takes, about; its bytes say nothing of it."""
 MOST_TOKENS = 10_000_000
 _MEDIA_CHARS = 1_000
+_MORE_TOOLS = "additional_tools"
+"""The type of an item of the input that offers tools."""
 _TEXT_TYPES = ("text", "input_text", "output_text", "refusal", "summary_text", "reasoning_text")
 _MEDIA_TYPES = ("image", "image_url", "input_image", "input_audio", "file", "input_file", "document")
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASSISTANT, "tool": Role.TOOL}
@@ -98,9 +100,10 @@ def read_body(wire: Wire, body: Any) -> WireBody:
             limit = body.get("max_tokens")
         case Wire.RESPONSES:
             items = [{"role": "user", "content": given}] if isinstance(given, str) else as_mappings(given)
-            messages = [*reader.system(body.get("instructions")), *(reader.item(one) for one in items)]
+            told = [reader.item(one) for one in items if one.get("type") != _MORE_TOOLS]
+            messages = [*reader.system(body.get("instructions")), *told]
             limit = body.get("max_output_tokens")
-    tools = tuple(_read_tools(as_mappings(body.get("tools"))))
+    tools = tuple(_read_tools(list_tools(body)))
     most = read_whole(limit)
     texts = [part for tool in tools for part in (tool.name, tool.description, json.dumps(tool.input_schema))]
     tokens = sum(map(_count, messages)) + sum(map(estimate.tokens, texts))
@@ -112,6 +115,12 @@ def read_body(wire: Wire, body: Any) -> WireBody:
         is_stream=body.get("stream") is True,
         tokens=max(1, tokens + reader.pictures * IMAGE_TOKENS),
     )
+
+
+def list_tools(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tools that a request offers, with those that stand in its input, as Codex sends them."""
+    more = [one for one in as_mappings(body.get("input")) if one.get("type") == _MORE_TOOLS]
+    return [tool for place in (body, *more) for tool in as_mappings(place.get("tools"))]
 
 
 def guess_asker(body: WireBody) -> Asker:
