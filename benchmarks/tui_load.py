@@ -1,6 +1,6 @@
 """What the cockpit costs over a large swarm, and how long a person waits for it.
 
-    python -m benchmarks.tui_load [--quick] [--only fed,busy,sixty,idle,rows,hive,memory]
+    python -m benchmarks.tui_load [--quick] [--only fed,busy,sixty,agents,idle,rows,hive,memory]
 
 Each line is measured in a process of its own, which holds the swarm and its cockpit, on a real terminal:
 
@@ -9,6 +9,7 @@ Each line is measured in a process of its own, which holds the swarm and its coc
   the next one replaced counts when that one came). `key` is from `j` or `k` to the title of the next mysis.
 - busy: the same over a swarm that works: prompts, plans, answers of a model that thinks 0.3 s, tool calls, the store.
 - sixty: 60 myses at work at 200x60: each streams an answer or waits for a tool all the time, 20 pieces a second.
+- agents: 20 processes of external agents that tell 100 pieces of text a second each; CPU of swarm and cockpit for one.
 - idle: 1,000 myses that rest: share of one core, everything included.
 - rows: steps by lines and pages through 10,000 rows: widgets made, lists arranged, lines drawn for each step.
 - memory: resident memory after 100,000 events against after the first 10,000.
@@ -37,11 +38,16 @@ from msgspec.structs import replace
 from benchmarks.cost import judge, machine, measured, quantile, resident
 from benchmarks.rig import PlainModel, Rig, rig
 from benchmarks.terminal import SIZE, Terminal, plain
+from tests.agents.agent_harness import OneFolder
+from tests.fakes import acp_agent
 from tests.fakes.no_connections import NoConnections
+from zoea.agents.agent_pool import AgentPool
 from zoea.model.request import Delta, ModelRequest, StreamItem
 from zoea.model.values import Event, SwarmView
 from zoea.process.clock import SystemClock
 from zoea.runtime.compose import RunningSwarm
+from zoea.settings import Template
+from zoea.settings.template import AgentSettings
 from zoea.swarm.live_view import LiveMysis
 from zoea.tui.app import CockpitApp, run
 from zoea.tui.state.swarm_connection import OpenSwarm
@@ -50,6 +56,7 @@ from zoea.tui.widgets.swarm_table import SwarmTable
 ROOT = Path(__file__).parents[1]
 MYSES = 1000
 SIXTY, LARGE = 60, (200, 60)
+AGENTS, UPDATES = 20, 100
 SEEN = 10
 """Number of visible rows; they get a tenth of all changes."""
 GOALS = {
@@ -60,6 +67,8 @@ GOALS = {
     "sixty_screen_p99_ms": 300.0,
     "sixty_key_p50_ms": 60.0,
     "sixty_key_p99_ms": 150.0,
+    "agents_key_p99_ms": 60.0,
+    "agents_cpu_ms_per_update": 1.0,
     "idle_percent": 2.0,
     "switch_cpu_ms": 50.0,
     "key_p99_cpu_ms": 50.0,
@@ -251,6 +260,36 @@ async def sixty(seconds: float) -> dict[str, Any]:
             return {**await shown(cockpit_over(swarm), work, SIXTY), "said": said}
 
 
+async def agents(seconds: float) -> dict[str, Any]:
+    """Measure with external agents that all stream, each in a process of its own."""
+    played = AgentSettings(command=sys.executable, args=(acp_agent.__file__,))
+    template = Template(name="default", runtime="acp", run="once", acp=played)
+    with stamped() as said:
+        async with rig(PlainModel(), templates=(template,)) as swarm:
+            services = swarm.commander.swarm.services
+            services.files, services.agents = (
+                OneFolder(swarm.folder),
+                AgentPool(lambda: AGENTS),
+            )  # whatever memory is free
+            ids = await swarm.create(AGENTS)
+
+            async def ask(steps: list[Any]) -> None:
+                await asyncio.gather(*(swarm.turn(mysis_id, json.dumps(steps)) for mysis_id in ids))
+
+            async def work() -> dict[str, Any]:
+                await ask([["say", "ready"]])
+                with measured() as cost:
+                    await ask([["stream", UPDATES, seconds]])
+                updates = AGENTS * UPDATES * seconds
+                return {
+                    "updates_per_second": round(updates / cost.seconds),
+                    "cpu_ms_per_update": round(cost.cpu_ms(int(updates)), 3),
+                    **_share(cost.cpu, cost.seconds),
+                }
+
+            return {**await shown(cockpit_over(swarm), work, AGENTS), "said": said}
+
+
 async def idle(seconds: float) -> dict[str, Any]:
     """Measure an idle swarm."""
     async with rig(PlainModel()) as swarm:
@@ -383,9 +422,18 @@ async def memory(events: int) -> dict[str, Any]:
         return await shown(cockpit, work)
 
 
-ON_KEYS = ("fed", "busy", "sixty")
+ON_KEYS = ("fed", "busy", "sixty", "agents")
 """The parts in which a person presses keys."""
-PARTS = {"fed": fed, "busy": busy, "sixty": sixty, "idle": idle, "rows": rows, "hive": hive, "memory": memory}
+PARTS = {
+    "fed": fed,
+    "busy": busy,
+    "sixty": sixty,
+    "agents": agents,
+    "idle": idle,
+    "rows": rows,
+    "hive": hive,
+    "memory": memory,
+}
 
 
 # The person's side of the terminal.
@@ -472,6 +520,7 @@ def measure(wanted: list[str], quick: bool) -> dict[str, float]:
         ("fed", 8 if quick else 30),
         ("busy", 8 if quick else 30),
         ("sixty", 8 if quick else 30),
+        ("agents", 8 if quick else 30),
         ("idle", 6 if quick else 30),
         ("rows", 10_000),
         ("hive", 2_000),
@@ -487,6 +536,8 @@ def measure(wanted: list[str], quick: bool) -> dict[str, float]:
             case "sixty":
                 names = ("screen_p99_ms", "key_p50_ms", "key_p99_ms")
                 found |= {f"sixty_{what}": figures[what] for what in names}
+            case "agents":
+                found |= {f"agents_{what}": figures[what] for what in ("key_p99_ms", "cpu_ms_per_update")}
             case "idle":
                 found["idle_percent"] = figures["cpu_percent"]
             case "rows":

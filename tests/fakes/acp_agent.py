@@ -230,6 +230,13 @@ class Agent:
         for number in range(count):
             self.say(f"{number} ")
 
+    def do_stream(self, per_second: int, seconds: float) -> None:
+        """Tell so many pieces of text a second."""
+        began = time.monotonic()
+        for number in range(int(per_second * seconds)):
+            time.sleep(max(0.0, began + number / per_second - time.monotonic()))
+            self.say(f"{number} ")
+
     def do_end(self, reason: str, **more: Any) -> bool:
         self.write({"id": self.prompt_id, "result": {"stopReason": reason, **more}})
         return True
