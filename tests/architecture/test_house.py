@@ -277,6 +277,7 @@ class TestContracts:
         [
             ("textual-in-tui", {"tui"}),
             ("mcp-at-the-edges", {"tools", "files", "mcp_server", "world"}),
+            ("acp-at-the-edges", {"agents", "acp_server"}),
             ("httpx-at-the-edges", {"llm"}),
             ("aiohttp-at-the-edges", {"llm", "web"}),
             ("browsers-in-web", {"web"}),
