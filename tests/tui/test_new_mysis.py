@@ -333,6 +333,29 @@ async def test_tab_completes_the_path_of_a_file(tmp_path: Path, monkeypatch: pyt
         assert stage.one(Input, "#name").has_focus
 
 
+async def test_a_part_of_a_name_finds_the_files_of_a_repository_in_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("repo/.git", "repo/source/shop", "elsewhere"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in (
+        "source/shop/pricing.py",
+        "source/shop/old_pricing.py",
+        "source/a pricing.py",
+        "source/pri\x1b[2Jcing.py",
+    ):
+        (tmp_path / "repo" / name).write_text("")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        stage.one(Input, "#on").value = str(tmp_path / "repo")
+        await stage.write("Read @pric")
+        await stage.until(lambda: "@source/shop/old_pricing.py" in stage.text() or "source/shop/old" in stage.text())
+        assert "a pricing" not in stage.text()
+        await stage.press("tab")
+        assert stage.one(TaskText).text == "Read @source/shop/pricing.py "
+
+
 async def test_a_folder_is_completed_and_several_never_share_a_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import LAST_CHOICES, NEW_MYSIS, message_key
 from zoea.tui.state.undo_history import UndoStep
-from zoea.tui.state.worktree_access import complete_path, find_repository
+from zoea.tui.state.worktree_access import complete_path, find_named, find_repository
 from zoea.tui.swarm_list.mysis_row import AUTOPILOT
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -277,9 +277,11 @@ class NewMysisDialog(FormDialog[None]):
         self.run_worker(DeferredWork(self._find_files), group="files", exclusive=True, exit_on_error=False)
 
     async def _find_files(self) -> None:
-        """Show the files whose path is being typed."""
-        typed = self._writing.typed_file
-        found = () if typed is None else await asyncio.to_thread(find_files, typed)
+        """Show the files whose path is being typed; in a repository those of that name in any folder."""
+        typed, base = self._writing.typed_file, complete_path(self.typed("on"))
+        found = () if typed is None else await asyncio.to_thread(find_files, typed, base)
+        if typed and not found:
+            found = await find_named(base, typed)
         self._writing.files = found
         self._show_paths("  @", found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import stat
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from zoea.model.errors import FilesError, ZoeaError
 from zoea.settings.paths import Places
+from zoea.text.control_characters import reveal
 from zoea.text.patches import FileDiff, parse_patch
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from zoea.files.worktrees import Worktrees
     from zoea.queries.change_origins import HunkOrigin
     from zoea.tui.state.cockpit import Cockpit
+
+
+LEAST_NAMED, MOST_NAMED = 2, 1_000
+"""Characters of a name that are looked for below all folders, and names that are looked at."""
 
 
 class Review(Struct, frozen=True):
@@ -46,6 +52,21 @@ def complete_path(typed: str) -> str:
 def find_repository(folder: str) -> Path | None:
     """Return the working tree of git that holds a folder; None without one. It starts no program."""
     return next((one for one in (Path(folder), *Path(folder).parents) if (one / ".git").exists()), None)
+
+
+async def find_named(folder: str, part: str) -> tuple[str, ...]:
+    """Return the files of a repository whose names hold a text; those that begin with it come first."""
+    from zoea.files.file_search import FileSearch
+
+    top = find_repository(folder)
+    if top is None or len(part) < LEAST_NAMED or set(part) & set("*?[]{}/"):
+        return ()
+    try:
+        hits = await FileSearch(Path(folder)).list_names([], f"*{part}*", MOST_NAMED)
+    except FilesError:
+        return ()  # What is typed becomes no path: the task can say it in other words.
+    ranked = sorted(hits.lines, key=lambda path: (not path.rpartition("/")[2].startswith(part), path.count("/"), path))
+    return tuple(path for path in ranked if path == reveal(path) and not re.search(r"\s", path))
 
 
 def open_worktrees(places: Places) -> Worktrees:

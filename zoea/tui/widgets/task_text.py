@@ -73,15 +73,15 @@ def find_folders(typed: str) -> tuple[str, ...]:
     return tuple(f"~/{path.removeprefix(home)}" if home else path for path in folders)
 
 
-def find_files(typed: str) -> tuple[str, ...]:
-    """Return the paths that begin so, from the working directory on; folders end with a slash.
+def find_files(typed: str, base: str = ".") -> tuple[str, ...]:
+    """Return the paths that begin so, from a folder on; folders end with a slash.
 
     Hidden files have to be begun with a dot.
     """
     folder, name = os.path.split(typed)
     found = []
     try:
-        with os.scandir(folder or ".") as entries:
+        with os.scandir(Path(base) / folder) as entries:
             for _, entry in zip(range(MOST_LISTED), entries, strict=False):
                 if entry.name.startswith(name) and (name.startswith(".") or not entry.name.startswith(".")):
                     found.append(typed.removesuffix(name) + entry.name + ("/" if entry.is_dir() else ""))
