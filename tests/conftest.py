@@ -6,8 +6,8 @@ import gc
 import itertools
 import os
 import re
+import shutil
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.tmpdir import tmppath_result_key
 from hypothesis import HealthCheck, settings
 
 from tests.fakes.database_template import migrate_by_copy
+from tests.fakes.loopback import keep_to_loopback
 from tests.fakes.processes import find_children, find_processes, wait_until_none
 from tests.fakes.unwaited_processes import unwaited
+from tests.memory_folders import MEMORY, put_folders_into_memory
 from tests.running_order import put_long_first
 from tests.worker_messages import shorten_messages
 from zoea.process.group_guard import guard
@@ -49,6 +52,11 @@ _LEAKY = ("ZOEA_", "XDG_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "OPENROUTER_", "G
 _FOLDERS = itertools.count()
 
 unwaited.watch()
+keep_to_loopback()
+put_folders_into_memory()
+
+# `tests/store` and started processes run the migrations.
+store_module.migrate = migrate_by_copy  # type: ignore[assignment,attr-defined]  # the one argument more has a default
 
 _TERMINAL = ("COLUMNS", "LINES")  # readline, once imported, sets them for every process started later
 
@@ -112,12 +120,17 @@ def _no_process_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 
 @pytest.fixture
-def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new directory; that of pytest also makes a link to the newest, which took as long again."""
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A new directory, removed from memory after a test that passes.
+
+    That of pytest also makes a link to the newest, which took as long again.
+    """
     name = re.sub(r"\W", "_", request.node.name)[:26]
     folder = Path(tmp_path_factory.getbasetemp(), f"{name}_{next(_FOLDERS)}")
     folder.mkdir(mode=0o700)
-    return folder
+    yield folder
+    if folder.is_relative_to(MEMORY) and all(request.node.stash.get(tmppath_result_key, {}).values()):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
@@ -138,29 +151,6 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(_ONE_CERTIFICATE))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
     monkeypatch.chdir(work)
-
-
-@pytest.fixture(autouse=True)
-def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reaches a real model: connections leave loopback only as an error."""
-    real = socket.socket.connect
-
-    def connect(self: socket.socket, address: Any) -> None:
-        if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_loopback(address[0]):
-            raise OSError(f"tests reach loopback only, not {address[0]}")
-        real(self, address)
-
-    monkeypatch.setattr(socket.socket, "connect", connect)
-
-
-@pytest.fixture(autouse=True)
-def _new_databases_are_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the migrations of a new database once in each process; `tests/store` and started processes run them."""
-    monkeypatch.setattr(store_module, "migrate", migrate_by_copy)
-
-
-def _is_loopback(host: str) -> bool:
-    return host.startswith("127.") or host in ("::1", "localhost")
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from zoea.store import Store
+from zoea.store import store as store_module
+from zoea.store.migrate import migrate
 
 NOON = 1_763_726_400_000_000
 
@@ -23,8 +25,9 @@ class SettableClock:
 
 
 @pytest.fixture(autouse=True)
-def _new_databases_are_copies() -> None:
-    """Run the real migrations of every database."""
+def _every_database_is_migrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the real migrations of every database, and wait for the disk."""
+    monkeypatch.setattr(store_module, "migrate", migrate)
 
 
 @pytest.fixture
