@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
@@ -16,6 +14,12 @@ RIDDLE = re.compile(r"\b(whoever|nobody|anew|whose|meanwhile|beyond|what is)\b",
 MOST_RIDDLES = 1.0
 """Per 1,000 words of docstrings and comments."""
 
+TOKEN = re.compile(
+    r"""\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|(#[^\n]*)""",
+    re.DOTALL,
+)
+"""A text, or a comment as its group. The same comments as those of `tokenize`, in a tenth of its time."""
+
 NAMED_BY_SUBJECT = {"screens", "dialogs", "commands"}
 LARGEST_CIRCLE = 3
 
@@ -25,9 +29,8 @@ def prose(file: Path) -> Iterator[str]:
     for node in nodes_of(file):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield ast.get_docstring(node) or ""
-    for token in tokenize.generate_tokens(io.StringIO(text_of(file)).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string
+    for token in TOKEN.finditer(text_of(file)):
+        yield token[1] or ""
 
 
 def test_docstrings_and_comments_use_few_riddle_words() -> None:
