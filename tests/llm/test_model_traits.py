@@ -89,6 +89,14 @@ def lacks_properties(body: dict[str, Any]) -> bool:
     return not all("properties" in one["function"]["parameters"] for one in body.get("tools", []))
 
 
+def named(name: str) -> Wrong:
+    return lambda body: any(one["name"] == name for one in body.get("tools", []))
+
+
+def has_empty_text(body: dict[str, Any]) -> bool:
+    return any(one["content"] == "" for one in body["messages"])
+
+
 def has_tool(name: str) -> Wrong:
     return lambda body: any(one["function"]["name"] == name for one in body.get("tools", []))
 
@@ -151,6 +159,10 @@ FORMS: tuple[tuple[int, str, Wrong, str, tuple[str, ...]], ...] = (
     (400, "Invalid schema for function 'attach': In context=(), 'required' is required to be supplied and to be an array including every key in properties. Missing 'file'.", has_tool("attach"), "reef", (WITHOUT_TOOL + "attach",)),
     # the same as reportportal/reportportal-mcp-server#25, for a schema that nothing mends
     (400, "Unable to submit request because `plain` functionDeclaration `parameters.modes` schema specified other fields alongside any_of.", has_tool("plain"), "reef", (WITHOUT_TOOL + "plain",)),
+    # nanbingxyz/5ire#403
+    (400, "Invalid 'tools[1].function.name': string too long. Expected a string with maximum length 64, but got a string with length 65 instead.", has_tool("plain"), "reef", (WITHOUT_TOOL + "plain",)),
+    # Right from the first request on: NousResearch/hermes-agent#31583, aliasrobotics/cai#182, dirge-code/dirge#757
+    (400, "messages: text content blocks must be non-empty", has_empty_text, "reef", ()),
     (400, "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", has_body("max_tokens"), "reef", (Trait.COMPLETION_TOKENS,)),
 )  # fmt: skip
 
@@ -242,17 +254,47 @@ async def test_ids_of_nine_signs_are_the_vendors_own_where_it_gave_them() -> Non
     assert len(set(ids)) == 3
 
 
-async def test_the_messages_api_gets_tools_in_a_form_that_it_takes() -> None:
-    sentence = "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
+MESSAGES: tuple[tuple[str, Wrong, tuple[str, ...]], ...] = (
+    ("tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level", has_key("anyOf"), (Trait.FOLDED_SCHEMAS,)),
+    ("tools.1.cache_control: Extra inputs are not permitted", lambda body: "cache_control" in json.dumps(body), (Trait.NO_CACHE_MARKS,)),  # earendil-works/pi#7938
+    ("*.cache_control: Extra inputs are not permitted", lambda body: "cache_control" in json.dumps(body), (Trait.NO_CACHE_MARKS,)),  # cg-dot/vertexai-cf-workers#21
+    # ComposioHQ/composio#2330
+    ("tools.0.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'", named("attach"), (WITHOUT_TOOL + "attach",)),
+    # home-assistant/core#147760
+    ("tools.1.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'", named("plain"), (WITHOUT_TOOL + "plain",)),
+    ("tools.1.custom.name: String should have at most 128 characters", named("plain"), (WITHOUT_TOOL + "plain",)),  # anthropics/claude-code#96152
+    ("tools.1.FrontendRemoteMcpToolDefinition.name: String should have at most 64 characters", named("plain"), (WITHOUT_TOOL + "plain",)),  # mims-harvard/ToolUniverse#3
+    ("Tool name too long, please check:\nplain", named("plain"), (WITHOUT_TOOL + "plain",)),  # hanlulong/stata-mcp#48
+    ("工具名称过长，请检查:\nplain", named("plain"), (WITHOUT_TOOL + "plain",)),  # mcp-router/mcp-router#100
+)  # fmt: skip
 
-    refusal = MessageFail(400, "invalid_request_error", sentence)
-    async with AnthropicServer(refusal, MessageSay((Text("done"),))) as server:
+
+class RefusingServer(AnthropicServer):
+    """Refuses what a test calls wrong."""
+
+    def __init__(self, sentence: str, is_wrong: Wrong) -> None:
+        super().__init__()
+        self._refusal, self._is_wrong = MessageFail(400, "invalid_request_error", sentence), is_wrong
+
+    def next_step(self, request: Received) -> MessageFail | MessageSay:
+        return self._refusal if self._is_wrong(request.json) else MessageSay((Text("done"),))
+
+
+@pytest.mark.parametrize(("sentence", "is_wrong", "traits"), MESSAGES)
+async def test_the_messages_api_learns_forms_too(sentence: str, is_wrong: Wrong, traits: tuple[str, ...]) -> None:
+    async with RefusingServer(sentence, is_wrong) as server:
         source = provider("anthropic", server.url)
-        found = await answer(source, request(*SPOKEN, tools=(ATTACH, PLAIN)))
-        schema = server.received[-1].json["tools"][0]["input_schema"]
+        first = await answer(source, request(*SPOKEN, tools=(ATTACH, PLAIN)))
+        tried = len(server.chats)
+        again = await answer(source, request(*SPOKEN, tools=(ATTACH, PLAIN)))
         await source.close()
-    assert (found.text, [name for name, _ in found.traits]) == ("done", [Trait.FOLDED_SCHEMAS])
-    assert schema == {"type": "object", "properties": CHOICE["properties"]}
+    assert (first.text, again.text, len(server.chats)) == ("done", "done", tried + 1)
+    learnt = {name for name, _ in first.traits}
+    assert set(traits) <= learnt
+    assert {name for name in learnt if name.startswith(WITHOUT_TOOL)} <= set(traits), "the others are offered"
+    if traits == (Trait.FOLDED_SCHEMAS,):
+        schema = server.chats[-1].json["tools"][0]["input_schema"]
+        assert schema == {"type": "object", "properties": CHOICE["properties"]}
 
 
 def test_a_choice_is_folded_with_all_arguments_and_what_each_requires() -> None:

@@ -40,6 +40,7 @@ class Trait(StrEnum):
     NO_REASONING = "no_reasoning"
     FOLDED_SCHEMAS = "folded_schemas"
     PLAIN_SCHEMAS = "plain_schemas"
+    NO_CACHE_MARKS = "no_cache_marks"
 
 
 WITHOUT_TOOL = "without_tool "
@@ -66,6 +67,7 @@ MEANINGS: dict[str, str] = {
     Trait.NO_REASONING: "gets no reasoning back",
     Trait.FOLDED_SCHEMAS: "gets schemas of tools without a choice at their top",
     Trait.PLAIN_SCHEMAS: "gets schemas of tools in their plainest form",
+    Trait.NO_CACHE_MARKS: "gets no marks for its cache",
 }
 
 
@@ -125,6 +127,8 @@ _LESSONS = (
         r"|(?:extra|unknown|unrecogni[sz]ed|additional)[^\n]{0,60}(?:reasoning_content|reasoning_details)",
         "reasoning", Trait.NO_REASONING,
     ),
+    # Gateways with older models of the Messages API: earendil-works/pi#7938, cg-dot/vertexai-cf-workers#21
+    _lesson(r"cache_control", "cache_control", Trait.NO_CACHE_MARKS),
     # Anthropic: anomalyco/opencode#46628, langchain-ai/langchain#39271, Kilo-Org/kilocode#12905; OpenAI says the same
     _lesson(r"(?:oneOf|anyOf|allOf)[^\n]{0,120}top[- ]level|top[- ]level[^\n]{0,120}(?:oneOf|anyOf|allOf)", "tools", Trait.FOLDED_SCHEMAS, Trait.PLAIN_SCHEMAS),
     # Gemini: router-for-me/CLIProxyAPI#97, zed-industries/zed#44875, #53919, cline/cline#7339, nanbingxyz/5ire#42,
@@ -134,6 +138,8 @@ _LESSONS = (
         r"function_?declarations?\b|field predicate failed|proto field is not repeating|array (?:type must have|schema missing) items"
         r"|(?:invalid|unsupported|bad)[^\n]{0,30}(?:schema|parameters)\b[^\n]{0,40}(?:function|tool)|invalid_function_parameters"
         r"|(?:input_schema|json schema|schema)\b[^\n]{0,80}(?:invalid|not supported|unsupported|does not support|not valid|not permitted)"
+        # Names of tools and of their arguments: home-assistant/core#147760, nanbingxyz/5ire#403, ComposioHQ/composio#2330
+        r"|tools(?:\.|\[)\d+[^\n]{0,60}(?:should match|too long|should have at most)|tool name too long|工具名称过长"
         r"|(?:failed to|unable to|cannot|can't) (?:parse|compile|convert|build)[^\n]{0,30}(?:grammar|schema)|schema (?:compilation|conversion)",
         "tools", Trait.FOLDED_SCHEMAS, Trait.PLAIN_SCHEMAS, statuses=_ANY,
     ),
@@ -157,6 +163,9 @@ _REFUSED_TOOL = (
     compile_lazily(r"function_declarations(?:\.|\[)(\d+)"),
     compile_lazily(r"tools(?:\.|\[)(\d+)"),
     compile_lazily(r"(?:function|tool)s?:? ['`\"]([\w.\-]+)['`\"]"),
+    compile_lazily(
+        r"(?:tool name too long|工具名称过长)[^:]{0,40}:\s*([\w.\-]+)", re.IGNORECASE
+    ),  # hanlulong/stata-mcp#48
     compile_lazily(r"because [`'\"]?([\w.\-]+)[`'\"]? functionDeclaration"),
 )
 

@@ -32,7 +32,12 @@ def forms_in(body: dict[str, Any]) -> frozenset[str]:
     """Return what a body holds of the forms that refusals name (`model_traits.trait_in`)."""
     answers = [one for one in body["messages"] if one["role"] == "assistant"]
     calls = [block for one in answers for block in one["content"] if block["type"] == "tool_use"]
-    return frozenset(body) | ({"answers"} if answers else set()) | ({"calls"} if calls else set())
+    found = {
+        "answers": answers,
+        "calls": calls,
+        "cache_control": "cache_control" in body["messages"][-1]["content"][-1],
+    }
+    return frozenset(body) | {name for name, is_there in found.items() if is_there}
 
 
 def body_of(
@@ -61,6 +66,7 @@ def body_of(
         messages = merge_users(messages)
     system, messages = fit_system(system, messages, traits)
     model = request.model or config.model
+    mark = {} if Trait.NO_CACHE_MARKS in traits else {"cache_control": _MARK}
     body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens, "stream": True}
     thinking = (
         {}
@@ -83,17 +89,17 @@ def body_of(
             for tool in request.tools
         ]
         if not system:
-            body["tools"][-1]["cache_control"] = _MARK
+            body["tools"][-1] |= mark
     if system:
         # A mark covers all that stands before it, and the tools do.
-        body["system"] = [{"type": "text", "text": system, "cache_control": _MARK}]
+        body["system"] = [{"type": "text", "text": system, **mark}]
     opened = user_first(messages)
     added = len(opened) - len(messages)
     ends = {added + sum(one.role is not Role.SYSTEM for one in request.messages[:end]) for end in request.cache_ends}
-    body["messages"] = _alternating(opened, provider, model, without_thinking, ends)
+    body["messages"] = _alternating(opened, provider, model, without_thinking, ends if mark else set())
     block = body["messages"][-1]["content"][-1]
     if block["type"] not in _SIGNED:
-        block["cache_control"] = _MARK  # the next request of the turn begins with this one
+        block |= mark  # the next request of the turn begins with this one
     body.update(config.options)
     body.update(request.options)
     return body
