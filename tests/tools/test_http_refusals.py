@@ -13,7 +13,11 @@ from tests.fakes.mcp_wire import McpWire
 from tests.fakes.toolboxes import asked, meta
 from tests.fakes.wire_server import Outgoing, Received
 from tests.tools.conftest import Opener
+from tests.waiting import until
 from zoea.tools import UpstreamConfig
+from zoea.tools.upstream.http_pool import BROKEN, NOT_SENT, REFUSED
+from zoea.tools.upstream.unreadable_answer import MISMATCHED, UNREADABLE
+from zoea.tools.upstream.upstream_errors import UNTRUSTED, WRONG
 
 JSON, HTML, TEXT = "application/json", "text/html", "text/plain"
 KEY = "canary-key-of-the-header"
@@ -156,6 +160,32 @@ async def test_status_and_sentence_of_a_refusal_are_kept(
     assert shown.removesuffix(" (code -32001)").removesuffix(" (code -32020)") in text
     assert len(text) < 400
     assert "<" not in text
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body", "state"),
+    [
+        (401, JSON, '{"message":"no key"}', "down"),
+        (404, HTML, "<title>Not Found</title>", "down"),
+        (200, HTML, "<title>Sign in</title>", "down"),
+        (200, JSON, '{"jsonrpc":"2.0","id":1234567,"result":{}}', "down"),
+        (200, JSON, '{"jsonrpc":"2.0",', "down"),
+        (429, JSON, '{"message":"slow down"}', "lost"),
+        (503, TEXT, "starting", "lost"),
+    ],
+)
+async def test_the_first_turn_waits_for_no_retry_of_an_answer_that_stays(
+    open_box: Opener, status: int, kind: str, body: str, state: str
+) -> None:
+    async with RefusingWire(status, {"content-type": kind}, body, only_calls=False) as server:
+        box = open_box(UpstreamConfig("web", url=f"{server.url}/mcp", backoff=60.0, backoff_max=60.0))
+        await until(lambda: box.status()[0].last_error)
+        assert box.status()[0].state == state
+
+
+def test_each_error_that_takes_the_place_of_an_answer_has_a_code_of_its_own() -> None:
+    codes = [NOT_SENT, BROKEN, REFUSED, UNTRUSTED, WRONG, UNREADABLE, MISMATCHED]
+    assert len(set(codes)) == len(codes)
 
 
 async def test_a_key_that_the_server_repeats_is_hidden(open_box: Opener) -> None:

@@ -32,7 +32,7 @@ from zoea.tools.upstream.http_refusal import (
 from zoea.tools.upstream.large_answer import LargeAnswers
 from zoea.tools.upstream.session_traffic import SessionTraffic
 from zoea.tools.upstream.unreadable_answer import RequestKey, find_key, to_key
-from zoea.tools.upstream.upstream_errors import UNTRUSTED
+from zoea.tools.upstream.upstream_errors import UNTRUSTED, WRONG
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,8 @@ MAX_LINE_BYTES = 32 * 1024 * 1024
 """The longest message of a server, as over stdio."""
 MAX_ERROR_BYTES = 64 * 1024
 """The longest body of a refusal: the SDK parses it in the event loop."""
+_ASK_TO_WAIT = frozenset({408, 409, 425, 429})
+"""Statuses of a refusal that a later request may not meet."""
 _EVENTS = "text/event-stream"
 _SESSION_HEADER = "mcp-session-id"
 REFUSAL_S = 5.0
@@ -142,7 +144,7 @@ class _ErrorTransport(httpx2.AsyncBaseTransport):
                 if names_lost_session(response.status_code, text, is_message=False):
                     return _error(INVALID_REQUEST, f"{TERMINATED} (HTTP {response.status_code}: {text})")
             if not kind.startswith("application/json") and body.lstrip()[:1] != b"{":
-                return _error(REFUSED, describe_other_answer(response.status_code, kind, body))
+                return _error(WRONG, describe_other_answer(response.status_code, kind, body))
             headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_BODY}
             headers["content-type"] = "application/json"
             content = await check_any_answer(body, key, self._large)
@@ -204,7 +206,9 @@ async def _refuse(request: httpx2.Request, response: httpx2.Response) -> httpx2.
     text = describe_refusal(status, response.headers, body) if error is None else error[1]
     if _SESSION_HEADER in request.headers and names_lost_session(status, text, is_message=error is not None):
         return _error(INVALID_REQUEST, f"{TERMINATED} ({text})")
-    return _error(REFUSED, text) if error is None else _error(*error)
+    if error is not None:
+        return _error(*error)
+    return _error(WRONG if 400 <= status < 500 and status not in _ASK_TO_WAIT else REFUSED, text)
 
 
 async def _read_body(response: httpx2.Response) -> bytes:

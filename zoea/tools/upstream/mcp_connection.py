@@ -35,7 +35,7 @@ from zoea.tools.upstream.session_traffic import SessionEnd, SessionTraffic
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.unreadable_answer import MISMATCHED, UNREADABLE
 from zoea.tools.upstream.upstream_config import UpstreamConfig
-from zoea.tools.upstream.upstream_errors import UNTRUSTED, CallFailure, CallOutcome
+from zoea.tools.upstream.upstream_errors import UNTRUSTED, WRONG, CallFailure, CallOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -199,7 +199,7 @@ class McpConnection:
             return CallFailure(CallOutcome.UNREADABLE, text)
         if code == types.PARSE_ERROR and text.startswith(_SDK_PARSE_ERRORS):
             return CallFailure(CallOutcome.UNREADABLE, "its answer cannot be read")
-        if code == REFUSED:
+        if code in (REFUSED, WRONG):
             return CallFailure(CallOutcome.ANSWERED, text)
         return CallFailure(CallOutcome.ANSWERED, f"{text} (code {code})")
 

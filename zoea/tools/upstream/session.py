@@ -283,7 +283,9 @@ class UpstreamSession:
         self.failures = 1 if was_open else self.failures + 1
         reason = self._end_reason or "its session ended"
         self.error = describe_failure(error, self._config) if error is not None else reason
-        is_down = self.failures > self._config.retries or (error is not None and is_permanent(error))
+        is_down = self.failures > self._config.retries or (
+            error is not None and is_permanent(error, was_open=self.generation > 0)
+        )
         logger.info("upstream %s: %s (failure %d)", self._label, self.error, self.failures)
         self._set_state(SessionState.DOWN if is_down else SessionState.LOST)
 

@@ -12,12 +12,15 @@ from urllib.parse import urlsplit
 from zoea.text import redact
 from zoea.tools.secret_arguments import is_secret_name
 from zoea.tools.secret_forms import find_forms, replace_form
+from zoea.tools.upstream.unreadable_answer import MISMATCHED, UNREADABLE
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 HIDDEN = "‹hidden›"
 MAX_CHARS = 300
-UNTRUSTED = -32095
+UNTRUSTED = -32093
 """Code of a request that was not sent, because the server's certificate is not trusted."""
+WRONG = -32092
+"""Code of a request that the server answered with a status of 400 to 499, other than those that ask to wait."""
 _PERMANENT = (FileNotFoundError, PermissionError, NotADirectoryError, ValueError)
 _SHORTEST_SECRET = 6
 _SHORTEST_LINE = 16
@@ -52,9 +55,15 @@ class CallFailure(Exception):
         return self.outcome in (CallOutcome.NOT_SENT, CallOutcome.SESSION_GONE)
 
 
-def is_permanent(error: Exception) -> bool:
-    """Return whether a session that failed to open fails the same way when it is tried again at once."""
-    return isinstance(error, _PERMANENT) or getattr(_innermost(error), "code", None) == UNTRUSTED
+def is_permanent(error: Exception, *, was_open: bool) -> bool:
+    """Return whether a session that failed to open fails the same way when it is tried again at once.
+
+    Args:
+        was_open: The server spoke MCP before, so that another answer is probably that of its restart.
+    """
+    code = getattr(_innermost(error), "code", None)
+    is_other = code in (WRONG, UNREADABLE, MISMATCHED) and not was_open
+    return isinstance(error, _PERMANENT) or code == UNTRUSTED or is_other
 
 
 def _innermost(error: BaseException) -> BaseException:
