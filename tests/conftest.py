@@ -20,6 +20,7 @@ from _pytest.tmpdir import tmppath_result_key
 from hypothesis import HealthCheck, settings
 
 from tests.fakes.database_template import migrate_by_copy
+from tests.fakes.fork_server import server as fork_server
 from tests.fakes.loopback import keep_to_loopback
 from tests.fakes.processes import find_children, find_processes, wait_until_none
 from tests.fakes.unwaited_processes import unwaited
@@ -114,6 +115,7 @@ def _no_process_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     """Fail the session if a process that a test started still runs at its end."""
     yield
     guard.close()
+    fork_server.close()
     marks = (f"{tmp_path_factory.getbasetemp()}/",)
     left = wait_until_none(lambda: find_processes(marks) | find_children(os.getpid()))
     assert not left, f"processes that tests started still run: {left}"

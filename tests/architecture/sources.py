@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -45,3 +46,38 @@ def read_imports() -> dict[str, frozenset[str]]:
                     wanted.add(part if part in modules else node.module)
         graph[module] = frozenset(wanted)
     return graph
+
+
+@cache
+def read_early_imports() -> dict[str, frozenset[str]]:
+    """Return the modules of the package that are loaded while one of its modules is, without those above it."""
+    above = {module: _list_above(module) for module in read_imports()}
+    graph = {}
+    for file in SOURCES:
+        module = ".".join(file.with_suffix("").relative_to(ROOT).parts).removesuffix(".__init__")
+        wanted = set()
+        for node in _list_early(tree_of(file).body):
+            if isinstance(node, ast.ImportFrom):
+                wanted |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)} & above.keys()
+            elif isinstance(node, ast.Import):
+                wanted |= {alias.name for alias in node.names} & above.keys()
+        wanted |= {name for one in wanted for name in above[one]}
+        graph[module] = frozenset(wanted - above[module] - {module})
+    return graph
+
+
+def _list_above(module: str) -> set[str]:
+    parts = module.split(".")
+    return {".".join(parts[:count]) for count in range(1, len(parts))}
+
+
+def _list_early(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """List the statements that run while a module is loaded."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        is_typing = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        yield node
+        for name in ("body", "orelse", "finalbody", "handlers")[is_typing:]:
+            for part in getattr(node, name, ()):
+                yield from _list_early(part.body if isinstance(part, ast.ExceptHandler) else [part])

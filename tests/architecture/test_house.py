@@ -10,12 +10,13 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 from tests.architecture import sizes
-from tests.architecture.sources import PACKAGE, ROOT, SOURCES, nodes_of, text_of, tree_of
+from tests.architecture.sources import PACKAGE, ROOT, SOURCES, nodes_of, read_early_imports, text_of, tree_of
 
 LONGEST_FILE = 600
 
@@ -139,6 +140,13 @@ class TestStarting:
     @pytest.mark.parametrize("module", CORE)
     def test_the_core_loads_no_screen(self, module: str) -> None:
         assert not tops(loaded_after(f"import {module}")) & {"textual"}
+
+    def test_no_module_needs_another_to_be_loaded_before_it(self) -> None:
+        """So each start loads what it needs in any order; most tests begin with all modules loaded."""
+        try:
+            TopologicalSorter(read_early_imports()).prepare()
+        except CycleError as cycle:
+            raise AssertionError(" -> ".join(cycle.args[1])) from None
 
     def test_a_run_without_a_model_server_loads_no_http_client(self) -> None:
         modules = loaded_after(command("run", "--headless", "--myses", "1", "--provider", "scripted", "--for", "100ms"))

@@ -8,7 +8,6 @@ import os
 import pty
 import select
 import struct
-import subprocess
 import sys
 import termios
 import threading
@@ -19,6 +18,7 @@ from typing import Any
 import pyte
 
 from tests.e2e.zoea_process import PATIENCE_S, environment
+from tests.fakes.fork_server import ForkedProgram
 
 KEYS = {
     "enter": "\r",
@@ -45,7 +45,7 @@ class TerminalScreen:
         self._lines = [""] * lines
         self._keyboard, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        self.process = subprocess.Popen(
+        self.process = ForkedProgram(
             [sys.executable, "-m", module, *arguments],
             env={**environment(), "TERM": "xterm-256color", "LANG": "C.UTF-8", **environ},
             stdin=terminal,

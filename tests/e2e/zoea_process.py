@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.fork_server import ForkedProgram
 from zoea.process.lock import read_holder
 from zoea.settings.paths import places
 
@@ -29,7 +30,7 @@ def environment() -> dict[str, str]:
 def spawn(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     """`zoea ARGUMENTS` with its output in pipes, unless options of Popen say otherwise. The caller waits for it."""
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(
+    return ForkedProgram(
         [sys.executable, "-m", "zoea", *arguments], env=environment(), text=True, **(streams | options)
     )
 
@@ -37,17 +38,14 @@ def spawn(*arguments: str, **options: Any) -> subprocess.Popen[str]:
 def zoea(
     *arguments: str, timeout: float = PATIENCE_S, typed: str = "", **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """`zoea ARGUMENTS`, run to its end, with `typed` as its stdin; with options of `subprocess.run`."""
-    return subprocess.run(
-        [sys.executable, "-m", "zoea", *arguments],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-        input=typed,
-        **options,
-    )
+    """`zoea ARGUMENTS`, run to its end, with `typed` as its stdin; with options of Popen."""
+    with spawn(*arguments, stdin=subprocess.PIPE, **options) as process:
+        try:
+            out, err = process.communicate(typed, timeout)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def events(output: str) -> list[dict[str, Any]]:

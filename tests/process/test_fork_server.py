@@ -1,0 +1,63 @@
+"""A fork of the fork server is started and ends as a new interpreter does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.zoea_process import environment
+from tests.fakes.fork_server import ForkedProgram, ForkServer, server
+
+
+def run(kind: type[subprocess.Popen[str]], ending: str, **options: Any) -> tuple[int, dict[str, Any], str]:
+    """Start the program; its exit code, how it was started, and the last line of what it says."""
+    with kind(
+        [sys.executable, "-m", "tests.fakes.told_start", ending, "é"],
+        env=environment() | {"MINE": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    ) as process:
+        out, err = process.communicate("a line\r\nand é", timeout=60)
+    return process.returncode, json.loads(out), err.strip().rpartition("\n")[2]
+
+
+@pytest.mark.parametrize("ending", ["end", "code", "text", "error", "signal", "interrupt", "thread"])
+def test_a_fork_is_started_and_ends_as_a_new_interpreter_does(ending: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"start_new_session": ending == "code", "cwd": tmp_path if ending == "text" else None}
+    assert run(ForkedProgram, ending, **options) == run(subprocess.Popen, ending, **options)
+
+
+def test_what_is_read_once_at_a_start_has_a_new_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    run(ForkedProgram, "end")
+    assert server.can_fork(environment())
+    for name, value in (("PYTHONUTF8", "0"), ("LC_ALL", "de_DE.ISO-8859-1"), ("TEXTUAL_FPS", "1")):
+        assert not server.can_fork(environment() | {name: value})
+    monkeypatch.setenv("ZOEA_SOAK", "1")
+    assert not server.can_fork(environment())
+
+
+def test_a_closed_server_ends_and_a_fork_goes_on() -> None:
+    own = ForkServer()
+    program = {
+        "module": "tests.fakes.told_start",
+        "arguments": ["code"],
+        "environment": environment(),
+        "folder": str(Path.cwd()),
+        "is_session": False,
+    }
+    reading, writing = os.pipe()
+    with open(os.devnull, "w") as nothing:
+        pid = own.fork(program, [reading, nothing.fileno(), nothing.fileno()])
+    own.close()
+    os.close(reading)
+    os.close(writing)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 70
