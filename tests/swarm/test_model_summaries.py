@@ -140,14 +140,27 @@ async def spent(s: Swarm) -> int:
     )
 
 
-async def test_a_failed_model_is_asked_once_more_and_then_the_chosen_lines_serve(tmp_path: Path) -> None:
-    broken = ProviderError("busy", kind=ErrorClass.TRANSIENT)
+@pytest.mark.parametrize(
+    ("kind", "tries"),
+    [
+        (ErrorClass.TRANSIENT, 2),
+        # github/copilot-cli#4663, PrimeIntellect-ai/prime-agent#900, aws/amazon-q-developer-cli#1363: the same
+        # request that was too long, in every turn
+        (ErrorClass.CONTEXT_LENGTH, 1),
+    ],
+)
+async def test_a_failed_model_is_asked_once_more_at_most_and_then_the_chosen_lines_serve(
+    tmp_path: Path, kind: ErrorClass, tries: int
+) -> None:
+    broken = ProviderError("no", kind=kind)
     async with swarm(tmp_path, provider=model(lambda _: broken), settings=settings()) as s:
         await s.commander.create("alpha", start=False)
         await talk(s, 1, 5)
-        assert len(asked(s)) == 2
+        assert len(asked(s)) == tries
         assert "rec-0002x" in told(s)
         assert PROSE not in told(s)
+        await talk(s, 6, 8)
+        assert len(asked(s)) == tries, "later turns do not ask for the same range"
         events = await s.rows("SELECT data FROM event WHERE kind = 'context.summary'")
         assert '"status": "failed"' in events[0]["data"] or '"status":"failed"' in events[0]["data"]
 
