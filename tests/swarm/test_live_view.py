@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import aclosing
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from tests.fakes.llm_clock import HandClock
+from tests.fakes.wire_server import Outgoing, Received, WireServer
+from tests.swarm.harness import script, swarm
 from tests.waiting import until
 from zoea.ipc.protocol import REPLY_LIMIT, encode_frame
 from zoea.model.enums import Activity, MysisState
+from zoea.model.request import Answer
 from zoea.model.values import Failure, Mysis, MysisView, SwarmView
 from zoea.queries.status_phrases import describe_status
 from zoea.swarm import live_view
 from zoea.swarm.live_view import GOAL_CHARS, INTERVAL_S, STREAM_TAIL, TEXT_CHARS, LiveMysis, LiveView
+from zoea.tools import UpstreamConfig
 
 
 def mysis(number: int, state: MysisState = MysisState.RUNNING) -> Mysis:
@@ -110,15 +115,40 @@ def test_a_row_shows_what_it_does_by_its_rank() -> None:
     assert row.freeze().activity is Activity.IDLE
 
 
-async def test_a_turn_that_waits_for_its_model_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("what", "shown"),
+    [("prepares_model", "preparing its model"), ("awaits_tools", "waiting for its tool servers")],
+)
+async def test_a_turn_that_waits_says_for_what(monkeypatch: pytest.MonkeyPatch, what: str, shown: str) -> None:
     monkeypatch.setattr(live_view, "PREPARING_S", 0.0)
     live = view()
     row = live.row(1)
     row.in_turn = True
-    with live.show_preparing(1):
-        await until(lambda: row.prepares_model)
-        assert describe_status(live.freeze(1), 0) == "working (preparing its model)"
+    with live.show_preparing(1, what):
+        await until(lambda: getattr(row, what))
+        assert describe_status(live.freeze(1), 0) == f"working ({shown})"
     assert describe_status(live.freeze(1), 0) == "working"
+
+
+class SilentServer(WireServer):
+    """Takes requests, and answers none."""
+
+    async def handle(self, request: Received, out: Outgoing) -> None:
+        await request.gone.wait()
+
+
+async def test_a_first_turn_that_waits_for_a_tool_server_says_so(tmp_path: Path) -> None:
+    async with SilentServer() as server:
+        slow = UpstreamConfig("slow", url=f"{server.url}/mcp")
+        async with swarm(tmp_path, script(Answer(text="ok")), upstreams=[slow]) as s:
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "Go on.")
+
+            async def is_shown() -> bool:
+                status = describe_status((await s.commander.view()).myses[0], 0)
+                return status == "working (waiting for its tool servers)"
+
+            await s.until(is_shown)
 
 
 def test_texts_are_kept_short() -> None:

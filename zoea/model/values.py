@@ -267,6 +267,7 @@ class MysisView(Struct, frozen=True):
         attempt_at, attempt_why: When the next attempt starts, None if none is due; why: `429`, `timeout`.
         reading: Percent of the prompt that the server has read; None where it writes or did not say.
         prepares_model: Its turn waits for its model, which a local provider loads first.
+        awaits_tools: Its turn waits for tool servers that open.
         answered_by: The model that answers where the mysis names none; empty before its first turn.
         window_assumed: Tokens that are assumed as the model's context window; 0 where the window is known.
         goal: The task it was given, or the goal of its template; empty where it only answers. In a
@@ -328,6 +329,7 @@ class MysisView(Struct, frozen=True):
     attempt_why: str = ""
     reading: int | None = None
     prepares_model: bool = False
+    awaits_tools: bool = False
     answered_by: str = ""
     window_assumed: int = 0
     context_messages: int = 0

@@ -59,6 +59,8 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
             return ", ".join(part for part in (describe_wait_reason(view), rest) if part)
         case StatusWord.WORKING if view.prepares_model:
             return "preparing its model"
+        case StatusWord.WORKING if view.awaits_tools:
+            return "waiting for its tool servers"
         case StatusWord.WORKING if view.reading is not None:
             return f"reading {view.reading} %"
         case StatusWord.WORKING if view.is_summarising:

@@ -76,6 +76,7 @@ class LiveMysis(Struct):
     is_at_rest: bool = False
     reading: int | None = None
     prepares_model: bool = False
+    awaits_tools: bool = False
     answered_by: str = ""
     version: int = 0
     swarm_held: bool = False
@@ -213,12 +214,12 @@ class LiveView:
             subscriber.woken.set()
 
     @contextmanager
-    def show_preparing(self, mysis_id: int) -> Iterator[None]:
-        """Show that a turn waits for its model, where the block takes longer than a moment."""
+    def show_preparing(self, mysis_id: int, what: str = "prepares_model") -> Iterator[None]:
+        """Show that a turn waits for its model or, with `awaits_tools`, its tools, if longer than a moment."""
         row = self._rows[mysis_id]
 
         def show() -> None:
-            row.prepares_model = True
+            setattr(row, what, True)
             self.touch(mysis_id)
 
         timer = asyncio.get_running_loop().call_later(PREPARING_S, show)
@@ -226,7 +227,7 @@ class LiveView:
             yield
         finally:
             timer.cancel()
-            row.prepares_model = False
+            setattr(row, what, False)
 
     def count(self, tally: sqlite3.Row) -> None:
         """Show the counters of a mysis after a request beside its turns, from `tally`."""

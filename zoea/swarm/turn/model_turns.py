@@ -42,7 +42,8 @@ class ModelTurns(RunnerBase[TurnDriver]):
             _log.info(MISSING_WINDOW.format(model=profile.model, window=profile.window))
         session = self._open_session()
         self._is_old = False
-        catalogue = await session.catalogue()
+        with services.view.show_preparing(self._owner.mysis.id, "awaits_tools"):
+            catalogue = await session.catalogue()
         await self._load_capture()
         if not self._is_resuming:
             has_goal = bool(self._owner.mysis.goal) or profile.settings.nudge.without_goal
