@@ -6,6 +6,7 @@ import asyncio
 import time
 from contextlib import aclosing
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from msgspec.structs import replace
@@ -119,7 +120,9 @@ def test_a_row_shows_what_it_does_by_its_rank() -> None:
     ("what", "shown"),
     [("prepares_model", "preparing its model"), ("awaits_tools", "waiting for its tool servers")],
 )
-async def test_a_turn_that_waits_says_for_what(monkeypatch: pytest.MonkeyPatch, what: str, shown: str) -> None:
+async def test_a_turn_that_waits_says_for_what(
+    monkeypatch: pytest.MonkeyPatch, what: Literal["prepares_model", "awaits_tools"], shown: str
+) -> None:
     monkeypatch.setattr(live_view, "PREPARING_S", 0.0)
     live = view()
     row = live.row(1)

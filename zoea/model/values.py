@@ -266,12 +266,10 @@ class MysisView(Struct, frozen=True):
         attempt, attempts: The next attempt of the same request, and how many there are.
         attempt_at, attempt_why: When the next attempt starts, None if none is due; why: `429`, `timeout`.
         reading: Percent of the prompt that the server has read; None where it writes or did not say.
-        prepares_model: Its turn waits for its model, which a local provider loads first.
-        awaits_tools: Its turn waits for tool servers that open.
+        prepares_model, awaits_tools: Its turn waits for its model to be loaded, or for tool servers to open.
         answered_by: The model that answers where the mysis names none; empty before its first turn.
         window_assumed: Tokens that are assumed as the model's context window; 0 where the window is known.
-        goal: The task it was given, or the goal of its template; empty where it only answers. In a
-            `SwarmView` its first 1,000 characters.
+        goal: Its task, or the goal of its template; empty where it only answers. A `SwarmView` has 1,000 characters.
         is_reviewed: A person has dismissed its present error or its end.
         is_at_rest: It goes on only after a message or a command: no turn, nudge, wait or retry is due.
         works_on: The folder that it works in, or of which it has a worktree; empty for none.

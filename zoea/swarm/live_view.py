@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -214,7 +215,9 @@ class LiveView:
             subscriber.woken.set()
 
     @contextmanager
-    def show_preparing(self, mysis_id: int, what: str = "prepares_model") -> Iterator[None]:
+    def show_preparing(
+        self, mysis_id: int, what: Literal["prepares_model", "awaits_tools"] = "prepares_model"
+    ) -> Iterator[None]:
         """Show that a turn waits for its model or, with `awaits_tools`, its tools, if longer than a moment."""
         row = self._rows[mysis_id]
 
