@@ -122,6 +122,13 @@ class TestShownStream:
         assert shown.end(memory("Iron."))[0] == ""
         assert shown.read(view("Ore", before=6))[0] == "Ore"
 
+    def test_an_answer_is_not_shown_again_by_a_view_that_is_older_than_it(self) -> None:
+        shown = ShownStream()
+        assert shown.end(memory("Iron it is."))[0] == "Iron it is."
+        assert [shown.read(view(text))[0] for text in ("Iron it", "Iron it is.", "")] == ["", "", ""]
+        assert [shown.read(view(text, before=12))[0] for text in ("Iron", "Iron at 7")] == ["", "Iron at 7"]
+        assert shown.end(memory("Iron at 7."))[0] == "."
+
     def test_thoughts_are_shown_as_they_come(self) -> None:
         shown = ShownStream()
         assert [shown.read(view("", thinking=text))[1] for text in ("So", "So it", "So it")] == ["So", " it", ""]

@@ -45,6 +45,7 @@ class ShownStream:
         self._text = ""
         self._is_whole = True
         self._thinking = ""
+        self._stored = ""
 
     def begin_at(self, view: MysisView) -> None:
         """Skip the text that the mysis wrote before this prompt."""
@@ -53,7 +54,9 @@ class ShownStream:
     def read(self, view: MysisView) -> tuple[str, str]:
         """Return the new text and the new thoughts since the last call."""
         text = ""
-        if view.streaming and view.streamed_before + len(view.streaming) > self._end:
+        # A view may be older than the stored answer, and hold a part of it that was shown with it.
+        is_old = not self._text and view.streaming in self._stored
+        if not is_old and view.streamed_before + len(view.streaming) > self._end:
             missed = view.streamed_before - self._end
             if missed > 0 and self._text:
                 self._is_whole = False  # the rest follows with the stored answer
@@ -69,7 +72,7 @@ class ShownStream:
     def end(self, memory: Memory) -> tuple[str, str]:
         """Return the rest of a stored answer: text and thoughts. The next answer begins."""
         shown, thinking = self._text, self._thinking
-        self._text, self._thinking, self._is_whole = "", "", True
+        self._text, self._thinking, self._is_whole, self._stored = "", "", True, memory.content
         is_begun = bool(shown) and memory.content.startswith(shown)
         text = memory.content[len(shown) :] if is_begun or not shown else ""
         return text, "" if shown or thinking else memory.reasoning
