@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
+import pkgutil
 from typing import Any
 
 import pytest
@@ -12,12 +14,23 @@ from tests.fakes.anthropic_server import AnthropicServer
 from tests.fakes.ollama_server import OllamaServer
 from tests.fakes.openai_server import OpenAIServer
 from tests.llm.sample_requests import answer, assistant, call, provider, request, result, user
+from zoea.llm import providers
 from zoea.llm.messages.message_rules import encode
+from zoea.llm.providers.http_provider import HttpProvider
 from zoea.model.enums import ToolMode
 from zoea.model.request import ToolSpec
 
 POISON = ('{"a": NaN}', '{"a": [Infinity]}', '{"a": -Infinity}', '{"a": 1e999}', "[1]", '"go"', "7", '{"a": "cut', "")
 WIRES = ("openai", "anthropic", "ollama")
+
+
+def test_every_wire_is_in_the_table() -> None:
+    modules = [
+        importlib.import_module(f"zoea.llm.providers.{each.name}") for each in pkgutil.iter_modules(providers.__path__)
+    ]
+    found = {thing for module in modules for thing in vars(module).values() if isinstance(thing, type)}
+    wires = [thing for thing in found if issubclass(thing, HttpProvider) and not thing.__subclasses__()]
+    assert len(wires) == len(WIRES)
 
 
 def refuse(name: str) -> Any:

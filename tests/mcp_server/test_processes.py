@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,24 @@ async def test_the_command_serves_its_client_beside_a_swarm_and_after_it(
         refused = await client.call_tool("zoea_broadcast", {"text": "x"})
     assert [row["sender"] for row in found["results"]] == ["claude"]
     assert "no running swarm" in said(refused)
+
+
+async def test_a_client_that_takes_no_more_answers_ends_its_server_without_a_traceback(where: Places) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "zoea", "mcp"), stdin=PIPE, stdout=PIPE, stderr=PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    process.stdin.write(json.dumps(begin).encode() + b"\n")
+    await process.stdout.readline()
+    process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]  # asyncio offers no other way
+    while process.returncode is None:
+        process.stdin.write(b'{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}\n')
+        await asyncio.wait({asyncio.create_task(process.wait())}, timeout=0.2)
+    assert process.stderr is not None
+    assert (process.returncode, await process.stderr.read()) == (0, b"")
 
 
 async def test_http_is_served_without_an_owner_until_told_to_end(where: Places) -> None:

@@ -6,6 +6,7 @@ stdout or stderr goes to the log.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,19 +21,23 @@ from zoea.process.logs import logging_to
 from zoea.settings.paths import Places
 from zoea.settings.private_file import READ_ONLY, open_private
 
+log = logging.getLogger(__name__)
+
 STDERR = 2
 
 
 async def serve_stdio(places: Places, client: McpClient, *, level: str) -> None:
-    """Serve until the client closes this process's stdin."""
-    log = places.mcp_log
+    """Serve until the client closes this process's stdin, or takes no more answers."""
+    file = places.mcp_log
     swarm_client = SocketSwarmClient(places)
     memories = open_memories(places.database)
     try:
-        with logging_to(log, level), _redirect_stderr(log):
+        with logging_to(file, level), _redirect_stderr(file):
             server = build_zoea_server(swarm_client, memories, lambda _: client)
             async with stdio_server() as (read, write):
                 await server.run(read, write, server.create_initialization_options())
+    except* BrokenPipeError:
+        log.info("the client is gone, and took no more answers")
     finally:
         await swarm_client.close()
         await memories.close()
