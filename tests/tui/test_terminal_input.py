@@ -120,6 +120,33 @@ def test_lines_without_marks_send_nothing_and_press_no_key(text: str, piece: int
     assert written == f"x{text}".replace("\r", "\n")
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("one\rtwo\x1b[Bs\x03", "one\ntwo\x1b[Bs\x03"),
+        ("\x1b[31mred\x1b[0m\rline", "red\x1b[0m\nline"),
+        ("one\x0b\rtwo\x0cX", "one\x0b\ntwo\x0cX"),
+        ("one\rtwo\x1b[<35;4;5M\x1b[O\x1b", "one\ntwo\x1b"),
+    ],
+)
+def test_lines_without_marks_press_no_key_by_a_control_character_in_them(
+    keyboard: TerminalInput, text: str, shown: str
+) -> None:
+    messages = [*keyboard.feed(text), *keyboard.tick()]
+    pasted = [each.text for each in messages if isinstance(each, Paste)]
+    assert pasted == [shown]
+    assert not any(isinstance(each, Key) and each.is_printable for each in messages)
+    assert fed(keyboard, "\x1b[Ay") == ["up", "y"]
+
+
+def test_a_key_after_lines_without_marks_counts_after_a_pause() -> None:
+    passed = 0.0
+    keyboard = TerminalInput(XTermParser(), now=lambda: passed)
+    assert described(keyboard.feed(f"{LONG}\r{LONG}")) == []
+    passed += LINE_END_S * 2
+    assert described(keyboard.feed("\x1b[A")) == [f"{LONG}\n{LONG}", "up"]
+
+
 @pytest.mark.parametrize("typed", ["hello\r", "\r", "a\r\r", "j\rk\r"])
 def test_what_a_person_types_is_keys_however_fast(typed: str) -> None:
     clock = iter(range(1_000))

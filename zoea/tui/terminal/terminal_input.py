@@ -35,6 +35,8 @@ _END_MARK, _MARK = re.compile(re.escape(_END)), re.compile(f"{re.escape(_START)}
 _PLAIN, _INK = r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", r"[^\x00-\x1f\x7f]"
 _TEXT = re.compile(f"{_PLAIN}+")
 _LINE_ENDS, _INK_FIRST = re.compile(r"[\r\n][\r\n\t]*"), re.compile(_INK)
+_REPORT = re.compile(r"\x1b\[(?:<[0-9;]*[Mm]|[IO])")
+"""What a terminal reports of the mouse and of the focus."""
 _LAST_LINE_END = re.compile(rf"(?<={_INK})[\r\n][\r\n\t]*\Z")
 _TOKEN = re.compile(
     rf"""
@@ -60,9 +62,10 @@ class PasteRefused(Message):
 
 
 class _LongText:
-    """A text that comes in pieces, kept up to the limit and counted over it."""
+    """A text that comes in pieces, kept up to the limit and counted over it. One `of_lines` may hold any character."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_lines: bool = False) -> None:
+        self.of_lines = of_lines
         self._pieces: list[str] = []
         self.size = 0
         self.last = ""
@@ -153,7 +156,9 @@ class TerminalInput:
             if _LINE_ENDS.fullmatch(data) and (line_ends or (is_quick and last.isprintable())):
                 self._line_ends, data = data, ""
             elif is_quick and not line_ends and last in "\r\n" and _INK_FIRST.match(data):
-                self._burst = _LongText()
+                self._burst = _LongText(of_lines=True)
+        elif self._burst is not None and self._fed_at - before > LINE_END_S:
+            self._burst.of_lines = False  # a control character is a key again
         return data
 
     def tick(self) -> Iterator[Message]:
@@ -173,6 +178,7 @@ class TerminalInput:
             self._pasted, self._rest, self._is_after_end = None, "", False
             yield from self._feed(after.text + rest) if after.size < BURST else (after.event(),)
         if self._burst is not None:
+            self._last = ""  # after a pause nothing belongs to it
             yield from self._end_burst(self._burst)
         line_ends, self._line_ends = self._line_ends, ""
         if line_ends:
@@ -195,9 +201,9 @@ class TerminalInput:
         """Parse up to the first pasted text. Return the input from there on."""
         marked = (self._seen + data).find(_START)
         begin = marked + len(_START) - len(self._seen) if marked >= 0 else len(data)
-        if (start := self._find_text(data[:begin])) is not None:
-            begin = start
-            self._burst = _LongText()
+        if (found_text := self._find_text(data[:begin])) is not None:
+            begin, of_lines = found_text
+            self._burst = _LongText(of_lines=of_lines)
         elif marked >= 0:
             self._pasted = _LongText()
             self._open = ""
@@ -208,13 +214,21 @@ class TerminalInput:
         yield from self._guard(self._parser.feed(keys)) if keys else ()
         return data[begin:]
 
-    def _find_text(self, data: str) -> int | None:
-        """Return where the first text begins that is pasted, outside of escape sequences."""
+    def _find_text(self, data: str) -> tuple[int, bool] | None:
+        """Return where the first text begins that is pasted, outside of escape sequences, and whether it has lines.
+
+        One of lines begins with the first character of the input that is text, because sequences may stand in it.
+        """
         before, self._open = len(self._open), self._open + data
+        first: int | None = None
         for token in _TOKEN.finditer(self._open):
-            if token["text"] is not None:
+            if first is None and _INK_FIRST.match(token[0]):
+                first = token.start()
+            if (text := token["text"]) is not None:
                 self._open = ""
-                return max(0, token.start() - before)
+                of_lines = len(text) < BURST or _LINE_ENDS.search(text) is not None
+                start = token.start() if first is None or not of_lines else first
+                return max(0, start - before), of_lines
             if token["part"] is not None:
                 self._open = token[0]
                 return None
@@ -223,6 +237,12 @@ class TerminalInput:
 
     def _take_burst(self, text: _LongText, data: str) -> Generator[Message, None, str]:
         """Keep the text that goes on, or end it. Return the input after it."""
+        if text.of_lines:
+            end = data.find(_START)
+            text.add(_REPORT.sub("", data if end < 0 else data[:end]))
+            if end >= 0:
+                yield from self._end_burst(text)
+            return "" if end < 0 else data[end:]
         if (found := _TEXT.match(data)) is None:
             yield from self._end_burst(text)
             return data
