@@ -397,6 +397,27 @@ def test_a_line_is_as_new_as_the_other_lines_of_its_script_are() -> None:
     assert rank_lines(recorder.memories)[0].text.startswith("Please send the porters")
 
 
+@pytest.mark.parametrize("fact", ["仓库的备用钥匙和旧图纸编号是5521。", "讨论之后大家说好以后改用纸质的登记表。"])
+def test_a_sign_that_few_lines_of_a_script_have_weighs_more_there(fact: str) -> None:
+    recorder = Recorder()
+    characters = [chr(0x4E00 + place) for place in range(3_000)]
+    for number in range(100):
+        recorder.open("".join(characters[number * 30 : number * 30 + 30]) + "。")
+        recorder.answer(fact if number == 40 else f"I did part {number} as we said.")
+    assert rank_lines(recorder.memories)[0].text == fact
+
+
+def test_a_summary_takes_the_room_that_it_may_take() -> None:
+    recorder = Recorder()
+    for number in range(150):
+        recorder.open(f"Sector {number} belongs to captain {'abcdefghij'[number % 10] * 4}{number}.")
+        recorder.answer(f"Captain {number} of sector {number * 3} was told.")
+    text = summarise(recorder.memories, 800)
+    assert 790 <= estimate_text(text) <= 800
+    assert re.search(r"^- \d+: Sector", text, re.MULTILINE), "of a person, who needs no name"
+    assert re.search(r"^- \d+ answer: Captain", text, re.MULTILINE)
+
+
 def test_prose_without_spaces_says_a_line_whose_words_it_holds() -> None:
     recorder = Recorder()
     recorder.open("数据库改用PostgreSQL。")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from zoea.context.window.conversation_shape import MIDDLE_SHARE, RANGE_MESSAGES,
 from zoea.context.window.salient_lines import LineKind, SalientLine, rank_lines
 from zoea.context.window.window_estimate import estimate_memory, estimate_text
 from zoea.model.values import Memory
+from zoea.text.estimate import CHARS_PER_TOKEN
 from zoea.text.lazy_pattern import compile_lazily
 from zoea.text.redact import redact_all
 from zoea.text.sentences import UNSPACED, split_sentences
@@ -42,8 +44,8 @@ MOST_STORED = 6_000
 """Tokens of the lines that are stored of one range."""
 COMPARED_MESSAGES = 400
 """Messages before a range that show what is said often."""
-_PREFIX, _JOINT = 4.5, 1.0
-"""Tokens of the turn and the origin before a message's lines, and of what joins two of them."""
+_JOINT = 1.0
+"""Tokens of what joins two lines of a message."""
 _MOST_MISSES = 50
 """Lines in a row that may be too long for the room that is left."""
 _TERM = compile_lazily(rf"[^\W_{UNSPACED}](?:[^\W{UNSPACED}]|[./:#-])*[^\W_{UNSPACED}]|[{UNSPACED}]")
@@ -157,15 +159,15 @@ def compose_summary(digests: Sequence[RangeDigest], max_tokens: int, *, unread: 
     """
     note = _UNREAD.format(count=unread) if unread else ""
     whole = sum(one.whole for one in digests)
-    room = max_tokens - estimate_text(note) - estimate_text(KEPT) - 1
+    room = max_tokens - estimate_text(note) - estimate_text(KEPT) - estimate_text(_LEFT_OUT) - 1
     merged = _merge(digests)
     prose = _fit_prose(digests, merged, room)
     text = f"{note}\n{prose}".strip()
     terms = frozenset(_TERM.findall(prose.casefold()))
     chosen = _choose(merged, terms, room - estimate_text(prose))
     composed = _join(text, chosen, whole)
-    while chosen and estimate_text(composed.text) > max_tokens:
-        chosen = chosen[: len(chosen) - max(1, len(chosen) // 20)]
+    while chosen and (excess := estimate_text(composed.text) / max_tokens - 1) > 0:
+        chosen = chosen[: len(chosen) - ceil(len(chosen) * min(1.0, excess))]
         composed = _join(text, chosen, whole)
     return composed
 
@@ -173,7 +175,7 @@ def compose_summary(digests: Sequence[RangeDigest], max_tokens: int, *, unread: 
 def _fit_prose(digests: Sequence[RangeDigest], lines: Sequence[SalientLine], room: float) -> str:
     """Return what models wrote of all ranges, each cut to its share where the lines need room too."""
     parts = [(one.prose, one.messages) for one in digests if one.prose]
-    taken = sum(estimate_text(line.text) + _PREFIX for line in lines)
+    taken = sum(_cost(line) for line in lines)
     most = max(int(room * _PROSE_SHARE), int(room - taken))
     size = sum(estimate_text(prose) + 1 for prose, _ in parts)
     if size > most:
@@ -190,7 +192,7 @@ def _choose(lines: Sequence[SalientLine], said: frozenset[str], room: float) -> 
     for line in lines:
         if said and _is_said(line.text, said):
             continue
-        cost = estimate_text(line.text) + (_JOINT if line.place[:2] in messages else _PREFIX)
+        cost = estimate_text(line.text) + _JOINT if line.place[:2] in messages else _cost(line)
         if cost > room:
             misses += 1
             if misses == _MOST_MISSES:
@@ -202,6 +204,16 @@ def _choose(lines: Sequence[SalientLine], said: frozenset[str], room: float) -> 
     return chosen
 
 
+def _label(line: SalientLine) -> str:
+    """Return what stands before the first line of a message: its turn, and who says it if that is not a person."""
+    return f"- {line.turn}: " if line.origin in ("", "prompt") else f"- {line.turn} {line.origin}: "
+
+
+def _cost(line: SalientLine) -> float:
+    """Return the tokens of the first line of a message, with its label and its end."""
+    return estimate_text(line.text) + (len(_label(line)) + 1) / CHARS_PER_TOKEN
+
+
 def _join(prose: str, chosen: Sequence[SalientLine], whole: int) -> ComposedSummary:
     """Compose the text: the prose, then the lines in the order of the conversation, those of a message together."""
     parts = [prose] if prose else []
@@ -210,7 +222,7 @@ def _join(prose: str, chosen: Sequence[SalientLine], whole: int) -> ComposedSumm
     before: SalientLine | None = None
     for line in sorted(chosen, key=lambda one: one.place):
         if before is None or line.place[:2] != before.place[:2]:
-            parts.append(f"- {line.turn} {line.origin}: {line.text}" if line.origin else f"- {line.turn}: {line.text}")
+            parts.append(f"{_label(line)}{line.text}")
         else:
             joint = " " if line.index == before.index + 1 else " … "
             parts[-1] += joint + line.text

@@ -42,7 +42,9 @@ ERRORS = _read("""
     econn*, etimed*, eperm, exit code, exit status, exited with, status 4, status 5, http 4, http 5, errno,
     *error, *exception, fehler*, fehlgeschlagen, scheiter*, abgestürzt, erreur*, échou*, échec, errores, fallo,
     falló, fallido, falla, errore, errori, fallit*, erro, erros, falh*, fout, fouten, mislukt, ошиб*, сбой, не
-    удалось, błąd*, błęd*, niepowodz*, hata, hatası, hatalı, başarısız, 错误, 失败, 异常, エラー, 失敗, 오류, 실패
+    удалось, błąd*, błęd*, niepowodz*, hata, hatası, hatalı, başarısız, 错误, 失败, 异常, エラー, 失敗, 오류, 실패,
+    报错, 故障, 出错, 崩溃, 超时, 拒绝, 损坏, 卡住, 无法, 没能, 断开, 丢失, 坏了, 失灵, 中断, 无效, 退出码,
+    不匹配, 漏了
 """)
 DECISIONS = _read("""
     decid*, decision*, conclu*, chose, chosen, agreed, opted, approved, settled on, we will use, we'll use, we
@@ -50,7 +52,8 @@ DECISIONS = _read("""
     entscheid*, entschied*, beschlossen, beschluss, stattdessen, wir nehmen, wir verwenden, wir bleiben, décid*,
     choisi*, nous gardons, nous allons, hemos decidido, elegi*, acordado, usaremos, decis*, scelt*, useremo,
     escolh*, besloten, gekozen, решил*, решен*, решено, выбрали, zdecyd*, postanow*, karar*, 决定, 选择, 改用, 決定,
-    決め, 採用, 결정, 선택
+    決め, 採用, 결정, 선택, 定了, 敲定, 选用, 选定, 商定, 同意, 通过了, 拍板, 改成, 改为, 换成, 放弃, 不再,
+    沿用, 采用, 弃用, 说好, 约定, 还是用
 """)
 CONSTRAINTS = _read("""
     must, mustn't, never, always, forbidden, required, requires, requirement*, shall, deadline*, mandatory,
@@ -62,5 +65,7 @@ CONSTRAINTS = _read("""
     como máximo, deve, devono, mai, sempre, vietato, al massimo, proibido, no máximo, moet, moeten, nooit,
     altijd, mag niet, hoogstens, нельзя, никогда, всегда, запрещ*, долж*, не более, не менее, musi, muszą,
     nigdy, zawsze, zabroni*, nie wolno, co najwyżej, asla, zorunlu, yasak, her zaman, en fazla, 必须, 禁止, 不得, 不能,
-    不要, 始终, 最多, 至少, 絶対, 必ず, てはいけ, てはなら, 以内, 반드시, 절대, 금지, 항상, 최대
+    不要, 始终, 最多, 至少, 絶対, 必ず, てはいけ, てはなら, 以内, 반드시, 절대, 금지, 항상, 최대,
+    务必, 严禁, 不准, 不许, 切勿, 不可, 只能, 只许, 不超过, 不少于, 不低于, 不高于, 一律, 仅限, 千万, 上限,
+    下限, 截止, 绝不, 从不, 总是, 不应, 应当, 不宜, 禁用, 不允许
 """)

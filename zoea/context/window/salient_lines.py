@@ -42,6 +42,9 @@ _SHORT_MESSAGE = 25
 _FREE_TOKENS = 15
 """Tokens added to those of a line, because a line weighs by what it says for each token that it takes."""
 _PRECISE_SHARE = 0.5
+"""What names, numbers and paths add to the weight of a line."""
+_USUAL_SHARE, _MOST_LIFT = 0.4, 3.0
+"""The share of lines with a sign from which on it adds what it does, and how many times as much a rare one may add."""
 _LEAST_NEW = 0.05
 """What a line counts as new whose words were all said before, so that alike lines have an order too."""
 _FEW_LINES = 10
@@ -105,7 +108,9 @@ class _Entry(Struct, frozen=True):
         text: In lower case.
         shape: The same without its numbers and names.
         words, pairs: Its words, each once, and those that stand side by side.
-        signs: What it weighs by its own signs, whatever the other lines are.
+        is_precise: Whether it has a name, a number or a path.
+        said_by: What its role adds to its weight.
+        size: What divides its weight, by its tokens and those of its message.
     """
 
     line: SalientLine
@@ -114,18 +119,24 @@ class _Entry(Struct, frozen=True):
     words: frozenset[str]
     pairs: frozenset[tuple[str, str]]
     is_wide: bool
-    signs: float
+    is_precise: bool
+    said_by: float
+    size: float
 
     @classmethod
     def of(cls, line: SalientLine, role: Role, tokens: float) -> _Entry:
         text = line.text.casefold()
         words = find_words(_DIGITS.sub("#", text))
         is_wide = any(word[0] >= _FIRST_UNSPACED for word in words)
-        worth = 1 + _MARKED[line.kind] + _SAID_BY[role] + (_PRECISE_SHARE if _PRECISE.search(line.text) else 0.0)
-        brevity = (1 + tokens / _SHORT_MESSAGE) ** -0.5
-        signs = worth * brevity / (estimate_text(line.text) + _FREE_TOKENS)
-        pairs = frozenset(pairwise(words))
-        return cls(line, text, _NUMBERED.sub("#", text), frozenset(words), pairs, is_wide, signs)
+        is_precise = _PRECISE.search(line.text) is not None
+        size = (1 + tokens / _SHORT_MESSAGE) ** 0.5 * (estimate_text(line.text) + _FREE_TOKENS)
+        pairs, shape = frozenset(pairwise(words)), _NUMBERED.sub("#", text)
+        return cls(line, text, shape, frozenset(words), pairs, is_wide, is_precise, _SAID_BY[role], size)
+
+    def weigh_signs(self, marked: float, precise: float) -> float:
+        """Return what it weighs by its own signs, with how many times as much as usual marks and names add."""
+        worth = 1 + self.said_by + marked * _MARKED[self.line.kind] + precise * _PRECISE_SHARE * self.is_precise
+        return worth / self.size
 
 
 _read: dict[tuple[int, int, int], tuple[_Entry, ...]] = {}
@@ -182,14 +193,21 @@ def rank_lines(memories: Iterable[Memory], before: Sequence[Memory] = ()) -> lis
         once = sum([older.pairs[pair] + new.pairs[pair] == 1 for pair in entry.pairs])
         novelty.append(rare * (_LEAST_NEW + (once / len(entry.pairs) if entry.pairs else 0.0)))
     # Pairs of characters are new more often than words. So what is new counts less where all lines of a script are.
-    usual, mean = {}, sum(novelty) / max(1, len(novelty))
+    # Signs add more where few lines of a script have them, because there they tell more than what is new.
+    usual, lifts, mean = {}, {}, sum(novelty) / max(1, len(novelty))
     for is_wide in (False, True):
-        own_script = [one for one, entry in zip(novelty, entries, strict=True) if entry.is_wide is is_wide]
-        usual[is_wide] = 1 + (sum(own_script) + _FEW_LINES * mean) / (len(own_script) + _FEW_LINES)
+        own_script = [(one, entry) for one, entry in zip(novelty, entries, strict=True) if entry.is_wide is is_wide]
+        count = len(own_script)
+        usual[is_wide] = 1 + (sum([one for one, _ in own_script]) + _FEW_LINES * mean) / (count + _FEW_LINES)
+        lifts[is_wide] = (
+            _lift(sum([entry.line.kind is not LineKind.OTHER for _, entry in own_script]), count),
+            _lift(sum([entry.is_precise for _, entry in own_script]), count),
+        )
     weighed = []
     for place, (entry, newer) in enumerate(zip(entries, _count_newer(entries), strict=True)):
         worn = 1 + max(0, newer + 1 - ALIKE) / 2
-        weighed.append(((novelty[place] / usual[entry.is_wide]) ** 2 * entry.signs / worn, place))
+        signs = entry.weigh_signs(*lifts[entry.is_wide])
+        weighed.append(((novelty[place] / usual[entry.is_wide]) ** 2 * signs / worn, place))
     weighed.sort(reverse=True)
     # What a message says beside its weightiest line is worth less.
     further: Tally[tuple[int, int]] = Tally()
@@ -200,6 +218,12 @@ def rank_lines(memories: Iterable[Memory], before: Sequence[Memory] = ()) -> lis
         further[message] += 1
     ranked.sort(reverse=True)
     return [entries[place].line for _, place in ranked]
+
+
+def _lift(count: int, lines: int) -> float:
+    """Return how many times as much as usual a sign adds that so many of the lines have."""
+    share = (count + _USUAL_SHARE * _FEW_LINES) / (lines + _FEW_LINES)
+    return min(_MOST_LIFT, max(1.0, log(share) / log(_USUAL_SHARE)))
 
 
 def _read_entries(memories: Iterable[Memory]) -> dict[str, _Entry]:
