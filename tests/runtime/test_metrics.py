@@ -25,6 +25,7 @@ from zoea.web.metrics_server import MAX_CONNECTIONS, MetricsServer
 
 DASHBOARD = Path(__file__).parents[2] / "documentation" / "observability" / "zoea-dashboard.json"
 CANARY = "canary-4711-zebra"
+WRITTEN = "context.summary"
 NOW = 1_700_000_000_000_000
 
 
@@ -119,6 +120,25 @@ async def test_summaries_are_counted_with_what_they_save(tmp_path: Path) -> None
         assert counts == {"triggered": 1, "failed": 1, "skipped": 1}
         assert found["zoea_compression_tokens_saved_sum", ()] == 2 * 11_600
         assert found["zoea_compression_ratio_bucket", (("le", "30.0"),)] == 2
+
+
+async def test_each_summary_of_a_session_counts_all_that_it_stands_for(tmp_path: Path) -> None:
+    window = {"context_window_default": 8, "recents_count": 4}
+    own = {"context": {"strategy": "window"}, "nudge": {"enabled": False}, "session": window}
+    async with swarm(tmp_path, script(Answer(text="It is done. " * 20)), settings=Settings.model_validate(own)) as s:
+        live = metrics_of(s, is_from_now=True)
+        await s.commander.create("alpha", start=False)
+        for number in range(112):
+            await s.commander.send("alpha", f"Part {number} of the plan is due on day {number * 3}. " * 6)
+            await s.settled()
+        found = samples(live.render().decode())
+        covered = [
+            row["n"] for row in await s.rows("SELECT data ->> 'covered' AS n FROM event WHERE kind = ?", WRITTEN)
+        ]
+    assert len(covered) == 3
+    assert covered[2] > covered[1] + 90 > covered[0] + 180
+    assert found["zoea_compression_ratio_count", ()] == 3
+    assert found["zoea_compression_ratio_bucket", (("le", "2.0"),)] == 0, "no summary makes a request longer"
 
 
 async def test_every_name_on_the_dashboard_exists(tmp_path: Path) -> None:
