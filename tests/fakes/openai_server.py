@@ -68,6 +68,7 @@ class Say:
     error_after: int | None = None
     details: tuple[dict[str, Any], ...] = ()
     reading_rate: float | None = None
+    answer_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,8 @@ def finish_of(step: Say) -> str:
 
 def usage_of(step: Say, body: dict[str, Any]) -> dict[str, Any]:
     prompt = sum(len(str(one.get("content") or "")) for one in body["messages"]) // 4 + 1
-    answer = (len(step.text) + len(step.reasoning) + sum(len(one.arguments) for one in step.calls)) // 4 + 1
+    said = len(step.text) + len(step.reasoning) + sum(len(one.arguments) for one in step.calls)
+    answer = said // 4 + 1 if step.answer_tokens is None else step.answer_tokens
     return {
         "prompt_tokens": prompt,
         "completion_tokens": answer,
