@@ -13,63 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.agent_harness import agent_swarm, last_outcome, say
+from tests.fakes.acp_messages import ANY, messages
 from tests.waiting import until
 from zoea.agents.agent_connection import AgentConnection
 from zoea.agents.agent_process import parse
 from zoea.agents.updates import AgentUpdate, CallTold, MergedCall, PermissionOption, read_update
 from zoea.model.errors import FilesError
-
-_TEXT = st.text(max_size=20)
-_ANY = st.recursive(
-    st.none() | st.booleans() | st.integers() | _TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
-    max_leaves=5,
-)
-
-
-def values_of(node: Any, definitions: dict[str, Any], depth: int = 0) -> st.SearchStrategy[Any]:
-    """Return a strategy for the JSON values of a schema."""
-    if not isinstance(node, dict) or not node or depth > 12:
-        return _ANY
-    if "$ref" in node:
-        return st.deferred(lambda: values_of(definitions[node["$ref"].rpartition("/")[2]], definitions, depth + 1))
-    for key in ("anyOf", "oneOf"):
-        if key in node:
-            return st.one_of([values_of(one, definitions, depth + 1) for one in node[key]])
-    if "allOf" in node:
-        return values_of(node["allOf"][0], definitions, depth + 1)
-    if "const" in node:
-        return st.just(node["const"])
-    if "enum" in node:
-        return st.sampled_from(node["enum"])
-    match node.get("type"):
-        case "string":
-            return _TEXT
-        case "integer":
-            return st.integers(node.get("minimum", -(2**63)), node.get("maximum", 2**63))
-        case "number":
-            return st.floats(allow_nan=False, allow_infinity=False)
-        case "boolean":
-            return st.booleans()
-        case "null":
-            return st.none()
-        case "array":
-            return st.lists(values_of(node.get("items"), definitions, depth + 1), max_size=3)
-        case "object" if "properties" in node:
-            fields = {name: values_of(one, definitions, depth + 1) for name, one in node["properties"].items()}
-            required = set(node.get("required", ()))
-            return st.fixed_dictionaries(
-                {name: one for name, one in fields.items() if name in required},
-                optional={name: one for name, one in fields.items() if name not in required},
-            )
-        case _:
-            return _ANY
-
-
-def messages(model: Any) -> st.SearchStrategy[Any]:
-    whole = model.model_json_schema(by_alias=True)
-    return values_of(whole, whole.get("$defs", {}))
-
 
 NOTIFICATIONS = messages(schema.SessionNotification)
 PERMISSIONS = messages(schema.RequestPermissionRequest)
@@ -147,7 +96,7 @@ def test_updates_of_any_form_are_taken(told: list[Any]) -> None:
         assert all(isinstance(path, str) for path in call.files)
 
 
-@given(st.lists(PERMISSIONS, max_size=4), _ANY)
+@given(st.lists(PERMISSIONS, max_size=4), ANY)
 def test_requests_of_any_form_are_answered(asked: list[Any], strange: Any) -> None:
     incoming: list[dict[str, Any]] = []
     for number, one in enumerate(asked):
@@ -176,7 +125,7 @@ def test_a_turn_of_any_updates_ends(told: list[Any]) -> None:
         assert asyncio.run(work(Path(folder))) == "answered"
 
 
-@given(st.binary(max_size=200) | _ANY.map(lambda value: json.dumps(value).encode()))
+@given(st.binary(max_size=200) | ANY.map(lambda value: json.dumps(value).encode()))
 def test_lines_of_any_form_are_messages_or_none(line: bytes) -> None:
     message = parse(line)
     assert message is None or ("id" in message or "method" in message)
