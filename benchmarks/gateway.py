@@ -1,11 +1,11 @@
 """What the model gateway adds to a request of an external agent.
 
-    python -m benchmarks.gateway [--requests 300] [--chars 40000]
+    python -m benchmarks.gateway [--requests 300] [--chars 40000] [--tools 20]
 
-The same streamed request, with a conversation of so many characters, is sent straight to a server in a process of its
-own and through the gateway, one after the other in turns. The client runs in this process, so the CPU of the direct
-request is the client's, and the difference is the gateway's: reading, admission, reservation, record, hand-on,
-settlement. The exit code is 1 where a goal of the specification is missed.
+The same streamed request, with a conversation of so many characters and tools of 2 kB each, is sent straight to a
+server in a process of its own and through the gateway, one after the other in turns. The client runs in this process,
+so the CPU of the direct request is the client's, and the difference is the gateway's: reading, admission, reservation,
+record, hand-on, settlement. The exit code is 1 where a goal of the specification is missed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ PLACES = 256
 """The gate lets so many requests through in 100 ms: it must not be what is measured."""
 
 
-async def measure(requests: int, chars: int) -> dict[str, float]:
+async def measure(requests: int, chars: int, tools: int) -> dict[str, float]:
     """Return the CPU and the median time that the gateway adds to a request, in ms."""
     words = "The belt holds ore. " * (chars // 200)
     turns = [{"role": role, "content": words} for role in ("user", "assistant") for _ in range(5)]
+    fields = {f"field_{number}": {"type": "string", "description": words[:100]} for number in range(12)}
+    function = {"description": words[:400], "parameters": {"type": "object", "properties": fields}}
     body = {
+        "tools": [{"type": "function", "function": {**function, "name": f"tool_{number}"}} for number in range(tools)],
         "model": "reef-1",
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -68,8 +71,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What the model gateway adds to a request.")
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--chars", type=int, default=40_000)
+    parser.add_argument("--tools", type=int, default=20)
     asked = parser.parse_args()
-    found = asyncio.run(measure(asked.requests, asked.chars))
+    found = asyncio.run(measure(asked.requests, asked.chars, asked.tools))
     print(json.dumps({**found, **machine()}))
     added = {name: round(found[f"gateway_{name}"] - found[f"direct_{name}"], 2) for name in GOALS}
     return judge(added, GOALS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from msgspec.structs import replace
 
 from zoea.context import Budget, Decision, PackStatus, Plan, Priority, Reason, Truncation, Variant, encode
@@ -43,7 +41,7 @@ def record(
     system = [one for one in messages if one.role is Role.SYSTEM]
     rest = [one for one in messages if one.role is not Role.SYSTEM]
     sizes = {"system": sum(len(one.content) for one in system), "conversation": sum(len(one.content) for one in rest)}
-    sizes["tools"] = sum(len(json.dumps(tool.input_schema)) + len(tool.description) for tool in body.tools)
+    sizes["tools"] = body.tool_chars
     total = int(body.tokens * calibration)
     share = total / max(1, sum(sizes.values()))
     decisions = [

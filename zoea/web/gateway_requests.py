@@ -180,8 +180,8 @@ class AgentCall:
 
     async def _read(self, content: bytes) -> dict[str, Any]:
         try:
-            parsed: dict[str, Any] = await in_thread_if_large(len(content), parse, content)
-            self._body = await in_thread_if_large(len(content), read_body, self._wire, parsed)
+            parsed: dict[str, Any]
+            parsed, self._body = await in_thread_if_large(len(content), _parse_body, self._wire, content)
         except ValueError as problem:
             raise GatewayRefusal(400, str(problem), code="invalid_request") from None
         return parsed
@@ -520,6 +520,11 @@ class AgentCall:
 
     def _price(self, answer: Answer) -> Answer:
         return self._services.prices.add_cost(answer, self._provider.name, self._profile.model)
+
+
+def _parse_body(wire: Wire, content: bytes) -> tuple[Any, WireBody]:
+    parsed = parse(content)
+    return parsed, read_body(wire, parsed)
 
 
 def _refuse_by(error: ProviderError) -> GatewayRefusal:

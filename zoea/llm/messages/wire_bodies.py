@@ -61,6 +61,8 @@ class WireBody(Struct, frozen=True):
     Attributes:
         max_output_tokens: None where it names none.
         tokens: The estimate of messages, tools and pictures.
+        catalogue_hash: The key of its tools; empty without any.
+        tool_chars: The length of the tools, without their names.
     """
 
     model: str
@@ -69,14 +71,8 @@ class WireBody(Struct, frozen=True):
     max_output_tokens: int | None
     is_stream: bool
     tokens: int
-
-    @property
-    def catalogue_hash(self) -> str:
-        """Return the key of its tools; empty without any."""
-        if not self.tools:
-            return ""
-        parts = [f"{tool.name}\0{tool.description}\0{json.dumps(tool.input_schema)}" for tool in self.tools]
-        return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+    catalogue_hash: str
+    tool_chars: int
 
 
 def read_body(wire: Wire, body: Any) -> WireBody:
@@ -114,6 +110,8 @@ def read_body(wire: Wire, body: Any) -> WireBody:
         max_output_tokens=most,
         is_stream=body.get("stream") is True,
         tokens=max(1, tokens + reader.pictures * IMAGE_TOKENS),
+        catalogue_hash=_hash("\0".join(texts)) if tools else "",
+        tool_chars=sum(map(len, texts)) - sum(len(tool.name) for tool in tools),
     )
 
 
@@ -249,6 +247,10 @@ def _read_tools(entries: Iterable[dict[str, Any]]) -> Iterator[ToolSpec]:
         rest = {key: value for key, value in entry.items() if key not in known}
         description = clean(as_text_value(function.get("description")))
         yield ToolSpec(clean(name), description, schema if isinstance(schema, dict) else rest)
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def _as_json(value: Any) -> str:
