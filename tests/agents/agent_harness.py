@@ -6,15 +6,21 @@ import json
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.fakes import acp_agent
 from tests.swarm.harness import Swarm, swarm
+from zoea.agents.agent_launch import AgentLaunch
 from zoea.model.request import NO_COMMIT, FileCommit
-from zoea.settings import Settings, Template, Templates
+from zoea.runtime.swarm_files import fence_agent
+from zoea.runtime.upstream_set import build_policy
+from zoea.settings import Settings, Template, Templates, parse_template
 from zoea.settings.key_paths import Layer
 from zoea.settings.template_library import Level
+from zoea.tools import ToolPolicy
+from zoea.web.gateway import GatewayServer
 
 FAKE = Path(acp_agent.__file__)
 
@@ -23,16 +29,18 @@ def write_template(folder: Path, behaviour: dict[str, Any], more: str = "", acp:
     """Write a template whose myses the fake agent plays."""
     folder.mkdir(parents=True, exist_ok=True)
     args = json.dumps([str(FAKE), json.dumps(behaviour)])
+    run = "" if "run = " in more else 'run = "once"\n'
     (folder / f"{name}.toml").write_text(
-        f'runtime = "acp"\nrun = "once"\n{more}\n[acp]\ncommand = "{sys.executable}"\nargs = {args}\n{acp}\n'
+        f'runtime = "acp"\n{run}{more}\n[acp]\ncommand = "{sys.executable}"\nargs = {args}\n{acp}\n'
     )
 
 
 class OneFolder:
-    """The `FileWork` of a test: every mysis works in one folder."""
+    """The `FileWork` of a test: every mysis works in one folder, but those with one of `others`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.others: dict[str, Path] = {}
 
     async def settle(self, template: Template, on: str, worktree: bool, in_use: Iterable[Template]) -> Template:
         return template
@@ -41,7 +49,10 @@ class OneFolder:
         return None
 
     async def folder(self, uid: str, name: str, template: Template) -> Path:
-        return self._folder.resolve()
+        return self.others.get(name, self._folder).resolve()
+
+    async def fence(self, name: str, launch: AgentLaunch) -> AgentLaunch:
+        return fence_agent(launch, ())[0]
 
     async def commit(self, uid: str, name: str, template: Template, message: str) -> FileCommit:
         return NO_COMMIT
@@ -58,9 +69,13 @@ async def agent_swarm(
     more: str = "",
     acp: str = "",
     settings: Settings | None = None,
+    serves: bool = False,
     **others: Any,
 ) -> AsyncIterator[Swarm]:
-    """A swarm whose default template is played by the fake agent, which works in `folder/work`."""
+    """A swarm whose default template is played by the fake agent, which works in `folder/work`.
+
+    With `serves` the agent finds Zoea's own tools at a gateway.
+    """
     (folder / "work").mkdir(exist_ok=True)
     templates = folder / "templates"
     write_template(templates, {"log": str(folder / "agent.log"), **(behaviour or {})}, more, acp)
@@ -68,9 +83,23 @@ async def agent_swarm(
     chosen = settings.swarm.model_copy(update={"default_template": "outer"})
     settings = settings.model_copy(update={"swarm": chosen})
     library = Templates([Level(Layer.USER, templates)])
+    if serves:
+        others["policies"] = partial(_read_policy, settings)
     async with swarm(folder, settings=settings, templates=library, **others) as s:
-        s.commander.swarm.services.files = OneFolder(folder / "work")
-        yield s
+        services = s.commander.swarm.services
+        services.files = OneFolder(folder / "work")
+        if not serves:
+            yield s
+            return
+        services.gateway = gateway = GatewayServer(s.commander.swarm)
+        try:
+            yield s
+        finally:
+            await gateway.shut_down()
+
+
+def _read_policy(settings: Settings, body: str) -> ToolPolicy:
+    return build_policy(parse_template(body), ("peer",), settings)
 
 
 async def say(s: Swarm, *steps: list[Any], name: str = "alpha") -> None:

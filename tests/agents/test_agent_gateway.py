@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, say
 from zoea.model.enums import ApprovalAnswer, MysisState
-from zoea.model.ports import GatewayAccess
+from zoea.model.ports import AgentTools, GatewayAccess, ToolsAccess
 
 _REFUSED = """
 INSERT INTO request(mysis_id, turn_id, purpose, iteration, attempt, provider, model, catalogue_hash, estimated_tokens,
@@ -25,6 +25,12 @@ class _Gateway:
 
     async def close(self, mysis_id: int) -> None:
         self.closed.append(mysis_id)
+
+    async def serve_tools(self, tools: AgentTools) -> ToolsAccess:
+        return ToolsAccess("http://127.0.0.1:1/mcp", "tools")
+
+    async def end_tools(self, access: ToolsAccess) -> None:
+        return None
 
 
 async def test_an_agent_is_told_the_address_of_the_gateway_which_makes_the_request_rows(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ steps, each a method `do_…` with its arguments; any other prompt is echoed. It
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import subprocess
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 Step = list[Any]
 OPTIONS = [
@@ -36,6 +38,9 @@ class Agent:
         self.mode = "auto"
         self.prompt_id: Any = None
         self.asked: list[int] = []
+        self.servers: list[dict[str, Any]] = []
+        self.listed: list[str] = []
+        self.bridge: subprocess.Popen[str] | None = None
 
     # The wire.
 
@@ -87,15 +92,20 @@ class Agent:
     # Requests of the client.
 
     def on_initialize(self, params: dict[str, Any], _: Any) -> dict[str, Any]:
-        can: dict[str, Any] = {name: {} for name in ("resume", "close") if self.behaviour.get(name)}
+        can: dict[str, Any] = {name: {} for name in ("resume", "close", "fork") if self.behaviour.get(name)}
         return {
             "protocolVersion": self.behaviour.get("version", params["protocolVersion"]),
-            "agentCapabilities": {"loadSession": bool(self.behaviour.get("load")), "sessionCapabilities": can},
+            "agentCapabilities": {
+                "loadSession": bool(self.behaviour.get("load")),
+                "sessionCapabilities": can,
+                "mcpCapabilities": {"http": bool(self.behaviour.get("http"))},
+            },
             "agentInfo": {"name": "fake", "version": "1"},
             "authMethods": self.behaviour.get("auth_methods", []),
         }
 
-    def on_session_new(self, _: dict[str, Any], number: Any) -> dict[str, Any] | None:
+    def on_session_new(self, params: dict[str, Any], number: Any) -> dict[str, Any] | None:
+        self.servers = params["mcpServers"]
         if self.behaviour.get("never_begins"):
             return None
         if (mark := self.behaviour.get("fails_once")) and not Path(mark).exists():
@@ -116,7 +126,17 @@ class Agent:
         self.mode = modes[0]
         return {"modes": {"currentModeId": self.mode, "availableModes": [{"id": m, "name": m} for m in modes]}}
 
+    def on_session_fork(self, params: dict[str, Any], number: Any) -> dict[str, Any] | None:
+        self.servers = params["mcpServers"]
+        if self.behaviour.get("forgets"):
+            self.write({"id": number, "error": {"code": -32002, "message": "no such session"}})
+            return None
+        self.session = f"fork of {params['sessionId']}"
+        self.say("old answer")
+        return {"sessionId": self.session, **self.modes()}
+
     def on_session_resume(self, params: dict[str, Any], _: Any) -> dict[str, Any]:
+        self.servers = params["mcpServers"]
         self.session = params["sessionId"]
         return self.modes()
 
@@ -184,6 +204,63 @@ class Agent:
             self.say(f"[{outcome.get('optionId', outcome['outcome'])}]")
         self.asked.clear()
 
+    def do_touch(self, path: str) -> None:
+        try:
+            Path(path).write_text("x")
+            self.say("written; ")
+        except OSError:
+            self.say("refused; ")
+
+    def do_look(self, path: str) -> None:
+        self.say("seen; " if os.path.exists(path) else "refused; ")
+
+    def do_list_tools(self) -> None:
+        """List the tools of the MCP server that the session was begun with, and say their names."""
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "fake", "version": "1"}}
+        assert self.ask_server("initialize", about)["result"]["serverInfo"]["name"] == "zoea"
+        self.listed = [tool["name"] for tool in self.ask_server("tools/list", {})["result"]["tools"]]
+
+    def do_tell_tools(self) -> None:
+        self.do_list_tools()
+        self.say(" ".join(self.listed))
+
+    def do_tool(self, name: str, arguments: Any, told_as: str = "", kind: str = "other") -> None:
+        """Call a tool of the client's own MCP server, and say the result; tell of the call as agents do."""
+        if not self.listed:
+            self.do_list_tools()
+        call_id = f"mcp-{name}"
+        if told_as:
+            self.update(sessionUpdate="tool_call", toolCallId=call_id, title=told_as, kind=kind, status="pending",
+                        rawInput={})  # fmt: skip
+            self.update(sessionUpdate="tool_call_update", toolCallId=call_id, status="in_progress", rawInput=arguments)
+        answer = self.ask_server("tools/call", {"name": name, "arguments": arguments})
+        if "error" in answer:
+            self.say(f"[error {answer['error']['message']}]")
+            return
+        text, is_error = answer["result"]["content"][0]["text"], answer["result"]["isError"]
+        if told_as:
+            self.do_told(call_id, "failed" if is_error else "completed", text)
+        self.say(f"[{'refused' if is_error else 'result'} {text}]")
+
+    def ask_server(self, method: str, params: Any) -> dict[str, Any]:
+        [server] = self.servers
+        self.sent += 1
+        line = json.dumps({"jsonrpc": "2.0", "id": self.sent, "method": method, "params": params})
+        if "url" in server:
+            heads = {one["name"]: one["value"] for one in server["headers"]}
+            return post(server["url"], line, heads)
+        if self.bridge is None:
+            env = {**os.environ, **{one["name"]: one["value"] for one in server["env"]}}
+            self.bridge = subprocess.Popen(
+                [server["command"], *server["args"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
+            )
+        assert self.bridge.stdin is not None
+        assert self.bridge.stdout is not None
+        self.bridge.stdin.write(line + "\n")
+        self.bridge.stdin.flush()
+        found: dict[str, Any] = json.loads(self.bridge.stdout.readline())
+        return found
+
     def do_read(self, path: str) -> None:
         answer = self.answer(self.request("fs/read_text_file", {"sessionId": self.session, "path": path}))
         self.say(f"read: {answer}")
@@ -250,6 +327,19 @@ class Agent:
     def do_error(self, code: int, message: str) -> bool:
         self.write({"id": self.prompt_id, "error": {"code": code, "message": message}})
         return True
+
+
+def post(url: str, body: str, heads: dict[str, str]) -> dict[str, Any]:
+    """Send a message to an MCP server over HTTP; an answer that is no JSON-RPC is an error."""
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
+    accept = "application/json, text/event-stream"
+    connection.request("POST", address.path, body, {"Content-Type": "application/json", "Accept": accept, **heads})
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    found: dict[str, Any] = json.loads(text)
+    return found if response.status == 200 else {"error": {"message": f"{response.status} {text}"}}
 
 
 if __name__ == "__main__":

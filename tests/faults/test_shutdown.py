@@ -62,6 +62,9 @@ class StubbornTools:
     async def stream_mask(self) -> Callable[[str], str]:
         return str
 
+    def own_tools(self) -> tuple[ToolSpec, ...]:
+        return ()
+
     def stored_arguments(self, call: AnswerCall) -> str:
         return call.arguments
 

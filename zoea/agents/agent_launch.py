@@ -18,6 +18,13 @@ from zoea.model.ports import GatewayAccess
 from zoea.settings.template import AgentSettings
 
 KNOWN = Path(__file__).parent / "known"
+HIDDEN = (
+    "~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.kube", "~/.docker", "~/.password-store", "~/.mozilla", "~/.netrc",
+    "~/.npmrc", "~/.pypirc", "~/.pgpass", "~/.git-credentials", "{data}/keyrings", "{config}/gcloud", "{config}/gh",
+    "{config}/google-chrome", "{config}/chromium", "{config}/rclone",
+)  # fmt: skip
+"""Keys and logins in the home folder that no fenced agent sees."""
+_XDG = {"data": ".local/share", "config": ".config", "state": ".local/state", "cache": ".cache"}
 _ENV = "env:"
 
 
@@ -52,6 +59,7 @@ class KnownAgent(Struct, frozen=True, forbid_unknown_fields=True):
         install: The command line that installs it.
         mode: The mode that asks before it changes anything; empty where it always asks or has no modes.
         tried: The version that was tried with Zoea; empty where none was.
+        home: What it keeps in the home folder, with its login and its sessions; `{data}` and others as XDG names them.
     """
 
     name: str
@@ -63,12 +71,20 @@ class KnownAgent(Struct, frozen=True, forbid_unknown_fields=True):
     env: dict[str, str] = {}
     mode: str = ""
     tried: str = ""
+    home: tuple[str, ...] = ()
     gateway: GatewayUse | None = None
 
     @property
     def program(self) -> str | None:
         """The path of its program; None where it is not installed."""
         return shutil.which(self.command)
+
+
+class AgentFence(Struct, frozen=True):
+    """What a fenced agent can write besides its folder, and what it cannot see."""
+
+    writable: tuple[Path, ...]
+    hidden: tuple[Path, ...]
 
 
 class AgentLaunch(Struct, frozen=True):
@@ -78,6 +94,7 @@ class AgentLaunch(Struct, frozen=True):
         fs: What it may do with files through Zoea: `none`, `read` or `write`.
         provider: The gateway as a provider to set over the protocol.
         chooses_model: Whether `model` is one that the agent itself has to offer.
+        fence: What it can see and write; None where it is not fenced.
     """
 
     name: str
@@ -90,6 +107,7 @@ class AgentLaunch(Struct, frozen=True):
     provider: GatewayProvider | None = None
     chooses_model: bool = True
     uses_gateway: bool = False
+    fence: AgentFence | None = None
 
 
 @cache
@@ -166,7 +184,24 @@ def build_launch(
         provider=provider,
         chooses_model=bool(settings.model),
         uses_gateway=use is not None,
+        fence=_build_fence(settings, agent, environ) if settings.fence else None,
     )
+
+
+def _build_fence(settings: AgentSettings, agent: KnownAgent | None, environ: Mapping[str, str]) -> AgentFence:
+    """Return a fence around what an agent keeps itself; keys, and the logins of other agents, are hidden."""
+    home = Path(environ.get("HOME") or Path.home())
+    own = (*(agent.home if agent is not None else ()), *settings.writable)
+    others = (path for one in known_agents().values() for path in one.home)
+    writable = tuple(dict.fromkeys(_find_place(path, home, environ) for path in own))
+    hidden = (_find_place(path, home, environ) for path in (*HIDDEN, *others))
+    return AgentFence(writable, tuple(path for path in dict.fromkeys(hidden) if path not in writable))
+
+
+def _find_place(text: str, home: Path, environ: Mapping[str, str]) -> Path:
+    for name, usual in _XDG.items():
+        text = text.replace(f"{{{name}}}", environ.get(f"XDG_{name.upper()}_HOME") or f"~/{usual}")
+    return home / text.removeprefix("~/")
 
 
 def _fill(text: str, values: Mapping[str, str]) -> str:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from zoea.agents import tools_bridge
 from zoea.agents.agent_connection import NEVER, AgentClient, AgentConnection
 from zoea.agents.agent_launch import AgentLaunch
 from zoea.agents.updates import AgentUpdate, CallTold, ModeTold, PermissionOption
 from zoea.model.errors import AgentError, FilesError
+from zoea.model.ports import ToolsAccess
 from zoea.model.values import Usage
 
 if TYPE_CHECKING:
     from acp import schema
 
+SERVER = "zoea"
+"""The name of Zoea's own MCP server, as agents show it."""
 CANCEL_S = 5.0
 """Time for an agent to end a turn that was cancelled, before its process is ended."""
 QUIET_S = 0.1
@@ -39,6 +44,7 @@ class Begun(Struct, frozen=True):
 
     session_id: str
     is_new: bool
+    is_fork: bool = False
 
 
 class AgentSession:
@@ -49,7 +55,9 @@ class AgentSession:
         modes, models: Ids that the agent offers.
     """
 
-    def __init__(self, connection: AgentConnection, launch: AgentLaunch, client: AgentClient) -> None:
+    def __init__(
+        self, connection: AgentConnection, launch: AgentLaunch, client: AgentClient, tools: ToolsAccess | None = None
+    ) -> None:
         self.connection = connection
         self.session_id = ""
         self.mode = ""
@@ -57,6 +65,7 @@ class AgentSession:
         self.models: tuple[str, ...] = ()
         self._launch = launch
         self._client = client
+        self._tools = tools
         self._is_replaying = True
         self._last_update = 0.0
         self._open_asks: set[asyncio.Future[str | None]] = set()
@@ -64,16 +73,28 @@ class AgentSession:
         self._prompting: asyncio.Task[PromptEnd] | None = None
 
     @classmethod
-    async def open(cls, launch: AgentLaunch, client: AgentClient, known: str = "") -> tuple[AgentSession, Begun]:
+    async def open(
+        cls,
+        launch: AgentLaunch,
+        client: AgentClient,
+        known: str = "",
+        *,
+        fork_of: str = "",
+        tools: ToolsAccess | None = None,
+    ) -> tuple[AgentSession, Begun]:
         """Start the agent and begin its session, or go on with a known one.
+
+        Args:
+            fork_of: The session to fork where none is known, if the agent can.
+            tools: Where it finds Zoea's own tools.
 
         Raises:
             AgentError: It cannot be started, wants a login, or does not keep to its mode.
         """
         connection = await AgentConnection.open(launch.name, launch.command, launch.env, launch.cwd, fs=launch.fs)
-        session = cls(connection, launch, client)
+        session = cls(connection, launch, client, tools)
         try:
-            return session, await session._begin(known)
+            return session, await session._begin(known, fork_of)
         except BaseException:
             await session.close()
             raise
@@ -84,26 +105,63 @@ class AgentSession:
 
     # Beginning.
 
-    async def _begin(self, known: str) -> Begun:
+    async def _begin(self, known: str, fork_of: str) -> Begun:
         await self._set_provider()
         state, is_new = await self._find_session(known), False
+        is_fork = state is None and bool(fork_of) and (state := await self._fork_session(fork_of)) is not None
         if state is None:
             state, is_new = await self._new_session(), True
         self._note_choices(state)
         self._is_replaying = False
         await self._set_mode()
         await self._set_model()
-        return Begun(self.session_id, is_new)
+        return Begun(self.session_id, is_new, is_fork)
 
     async def _new_session(self) -> Any:
         from acp import schema
 
-        asked = schema.NewSessionRequest(cwd=str(self._launch.cwd), mcp_servers=[])
-        made = await self.connection.request("session/new", asked, schema.NewSessionResponse)
+        asked = schema.NewSessionRequest(cwd=str(self._launch.cwd), mcp_servers=self._servers())
+        return self._attach_new(await self.connection.request("session/new", asked, schema.NewSessionResponse))
+
+    async def _fork_session(self, of: str) -> Any:
+        """Fork a session of the same agent; None where it cannot, or does not know it."""
+        from acp import schema
+
+        can = self.connection.about.agent_capabilities
+        if can is None or can.session_capabilities is None or can.session_capabilities.fork is None:
+            return None
+        asked = schema.ForkSessionRequest(session_id=of, cwd=str(self._launch.cwd), mcp_servers=self._servers())
+        with suppress(AgentError):
+            made = await self.connection.request("session/fork", asked, schema.ForkSessionResponse)
+            return self._attach_new(made, replays=True)
+        if not self.is_open:
+            raise self.connection.process.describe_loss()
+        return None
+
+    def _attach_new(self, made: Any, *, replays: bool = False) -> Any:
+        """Take what comes for the session; of a fork the agent may have told the conversation again before."""
         self.session_id = made.session_id
-        self._is_replaying = False
-        self.connection.attach(self.session_id, _Watched(self))
+        self._is_replaying = replays
+        self.connection.attach(self.session_id, _Watched(self), with_early=not replays)
         return made
+
+    def _servers(self) -> list[Any]:
+        """Return Zoea's own MCP server as a session is begun with it: over HTTP where the agent takes that."""
+        from acp import schema
+
+        if (tools := self._tools) is None:
+            return []
+        can = self.connection.about.agent_capabilities
+        if can is not None and can.mcp_capabilities is not None and can.mcp_capabilities.http:
+            token = schema.HttpHeader(name="Authorization", value=f"Bearer {tools.token}")
+            return [schema.HttpMcpServer(type="http", name=SERVER, url=tools.url, headers=[token])]
+        env = [
+            schema.EnvVariable(name=tools_bridge.URL, value=tools.url),
+            schema.EnvVariable(name=tools_bridge.TOKEN, value=tools.token),
+        ]
+        # -P, because the agent's folder may hold modules of any names.
+        args = ["-P", "-m", tools_bridge.__name__]
+        return [schema.McpServerStdio(name=SERVER, command=sys.executable, args=args, env=env)]
 
     async def _find_session(self, known: str) -> Any:
         """Go on with a session, without its replay; None where the agent cannot."""
@@ -118,11 +176,11 @@ class AgentSession:
         cwd = str(self._launch.cwd)
         with suppress(AgentError):
             if sessions is not None and sessions.resume is not None:
-                asked = schema.ResumeSessionRequest(cwd=cwd, session_id=known, mcp_servers=[])
+                asked = schema.ResumeSessionRequest(cwd=cwd, session_id=known, mcp_servers=self._servers())
                 return await self.connection.request("session/resume", asked, schema.ResumeSessionResponse)
         with suppress(AgentError):
             if can.load_session:
-                load = schema.LoadSessionRequest(cwd=cwd, session_id=known, mcp_servers=[])
+                load = schema.LoadSessionRequest(cwd=cwd, session_id=known, mcp_servers=self._servers())
                 return await self.connection.request("session/load", load, schema.LoadSessionResponse)
         if not self.is_open:
             raise self.connection.process.describe_loss()

@@ -27,8 +27,9 @@ class Sandbox(Struct, frozen=True):
     Attributes:
         program: Bubblewrap; empty where it is not used.
         text: The same for people, in one sentence.
-        hidden: Folders that commands cannot see.
+        hidden: Folders that commands cannot see, and files that are empty for them.
         readable: Folders in hidden ones that they can read.
+        writable: What they can write besides the folder.
         network: Whether they reach the network.
     """
 
@@ -37,6 +38,7 @@ class Sandbox(Struct, frozen=True):
     text: str = ""
     hidden: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
     network: bool = False
 
     def wrap(self, line: Sequence[str]) -> list[str]:
@@ -52,7 +54,9 @@ class Sandbox(Struct, frozen=True):
         outer = [mount for mount in mounts if mount not in inner or mount[1] == str(self.folder)]
         return [
             *(self.program, "--ro-bind", "/", "/", *chain.from_iterable(outer)),
+            *(part for path in self.hidden if path.is_file() for part in ("--ro-bind", "/dev/null", str(path))),
             *(part for folder in self.readable for part in ("--ro-bind-try", str(folder), str(folder))),
+            *(part for path in self.writable for part in ("--bind-try", str(path), str(path))),
             *("--ro-bind-try", _NAMES, _NAMES, "--bind", str(self.folder), str(self.folder)),
             *(part for mount in inner if mount not in outer for part in mount),  # the folder would uncover them
             *("--chdir", str(self.folder), "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session"),
@@ -69,15 +73,21 @@ def build_environment(environment: Mapping[str, str] = os.environ) -> dict[str, 
 
 
 def find_sandbox(
-    folder: Path, hidden: Sequence[Path] = (), readable: Sequence[Path] = (), *, network: bool = False
+    folder: Path,
+    hidden: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
+    writable: Sequence[Path] = (),
+    *,
+    network: bool = False,
 ) -> Sandbox:
     """Return how commands are run in a folder, after a trial of bubblewrap."""
     program = shutil.which("bwrap")
     if program is None:
         return Sandbox(folder, text="not confined, because bubblewrap is not installed")
     reach = "with network" if network else "without network"
-    text = f"confined by bubblewrap: only the folder is writable, {reach}"
-    sandbox = Sandbox(folder, program, text, tuple(hidden), tuple(readable), network)
+    more = f" and {', '.join(map(str, writable))} are" if writable else " is"
+    text = f"confined by bubblewrap: only the folder{more} writable, {reach}"
+    sandbox = Sandbox(folder, program, text, tuple(hidden), tuple(readable), tuple(writable), network)
     try:
         tried = subprocess.run(
             sandbox.wrap(["true"]),

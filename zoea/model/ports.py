@@ -11,7 +11,17 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ModelInfo, ModelRequest, StreamItem, ToolResult
+from zoea.model.request import (
+    Answer,
+    AnswerCall,
+    CallMeta,
+    Catalogue,
+    ModelInfo,
+    ModelRequest,
+    StreamItem,
+    ToolResult,
+    ToolSpec,
+)
 from zoea.model.values import Throttle
 
 
@@ -116,6 +126,10 @@ class ToolSession(Protocol):
         """List the tools it may call now, cached; waits for upstreams that are still opening."""
         ...
 
+    def own_tools(self) -> tuple[ToolSpec, ...]:
+        """List those of Zoea itself; waits for nothing."""
+        ...
+
     async def call(self, call: AnswerCall, *, meta: CallMeta) -> ToolResult:
         """Carry out one call; a failing tool is a result, not an exception.
 
@@ -171,8 +185,30 @@ class GatewayAccess(Struct, frozen=True):
     token: str
 
 
+class ToolsAccess(Struct, frozen=True):
+    """The address of Zoea's own MCP server for one process of an agent, and its bearer token."""
+
+    url: str
+    token: str
+
+
+class AgentTools(Protocol):
+    """Zoea's own tools, as one process of an agent may call them."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether that process still runs."""
+        ...
+
+    def list_tools(self) -> tuple[ToolSpec, ...]: ...
+
+    async def call_tool(self, name: str, arguments: str) -> ToolResult:
+        """Carry out a call, with its arguments as JSON. What is refused is a result too."""
+        ...
+
+
 class ModelGateway(Protocol):
-    """Lets external agents call models within the budgets of their myses."""
+    """Lets external agents call models within the budgets of their myses, and Zoea's own tools."""
 
     async def open(self, mysis_id: int) -> GatewayAccess:
         """Return the access of a mysis; the first call opens the listener. Raises ZoeaError."""
@@ -180,4 +216,12 @@ class ModelGateway(Protocol):
 
     async def close(self, mysis_id: int) -> None:
         """Withdraw the access of a mysis."""
+        ...
+
+    async def serve_tools(self, tools: AgentTools) -> ToolsAccess:
+        """Serve tools to the process of an agent, at an address with a token of its own. Raises ZoeaError."""
+        ...
+
+    async def end_tools(self, access: ToolsAccess) -> None:
+        """Withdraw them, because the process has gone; calls under way are broken off."""
         ...

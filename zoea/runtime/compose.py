@@ -22,7 +22,7 @@ from zoea.llm.prices import PriceList
 from zoea.mcp_server.address import Address
 from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import SettingsError
-from zoea.model.ports import GatewayAccess, Provider
+from zoea.model.ports import AgentTools, GatewayAccess, Provider, ToolsAccess
 from zoea.model.swarm_api import CommitApi, ConnectionApi, CoreSwarmApi
 from zoea.model.values import SwarmView, UpstreamFault
 from zoea.process.clock import SystemClock, SystemIds
@@ -226,16 +226,25 @@ class _LazyGateway:
         self._server: GatewayServer | None = None
 
     async def open(self, mysis_id: int) -> GatewayAccess:
+        return await self._load().open(mysis_id)
+
+    def _load(self) -> GatewayServer:
         if self._server is None:
             # Late, because most swarms have no external agents.
             from zoea.web.gateway import GatewayServer
 
             self._server = GatewayServer(self._swarm)
-        return await self._server.open(mysis_id)
+        return self._server
 
     async def close(self, mysis_id: int) -> None:
         if self._server is not None:
             await self._server.close(mysis_id)
+
+    async def serve_tools(self, tools: AgentTools) -> ToolsAccess:
+        return await self._load().serve_tools(tools)
+
+    async def end_tools(self, access: ToolsAccess) -> None:
+        await self._load().end_tools(access)
 
     async def shut_down(self) -> None:
         if self._server is not None:

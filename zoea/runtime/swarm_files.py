@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoea.model.errors import FilesError, UsageError, ZoeaError
+from msgspec.structs import replace
+
+from zoea.agents.agent_launch import AgentLaunch
+from zoea.model.errors import AgentError, FilesError, UsageError, ZoeaError
 from zoea.model.request import NO_COMMIT, FileCommit
 from zoea.runtime.upstream_set import WORKBENCH
 from zoea.settings import Template
@@ -82,6 +85,14 @@ class SwarmFiles:
         make_private_folder(own)
         return own
 
+    async def fence(self, name: str, launch: AgentLaunch) -> AgentLaunch:
+        """See `FileWork.fence`."""
+        if launch.fence is None:
+            return launch
+        record = await asyncio.to_thread(lambda: self._open().owned.find(name))
+        readable = (Path(record.repository),) if record is not None else ()
+        return (await asyncio.to_thread(fence_agent, launch, self._places.own_folders, readable))[0]
+
     async def commit(self, uid: str, name: str, template: Template, message: str) -> FileCommit:
         """See `FileWork.commit`."""
         if not (template.workbench and template.worktree):
@@ -127,3 +138,27 @@ class SwarmFiles:
         from zoea.files.worktrees import Worktrees
 
         return Worktrees(self._places.data, hooks=self._settings.hooks)
+
+
+def fence_agent(
+    launch: AgentLaunch, own_folders: tuple[Path, ...], readable: tuple[Path, ...] = ()
+) -> tuple[AgentLaunch, str]:
+    """Return the launch of an agent in bubblewrap, and what that confines; as it is where it has no fence.
+
+    Raises:
+        AgentError: It has a fence, and bubblewrap does not work here.
+    """
+    from zoea.files.sandbox import find_sandbox
+
+    if (fence := launch.fence) is None:
+        return launch, "none: the agent reaches all that you reach"
+    for path in fence.writable:
+        if not path.suffix:
+            make_private_folder(path)  # because the agent could not make it in the fence
+    sandbox = find_sandbox(launch.cwd, (*own_folders, *fence.hidden), readable, fence.writable, network=True)
+    if not sandbox.program:
+        raise AgentError(
+            f"{launch.name} is {sandbox.text}",
+            hint="Install bubblewrap, or set `fence = false` in `[acp]` of its template.",
+        )
+    return replace(launch, command=tuple(sandbox.wrap(launch.command)), fence=None), sandbox.text

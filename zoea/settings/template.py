@@ -155,6 +155,12 @@ class AgentSettings(Section):
         "Files through Zoea",
         "What it may do with the files of its folder through Zoea; it has tools of its own.",
     )
+    fence: bool = setting(
+        False,
+        "Fence",
+        "Its process runs in bubblewrap: it writes its folder and its own files alone. Else it does not run.",
+    )
+    writable: Words = setting((), "Writable", "Folders and files that a fenced agent may write besides.")
 
 
 class Template(Section):

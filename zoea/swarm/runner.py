@@ -71,6 +71,7 @@ class MysisRunner:
         self._timer: Timer | None = None
         self._session_id: int | None = None
         self._body = body
+        self._has_tools = True
         self._turns = make_turns(services, self, body)
         self._turn: asyncio.Task[None] | None = None
         self._is_over = asyncio.Event()  # no turn is open: the last one is stored
@@ -116,7 +117,16 @@ class MysisRunner:
         """Take changed settings: rules of nudges at once, all others from the next turn on."""
         self.known = known
         self.capture.adopt(known.settings.chain)
-        self.tell(lf.NewRules(self._uptime(), LifeRules.of(known.settings, run_once=known.runs_once(self.mysis))))
+        self._tell_rules()
+
+    def note_tools(self, has_tools: bool) -> None:
+        """See `TurnOwner.note_tools`."""
+        self._has_tools = has_tools
+        self._tell_rules()
+
+    def _tell_rules(self) -> None:
+        run_once = not self._has_tools or self.known.runs_once(self.mysis)
+        self.tell(lf.NewRules(self._uptime(), LifeRules.of(self.known.settings, run_once=run_once)))
 
     def configure(self, mysis: Mysis, body: str, known: ResolvedTemplate) -> None:
         """Take a stored change while it runs; the open turn ends as it began."""

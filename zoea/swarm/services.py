@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from zoea.agents.agent_launch import AgentLaunch
 from zoea.agents.agent_pool import AgentPool
 from zoea.llm.prices import PriceList
 from zoea.model.errors import StoreClosed, StoreError, StoreFull, StoreMoved
@@ -137,6 +138,10 @@ class FileWork(Protocol):
         Raises:
             FilesError: There is none.
         """
+        ...
+
+    async def fence(self, name: str, launch: AgentLaunch) -> AgentLaunch:
+        """Return the launch of a mysis's agent in its fence, where it has one. Raises AgentError."""
         ...
 
     async def commit(self, uid: str, name: str, template: Template, message: str) -> FileCommit:

@@ -172,8 +172,7 @@ class Toolbox:
 
     def upstream(self, name: str) -> Upstream:
         """Return one upstream. Raises UsageError if there is none of that name."""
-        found = self._upstreams.get(name)
-        if found is None:
+        if (found := self._upstreams.get(name)) is None:
             known = ", ".join(self._upstreams) or "none"
             raise UsageError(f"no upstream {name}", hint=f"There are: {known}.")
         return found
@@ -331,10 +330,13 @@ class ToolboxSession:
         if not self._has_waited:
             await self._toolbox.settled()
             self._has_waited = True
-        lost = self._toolbox.missing()
-        if lost is not None:
+        if (lost := self._toolbox.missing()) is not None:
             raise lost
         return self._toolbox.catalogue_of(self._policy).catalogue
+
+    def own_tools(self) -> tuple[ToolSpec, ...]:
+        """Return Zoea's own tools, those that its template lets it call."""
+        return tuple(tool for tool in self._toolbox.catalogue_of(self._policy).catalogue.tools if not tool.upstream)
 
     async def call(self, call: AnswerCall, *, meta: CallMeta) -> ToolResult:
         """Carry out one call. A failing tool gives an error result; only cancellation is raised."""

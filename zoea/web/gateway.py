@@ -1,7 +1,8 @@
-"""The model gateway: one listener of this machine, at which external agents ask the models of their myses.
+"""The gateway: one listener of this machine, at which external agents ask the models of their myses, and call tools.
 
 An agent gets no vendor's key. It gets an address with a token of its mysis, and each of its requests passes what
-Zoea's own calls pass: hold, budgets, the gate of the provider, prices. The token is kept in memory alone.
+Zoea's own calls pass: hold, budgets, the gate of the provider, prices. For Zoea's own tools each of its processes gets
+another token. Tokens are kept in memory alone.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from msgspec import Struct, field
 
 from zoea.llm.messages.wire_bodies import Wire
 from zoea.model.errors import MysisMissing, ProviderError
-from zoea.model.ports import GatewayAccess
+from zoea.model.ports import AgentTools, GatewayAccess, ToolsAccess
 from zoea.process.connection_limit import ConnectionLimit, fit_to_descriptors
 from zoea.swarm.resolved_template import build_profile
 from zoea.swarm.swarm import Swarm
 from zoea.web.gateway_answers import ClientGone
 from zoea.web.gateway_refusal import GatewayRefusal, write_error
 from zoea.web.gateway_requests import AgentCall, GatewayLink
+from zoea.web.gateway_tools import PATH as TOOLS
+from zoea.web.gateway_tools import ServedTools, answer_message
 from zoea.web.listeners import listen, request_log
 
 _log = logging.getLogger(__name__)
@@ -54,6 +57,7 @@ class GatewayServer:
         self._swarm = swarm
         self._open: dict[int, _OpenAccess] = {}
         self._by_token: dict[bytes, _OpenAccess] = {}
+        self._tools: dict[bytes, ServedTools] = {}
         self._settling: set[asyncio.Task[None]] = set()
         self._missing: set[tuple[str, Wire]] = set()
         self._limit = ConnectionLimit(MAX_CONNECTIONS, NEW_PER_ADDRESS, HEAD_S)
@@ -68,9 +72,7 @@ class GatewayServer:
         runner = self._swarm.runners.get(mysis_id)
         if runner is None:
             raise MysisMissing(f"there is no mysis #{mysis_id}")
-        async with self._opening:
-            if self._runner is None:
-                await self._listen()
+        await self._ensure_listener()
         token = token_urlsafe(32)
         base = f"http://{HOST}:{self.port}/{token}"
         services, mysis = self._swarm.services, runner.mysis
@@ -93,8 +95,24 @@ class GatewayServer:
         if self._settling or opened.running:
             await asyncio.wait({*opened.running, *self._settling}, timeout=SHUTDOWN_S)
 
+    async def serve_tools(self, tools: AgentTools) -> ToolsAccess:
+        """See `ModelGateway.serve_tools`."""
+        await self._ensure_listener()
+        access = ToolsAccess(f"http://{HOST}:{self.port}{TOOLS}", token_urlsafe(32))
+        self._tools[_digest(access.token)] = ServedTools(tools)
+        return access
+
+    async def end_tools(self, access: ToolsAccess) -> None:
+        """See `ModelGateway.end_tools`."""
+        served = self._tools.pop(_digest(access.token), None)
+        if served is not None and served.running:
+            for task in served.running:
+                task.cancel()
+            await asyncio.wait(served.running, timeout=SHUTDOWN_S)
+
     async def shut_down(self) -> None:
         """Withdraw every access and stop listening."""
+        self._tools.clear()
         for mysis_id in tuple(self._open):
             await self.close(mysis_id)
         runner, self._runner = self._runner, None
@@ -102,6 +120,11 @@ class GatewayServer:
             await runner.cleanup()
         if self._settling:
             await asyncio.wait(self._settling)
+
+    async def _ensure_listener(self) -> None:
+        async with self._opening:
+            if self._runner is None:
+                await self._listen()
 
     async def _listen(self) -> None:
         app = web.Application(client_max_size=MAX_BODY)
@@ -135,9 +158,10 @@ class GatewayServer:
 
     async def _answer(self, request: web.Request, path: str, wire: Wire | None) -> web.StreamResponse:
         """Answer a request. Raises GatewayRefusal, and ClientGone."""
+        if request.path == TOOLS:
+            return await self._answer_tools(request)
         opened = self._admit(request)
-        if request.transport is not None and (peer := request.transport.get_extra_info("peername")):
-            self._limit.confirm(tuple(peer))
+        self._confirm(request)
         if request.method == "GET" and (path == _MODELS or path.startswith(f"{_MODELS}/")):
             return await _list_models(opened.link, wire)
         if request.method != "POST" or path not in (*_ROUTES, _COUNT):
@@ -156,13 +180,28 @@ class GatewayServer:
         finally:
             opened.running.discard(task)
 
+    async def _answer_tools(self, request: web.Request) -> web.Response:
+        """Answer a message of MCP. Raises GatewayRefusal."""
+        _refuse_foreign(request)
+        served = self._tools.get(_digest(_read_bearer(request)))
+        if served is None or not served.tools.is_open:
+            raise GatewayRefusal(401, "this token is unknown, or its process has gone", code="invalid_token")
+        self._confirm(request)
+        if request.method != "POST":
+            raise GatewayRefusal(405, "the tools have no stream and no session", code="not_allowed")
+        if len(served.running) >= MAX_AT_ONCE:
+            raise GatewayRefusal(429, f"{MAX_AT_ONCE} calls of this agent are under way", code="too_many")
+        return await answer_message(served, await _read(request))
+
+    def _confirm(self, request: web.Request) -> None:
+        if request.transport is not None and (peer := request.transport.get_extra_info("peername")):
+            self._limit.confirm(tuple(peer))
+
     def _admit(self, request: web.Request) -> _OpenAccess:
         """Return the access that the tokens of a request open, which must all be of one mysis."""
-        if request.url.host not in _NAMES or "origin" in request.headers:
-            raise GatewayRefusal(403, "the gateway serves agents of this machine, no pages", code="forbidden")
+        _refuse_foreign(request)
         in_path = "" if request.path.startswith("/v1/") else request.path[1:].partition("/")[0]
-        kind, _, bearer = request.headers.get("authorization", "").partition(" ")
-        in_head = {bearer.strip() if kind.lower() == "bearer" else "", request.headers.get("x-api-key", "")} - {""}
+        in_head = {_read_bearer(request), request.headers.get("x-api-key", "")} - {""}
         found = [opened for token in in_head if (opened := self._by_token.get(_digest(token))) is not None]
         if in_path:
             # Agents want some key, so that the head may hold any other word.
@@ -170,6 +209,16 @@ class GatewayServer:
         if not found or any(opened is not found[0] for opened in found):
             raise GatewayRefusal(401, "this token is unknown, or its mysis has no agent now", code="invalid_token")
         return found[0]
+
+
+def _refuse_foreign(request: web.Request) -> None:
+    if request.url.host not in _NAMES or "origin" in request.headers:
+        raise GatewayRefusal(403, "the gateway serves agents of this machine, no pages", code="forbidden")
+
+
+def _read_bearer(request: web.Request) -> str:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
 
 
 async def _list_models(link: GatewayLink, wire: Wire | None) -> web.Response:

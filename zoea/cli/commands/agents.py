@@ -7,11 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from zoea.agents.agent_launch import build_launch, known_agents
 from zoea.agents.agent_trial import GREETING, AgentTrial, try_agent
 from zoea.cli.output import Output
 from zoea.model.errors import UsageError
-from zoea.process.command_line import argument, option
+from zoea.process.command_line import argument, flag, option
 from zoea.settings import load
 from zoea.settings.paths import Places
 from zoea.settings.template import AgentSettings
@@ -49,16 +51,21 @@ def try_out(
     where: Places,
     name: str = argument("NAME", "An agent that `zoea agents list` shows, or a template with one."),
     prompt: str = option("--prompt TEXT", "What it is asked.", GREETING),
+    fence: bool = flag("--fence", "In the fence that `fence = true` of a template makes."),
 ) -> Output:
     """Start an agent, ask it one prompt, and show what it can do. It is allowed nothing.
 
     It uses its own login and model, because the gateway needs a running swarm.
     """
+    from zoea.runtime.swarm_files import fence_agent
+
     settings = AgentSettings(agent=name) if name in known_agents() else _find_template(where, name)
+    if fence:
+        settings = settings.model_copy(update={"fence": True})
     with tempfile.TemporaryDirectory(prefix="zoea-agent-") as folder:
-        launch = build_launch(settings, Path(folder).resolve(), None)
+        launch, fenced = fence_agent(build_launch(settings, Path(folder).resolve(), None), where.own_folders)
         found = asyncio.run(try_agent(launch, prompt))
-    return Output(found, _describe_trial(name, found))
+    return Output({**msgspec.to_builtins(found), "fence": fenced}, (*_describe_trial(name, found), f"fence: {fenced}"))
 
 
 def _find_template(where: Places, name: str) -> AgentSettings:

@@ -24,6 +24,11 @@ INSERT INTO setting(key, value, updated_at) VALUES (?, ?, ?)
 ON CONFLICT(key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
 """
 _REFUSED = "SELECT 1 FROM request WHERE turn_id = ? AND state = 'refused' AND id > ? LIMIT 1"
+_FORKED = """
+SELECT y.name, c.mysis_id, t.id AS turn_id FROM ctx_commit c JOIN mysis y ON y.id = c.mysis_id
+JOIN memory m ON m.id = c.last_memory_id JOIN turn t ON t.id = m.turn_id AND t.outcome IS NOT NULL
+WHERE c.seq = ? AND NOT EXISTS (SELECT 1 FROM memory n WHERE n.turn_id = t.id AND n.id > m.id)
+"""
 _WHO = {"user": "Prompt", "assistant": "You", "tool": "Result"}
 
 
@@ -34,11 +39,13 @@ class StoredSession(Struct, frozen=True):
         session_id: As the agent names it; empty for none.
         agent: What it was begun with; another agent cannot go on with it.
         turn_id: The last turn that the agent was given the prompt of.
+        folder: Where it works; some agents keep to it in a fork too.
     """
 
     session_id: str = ""
     agent: str = ""
     turn_id: int = 0
+    folder: str = ""
 
 
 def _key(mysis_id: int) -> str:
@@ -47,7 +54,7 @@ def _key(mysis_id: int) -> str:
 
 def store_session(conn: WriterConnection, mysis_id: int, session: StoredSession) -> None:
     """Store the session of a mysis in place of the one before."""
-    value = {"session": session.session_id, "agent": session.agent, "turn": session.turn_id}
+    value = {"session": session.session_id, "agent": session.agent, "turn": session.turn_id, "folder": session.folder}
     conn.execute(_SET, (_key(mysis_id), json.dumps(value), conn.now()))
 
 
@@ -57,7 +64,16 @@ async def read_session(store: Store, mysis_id: int) -> StoredSession:
     if not found:
         return StoredSession()
     value = json.loads(found[0]["value"])
-    return StoredSession(value["session"], value["agent"], value["turn"])
+    return StoredSession(value["session"], value["agent"], value["turn"], value.get("folder", ""))
+
+
+async def find_forked(store: Store, commit: int, agent: str, folder: str) -> tuple[str, str]:
+    """Return the session in a folder that holds just the conversation of a commit, and its mysis; else empty texts."""
+    for row in await store.read(_FORKED, (commit,)):
+        session = await read_session(store, row["mysis_id"])
+        if (session.agent, session.folder, session.turn_id) == (agent, folder, row["turn_id"]):
+            return session.session_id, row["name"]
+    return "", ""
 
 
 def ask_for_stored(conn: WriterConnection, info: memory_ops.TurnInfo, call_id: int, prepared: PreparedCall) -> ToolCall:

@@ -7,6 +7,7 @@ Its result is stored when the agent tells it; calls may overlap.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -14,14 +15,15 @@ from msgspec.structs import replace
 
 from zoea.agents import updates as up
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Finish
-from zoea.model.request import Answer, AnswerCall, GivenAnswer, ToolResult
+from zoea.model.request import Answer, AnswerCall, GivenAnswer, ToolResult, ToolSpec
+from zoea.model.values import ToolCall
 from zoea.swarm.persistence import agent_ops
 from zoea.swarm.turn import agent_policy
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.agent_files import AgentFiles
 from zoea.swarm.turn.agent_record import AgentRecord
 from zoea.swarm.turn.fingerprint import of_call
-from zoea.swarm.turn.turn_close import MAY_HAVE_RUN, NEVER_RAN
+from zoea.swarm.turn.turn_close import MAY_HAVE_RUN, NEVER_RAN, state_of
 from zoea.text.call_text import format_call
 
 MOST_TEXT = 1_000_000
@@ -45,12 +47,13 @@ class PermissionAnswered(Struct, frozen=True):
 
 
 class TurnCall(Struct, eq=False):
-    """A call of this turn; `id` is 0 until it is stored."""
+    """A call of this turn; `id` is 0 until it is stored. `is_own` where Zoea itself carries it out."""
 
     agent: up.MergedCall
     id: int = 0
     seq: int = 0
     is_over: bool = False
+    is_own: bool = False
     asked: PermissionAsked | None = None
     shown: up.MergedCall | None = None
     """As it was when it asked: the agent may tell more of it while the question is open."""
@@ -61,16 +64,26 @@ class AgentCalls:
 
     Args:
         post: Puts into the queue of the turn what comes later: an answer, or the same question again.
+        own: Zoea's own tools, as far as the agent has them.
+
+    Attributes:
+        served: How often each of those was called; the agent tells of these calls too.
     """
 
     def __init__(
-        self, record: AgentRecord, files: AgentFiles, post: Callable[[PermissionAsked | PermissionAnswered], None]
+        self,
+        record: AgentRecord,
+        files: AgentFiles,
+        post: Callable[[PermissionAsked | PermissionAnswered], None],
+        own: tuple[ToolSpec, ...] = (),
     ) -> None:
+        self.served: Counter[str] = Counter()
         self._services, self._profile, self._live = record.services, record.profile, record.live
         self._record = record
         self._files = files
         self._post = post
-        self._calls: dict[str, TurnCall] = {}
+        self._own = own
+        self._calls: dict[str | int, TurnCall] = {}
         self._text: list[str] = []
         self._thoughts: list[str] = []
         self._size = 0
@@ -80,6 +93,11 @@ class AgentCalls:
     def is_full(self) -> bool:
         """Whether no more text of this answer is kept."""
         return self._size >= MOST_TEXT
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether the turn has so many calls that no more are stored."""
+        return len(self._calls) >= MOST_CALLS
 
     @property
     def has_text(self) -> bool:
@@ -109,20 +127,20 @@ class AgentCalls:
 
     async def take_call(self, told: up.CallTold) -> None:
         call = self._find_call(told)
-        if call is None:
+        if call is None or self._is_served(call, is_over=told.status in up.ENDED):
             return
         status = call.agent.told.status
         tells_arguments = not told.is_start and call.agent.has_arguments and told.arguments is not None
         if not call.id and (status not in (None, "pending") or tells_arguments):
             await self._store_call(call)
         if call.id and status in up.ENDED and call.asked is None:
-            await self._end_call(call, ToolResult(call.agent.write_result(), is_error=status == "failed"))
+            await self.end_call(call, ToolResult(call.agent.write_result(), is_error=status == "failed"))
 
     def _find_call(self, told: up.CallTold) -> TurnCall | None:
         """Return the open call that an update is about, with what it says; ids may come again after an end."""
         call = self._calls.get(told.call_id)
         if call is None or (call.is_over and told.is_start):
-            if len(self._calls) >= MOST_CALLS:
+            if self.is_crowded:
                 return None
             if call is not None:
                 self._calls[f"{told.call_id} {call.id}"] = call
@@ -131,10 +149,28 @@ class AgentCalls:
             call.agent.merge(told)
         return None if call.is_over else call
 
+    def _is_served(self, call: TurnCall, *, is_over: bool) -> bool:
+        """Return whether a call is one of Zoea's own tools, which is stored as Zoea carries it out.
+
+        One that the agent ended without calling the tool is a call like any other.
+        """
+        own = None if call.id or call.asked is not None else agent_policy.find_own(call.agent, self._own)
+        if own is None or not is_over:
+            return own is not None
+        call.is_over = self.served[own.name] > 0
+        self.served[own.name] -= call.is_over
+        return call.is_over
+
     async def _store_call(self, call: TurnCall, *, state: CallState = CallState.SENT, scope: str | None = None) -> None:
         """Store a call, with the text that came before it, as sent, as one that asks, or as one that never runs."""
         asks = state is CallState.APPROVAL
         prepared, answer = await self._prepare(call, self.take_answer(), asks=asks, scope=scope)
+        await self.store_prepared(call, prepared, answer, state)
+
+    async def store_prepared(
+        self, call: TurnCall, prepared: t.PreparedCall, answer: Answer, state: CallState
+    ) -> ToolCall:
+        """Store a call with its answer, and return its row."""
         seq = self._record.next_seq
         start = (0,) if state is CallState.SENT else ()
         stored = await self._record.store(
@@ -145,6 +181,9 @@ class AgentCalls:
         self._live.say(f"⚙ {format_call(row.name, row.arguments, hidden=MASK)}", self._services.clock.now())
         if start:
             self._record.show(Activity.TOOL)
+        if call.is_own:
+            self._calls[call.id] = call
+        return row
 
     async def _prepare(
         self, call: TurnCall, answer: Answer, *, asks: bool, scope: str | None
@@ -175,11 +214,11 @@ class AgentCalls:
         self._text, self._thoughts, self._size, self._message_id = [], [], 0, ""
         return answer
 
-    async def _end_call(self, call: TurnCall, result: ToolResult, state: CallState | None = None) -> None:
+    async def end_call(self, call: TurnCall, result: ToolResult, state: CallState | None = None) -> None:
         masked = await self._record.conceal(Answer(result.content))
         result = replace(result, content=masked.text)
         call.is_over, call.asked = True, None
-        state = state or (CallState.ERROR if result.is_error else CallState.DONE)
+        state = state or state_of(result)
         await self._record.store(t.StoreResult(self._record.turn.turn_id, call.id, call.seq + 1, result, state))
         if not self.open_calls():
             self._record.show(Activity.LLM)
@@ -194,6 +233,9 @@ class AgentCalls:
         call = self._find_call(asked.call)
         if call is None:  # it is over for Zoea: denied before, or too many
             return answer_asked(asked, agent_policy.choose_option(ApprovalAnswer.DENIED, asked.options))
+        if agent_policy.find_own(call.agent, self._own) is not None and not call.id:
+            # The template decides when the call comes to Zoea.
+            return answer_asked(asked, agent_policy.choose_option(ApprovalAnswer.SESSION, asked.options))
         if call.asked is not None:  # the same call asks twice: one after the other
             call.asked.answer.add_done_callback(lambda _: self._post(asked))
             return None
@@ -247,10 +289,8 @@ class AgentCalls:
                 await self.take_call(call.agent.told)
             return
         answer = ApprovalAnswer.DENIED if given.answer.allows else given.answer
-        said = given.sentence or (
-            "nobody answered in time" if answer is ApprovalAnswer.EXPIRED else "the commander said no"
-        )
-        await self._deny(call, asked, answer, f"{answer}: {_ONLY_ALWAYS if given.answer.allows else said}")
+        why = f"{answer}: {_ONLY_ALWAYS}" if given.answer.allows else describe_denial(given)
+        await self._deny(call, asked, answer, why)
 
     def _allow(self, agent: up.MergedCall, asked: PermissionAsked, answer: ApprovalAnswer) -> None:
         self._files.allow(agent)
@@ -259,7 +299,7 @@ class AgentCalls:
     async def _deny(self, call: TurnCall, asked: PermissionAsked, answer: ApprovalAnswer, why: str) -> None:
         if not call.id:
             await self._store_call(call, state=CallState.PENDING)
-        await self._end_call(call, ToolResult(why, is_error=True), CallState.DENIED)
+        await self.end_call(call, ToolResult(why, is_error=True), CallState.DENIED)
         answer_asked(asked, agent_policy.choose_option(answer, asked.options))
 
     def answer_all(self, option: str | None) -> None:
@@ -271,13 +311,16 @@ class AgentCalls:
     async def store_untold(self) -> None:
         """Store the calls that were only announced."""
         for call in tuple(self._calls.values()):
-            if not call.id and not call.is_over:
+            if not call.id and not call.is_over and not self._is_served(call, is_over=True):
                 await self._store_call(call)
 
     async def end_untold(self) -> None:
         """End the calls that the agent left without an end."""
         for call in self.open_calls():
-            await self._end_call(call, ToolResult(NOT_TOLD, is_error=True, is_unknown=True), CallState.UNKNOWN)
+            if call.is_own:
+                await self._record.store(self._final_result(call))
+            else:
+                await self.end_call(call, ToolResult(NOT_TOLD, is_error=True, is_unknown=True), CallState.UNKNOWN)
 
     def final_results(self) -> tuple[t.StoreResult, ...]:
         """Return the results of the open calls of a turn that ends without the agent."""
@@ -288,6 +331,13 @@ class AgentCalls:
         result, state = (NEVER_RAN, CallState.CANCELLED) if never_ran else (MAY_HAVE_RUN, CallState.UNKNOWN)
         call.is_over, call.asked = True, None
         return t.StoreResult(self._record.turn.turn_id, call.id, call.seq + 1, result, state)
+
+
+def describe_denial(given: GivenAnswer) -> str:
+    """Return the result of a call that was not allowed."""
+    expired = given.answer is ApprovalAnswer.EXPIRED
+    said = given.sentence or ("nobody answered in time" if expired else "the commander said no")
+    return f"{given.answer}: {said}"
 
 
 def answer_asked(asked: PermissionAsked, option: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
@@ -61,6 +62,17 @@ def is_covered(call: MergedCall, folder: str, tools: ToolPolicySettings) -> bool
         and covers_call(json.dumps({"path": path}), (), tools.paths, takes_command=False)
         for path in inner
     )
+
+
+def find_own(call: MergedCall, tools: Iterable[ToolSpec]) -> ToolSpec | None:
+    """Return the tool of Zoea's own that a call names, such as `zoea_zoea_done` or `mcp__zoea__zoea_done`."""
+    if call.takes_command or call.files or call.name in CHANGE_KINDS:
+        return None
+    given = call.told.arguments if isinstance(call.told.arguments, dict) else {}
+    for tool in tools:
+        if re.search(rf"(?<![a-z]){tool.name}(?![a-z_])", call.title):
+            return tool if given.keys() <= tool.input_schema.get("properties", {}).keys() else None
+    return None
 
 
 def find_scope(call: MergedCall) -> str:

@@ -21,13 +21,14 @@ from zoea.context.topics.agent_texts import write_repair
 from zoea.model.enums import Activity, ErrorClass, Outcome, Role
 from zoea.model.errors import AgentError, AgentLost, FilesError
 from zoea.model.ports import Timer
-from zoea.model.request import NO_RESPONSE
+from zoea.model.request import NO_RESPONSE, AnswerCall, ToolResult, ToolSpec
 from zoea.model.values import Failure, Memory, Usage
 from zoea.swarm.persistence import agent_ops
 from zoea.swarm.rules import SECOND, to_micros
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.agent_calls import AgentCalls, PermissionAnswered, PermissionAsked, answer_asked
 from zoea.swarm.turn.agent_files import AgentFiles
+from zoea.swarm.turn.agent_own_calls import OVER, OwnCalls, ToolAsked, ToolFinished, tell
 from zoea.swarm.turn.agent_record import AgentRecord
 from zoea.swarm.turn.budget_stage import leave_budget_queue
 from zoea.swarm.turn.message_budget import used_up_failure
@@ -38,12 +39,17 @@ from zoea.text import estimate
 
 _log = logging.getLogger(__name__)
 
+END_S = 60
+"""Time for an agent to end its turn by itself, after it called what ends it."""
 NO_END = "The agent told no end of its turn"
 _REFUSAL = Failure("Refusal", "The agent refused", "it does not go on with what it was asked", "ask for something else")
 
 
 class _Wakeup(Struct, frozen=True):
     """The prompt ended, the time passed, or a command came."""
+
+
+_Input = up.AgentUpdate | PermissionAsked | PermissionAnswered | ToolAsked | ToolFinished | _Wakeup
 
 
 class SessionSource(Protocol):
@@ -55,6 +61,10 @@ class SessionSource(Protocol):
 
     async def note_prompted(self, turn_id: int) -> None: ...
 
+    async def note_tools(self, record: AgentRecord) -> None:
+        """Note once where the agent did not list Zoea's tools, after it was prompted."""
+        ...
+
 
 class AgentTurn:
     """Runs one turn until it ends or breaks off. Its own task processes everything in order.
@@ -63,18 +73,27 @@ class AgentTurn:
         is_over: Nothing that the agent tells or asks belongs to it any more.
     """
 
-    def __init__(self, record: AgentRecord, source: SessionSource, files: AgentFiles, steers: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        record: AgentRecord,
+        source: SessionSource,
+        files: AgentFiles,
+        steers: tuple[int, ...],
+        own: tuple[ToolSpec, ...],
+    ) -> None:
         self.is_over = False
         self._services, self._profile, self._opened = record.services, record.profile, record.opened
         self._live = record.live
         self._record = record
         self._source = source
         self._files = files
-        self._inputs: asyncio.Queue[up.AgentUpdate | PermissionAsked | PermissionAnswered | _Wakeup] = asyncio.Queue()
+        self._inputs: asyncio.Queue[_Input] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._session: AgentSession | None = None
         self._prompting: asyncio.Task[PromptEnd] | None = None
-        self._calls = AgentCalls(record, files, self._inputs.put_nowait)
+        post = self._inputs.put_nowait
+        self._calls = AgentCalls(record, files, post, own)
+        self._own = OwnCalls(record, self._calls, post, self._keep)
         self._plan: up.PlanTold | None = None
         self._steers = steers
         self._cancel: Outcome | None = None
@@ -110,7 +129,7 @@ class AgentTurn:
             self.is_over = True
             self._watchdog.cancel()
             asked = self._calls.asks
-            for task in tuple(self._tasks):
+            for task in self._tasks - self._own.close():
                 task.cancel()
             self._answer_all()
             leave_budget_queue(self._services, self._live)
@@ -139,6 +158,16 @@ class AgentTurn:
         if kind.startswith("allow"):
             await self._services.hold.lifted(self._profile.mysis_id)
         return chosen
+
+    async def call_tool(self, call: AnswerCall) -> ToolResult:
+        """Carry out a call of one of Zoea's own tools."""
+        await self._services.hold.lifted(self._profile.mysis_id)
+        if self.is_over:
+            return OVER
+        self._record.note_progress()
+        asked = ToolAsked(call, asyncio.get_running_loop().create_future())
+        self._inputs.put_nowait(asked)
+        return await asked.answer
 
     async def read_file(self, path: str, line: int | None, limit: int | None) -> str:
         """Read a text file of the folder. Raises FilesError."""
@@ -245,7 +274,7 @@ class AgentTurn:
 
     # What the agent tells.
 
-    async def _process(self, given: up.AgentUpdate | PermissionAsked | PermissionAnswered | _Wakeup) -> None:
+    async def _process(self, given: _Input) -> None:
         if self._broken is not None:
             raise self._broken
         match given:
@@ -263,7 +292,13 @@ class AgentTurn:
             case PermissionAsked():
                 await self._calls.ask(given)
             case PermissionAnswered():
-                await self._calls.approved(given.call, given.given)
+                await (self._own if given.call.is_own else self._calls).approved(given.call, given.given)
+            case ToolAsked():
+                await self._own.begin(given)
+            case ToolFinished():
+                await self._own.finish(given)
+                if self._own.is_ending:
+                    self._services.clock.call_after(END_S * SECOND, self._cut)
             case _Wakeup():
                 await self._go_on()
 
@@ -280,7 +315,8 @@ class AgentTurn:
             prompting, self._prompting = self._prompting, None
             if prompting.cancelled():  # it did not end for a message that joins, and its process was ended
                 await self._calls.end_untold()
-                self._closing = await self._prompt_again(await self._take_steers())
+                texts = [] if self._own.is_ending else await self._take_steers()
+                self._closing = await self._prompt_again(texts)
             elif isinstance(prompting.exception(), AgentLost) and not self._has_told and not self._is_second:
                 await self._prompt_another()
             else:
@@ -297,12 +333,16 @@ class AgentTurn:
 
     async def _cut_if_steered(self) -> None:
         """Interrupt the agent for a message that joins, once no call runs."""
-        session = self._session
-        if not self._steers or self._is_cut or self._prompting is None or session is None:
+        if not self._steers or self._own.is_ending:
             return
         if not self._calls.open_calls():
+            self._cut()
+
+    def _cut(self) -> None:
+        """Interrupt the agent, once for each prompt."""
+        if not self._is_cut and self._prompting is not None and self._session is not None:
             self._is_cut = True
-            self._spawn(_cancel(session))
+            self._spawn(_cancel(self._session))
 
     def _answer_all(self) -> None:
         """Answer all open questions as cancelled, because the turn is over."""
@@ -310,6 +350,8 @@ class AgentTurn:
         while not self._inputs.empty():
             if isinstance(given := self._inputs.get_nowait(), PermissionAsked):
                 answer_asked(given, None)
+            elif isinstance(given, ToolAsked):
+                tell(given, OVER)
 
     # Ends.
 
@@ -317,7 +359,7 @@ class AgentTurn:
         """Return the closing of the turn, or None where it goes on with another prompt."""
         await self._record.settle_prompt(end.usage)
         await self._calls.store_untold()
-        if self._steers:
+        if self._steers and not self._own.is_ending:
             return await self._prompt_again(await self._take_steers())
         await self._calls.end_untold()
         if self._plan is not None:
@@ -325,7 +367,10 @@ class AgentTurn:
             await self._record.note("plan", "\n".join(("The agent's plan:", *lines)))
         if self._files.uses_gateway and await agent_ops.was_refused(self._services.store, self._opened.turn_id):
             return await self._leave(Outcome.BUDGET, failure=used_up_failure())
+        await self._source.note_tools(self._record)
         match end.reason:
+            case _ if self._own.is_ending:
+                pass
             case "refusal":
                 return await self._leave(Outcome.FAILED, failure=_REFUSAL, error_class=ErrorClass.CONTENT_FILTER)
             case "cancelled":
@@ -385,6 +430,8 @@ class AgentTurn:
             given = self._inputs.get_nowait()
             if isinstance(given, PermissionAsked):
                 answer_asked(given, None)
+            elif isinstance(given, ToolAsked):
+                tell(given, OVER)
             elif not isinstance(given, PermissionAnswered | _Wakeup):
                 await self._process(given)
         usage = Usage()
@@ -417,6 +464,8 @@ class AgentTurn:
                     self._calls.add_text(given)
                 elif isinstance(given, PermissionAsked):
                     answer_asked(given, None)
+                elif isinstance(given, ToolAsked):
+                    tell(given, OVER)
             await self._record.settle_prompt(Usage())
             if self._files.uses_gateway and await agent_ops.was_refused(self._services.store, self._opened.turn_id):
                 return await self._leave(Outcome.BUDGET, failure=used_up_failure())
@@ -482,7 +531,9 @@ class AgentTurn:
         self._watchdog = self._watch_later()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        self._keep(asyncio.create_task(work))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._done)
 

@@ -13,6 +13,7 @@ from zoea.agents.updates import AgentUpdate, CallTold, PermissionOption, TextTol
 from zoea.context import FrozenTurn, InheritedContext
 from zoea.model.enums import CallState, Outcome
 from zoea.model.errors import FilesError, MissingBlob
+from zoea.model.ports import ToolsAccess
 from zoea.model.request import Catalogue, RequestMessage
 from zoea.settings import parse_template
 from zoea.swarm.inherited_context import read_inherited
@@ -24,6 +25,7 @@ from zoea.swarm.turn import shown_notes
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.agent_files import AgentFiles
 from zoea.swarm.turn.agent_record import AgentRecord, merge_memories
+from zoea.swarm.turn.agent_tools import ProcessTools
 from zoea.swarm.turn.agent_turn import AgentTurn, prompt_text
 from zoea.swarm.turn.request_preparation import prepare_requests
 from zoea.swarm.turn.runner_base import PreparedTurn, RunnerBase
@@ -40,6 +42,15 @@ _GO_ON = (
     "[note from Zoea] You were interrupted in the middle of your turn, because a process ended. What you were doing may"
     " be done in part: look before you repeat it, then go on."
 )
+_FORK = (
+    "[note from Zoea] This session is a fork of that of the mysis {mysis}. From here on you are the mysis {name}."
+    " {mysis} does not see what you do, but works in the same folder."
+)
+_FORKED_SESSION = "{agent} forked its session with {mysis}, which knows what was said before."
+_NO_TOOLS = (
+    "{agent} has not asked for Zoea's tools: it cannot search, write to others or report that its task is done. It"
+    " rests after each answer."
+)
 _NEW_SESSION = "{agent} began a new session; it was told what was said before."
 
 
@@ -49,6 +60,8 @@ class AgentTurns(RunnerBase[AgentTurn]):
     def __init__(self, services: Services, owner: TurnOwner, body: str) -> None:
         super().__init__(services, owner, body)
         self._agent: AgentSession | None = None
+        self._tools: ProcessTools | None = None
+        self._has_tools = True  # until an agent did not list them
         self._launch: AgentLaunch | None = None
         self._prepared: PreparedTurn | None = None
         self._late: list[AgentUpdate] = []
@@ -79,6 +92,8 @@ class AgentTurns(RunnerBase[AgentTurn]):
         if session is not None:
             await session.close()  # kept until then, so that another caller waits for its end too
             self._agent = None if self._agent is session else self._agent
+        if self._tools is not None and self._agent is None:
+            await self._tools.end()
 
     # The turns.
 
@@ -104,7 +119,8 @@ class AgentTurns(RunnerBase[AgentTurn]):
             await self.release()
         self._is_old, self._launch = False, launch
         await self._load_capture()
-        self._prepared = PreparedTurn(profile, session)
+        own = session.own_tools() if self._has_tools and services.gateway is not None else ()
+        self._prepared = PreparedTurn(profile, session, Catalogue(own))
         return self._prepared
 
     async def _begin(self, prepared: PreparedTurn, about: DrivenTurn, turn: t.TurnState) -> TurnClosing:
@@ -158,7 +174,7 @@ class AgentTurns(RunnerBase[AgentTurn]):
         files = AgentFiles(launch.name, str(launch.cwd), launch.uses_gateway)
         record = AgentRecord(services, profile, info, about, self._owner, prepared.session, turn)
         steers = self._owner.waiting_steers()
-        running = self._take(AgentTurn(record, self, files, steers))
+        running = self._take(AgentTurn(record, self, files, steers, prepared.catalogue.tools))
         late, self._late = self._late, []
         for update in late:
             running.take_update(update)
@@ -177,25 +193,65 @@ class AgentTurns(RunnerBase[AgentTurn]):
             await self.release()
         await services.agents.take(self)
         if self._agent is not None:
+            self._let_call()
             return self._agent, []
-        known = await agent_ops.read_session(services.store, mysis_id)
-        is_known = known.agent == launch.name
+        stored = await agent_ops.read_session(services.store, mysis_id)
+        known = stored.session_id if stored.agent == launch.name else ""
+        fork_of = parent = ""
+        if not known and (commit := self._owner.capture.inherited.commit):
+            fork_of, parent = await agent_ops.find_forked(services.store, commit, launch.name, str(launch.cwd))
         try:
             with services.view.show_preparing(mysis_id):
-                self._agent, begun = await AgentSession.open(launch, self, known.session_id if is_known else "")
+                assert services.files is not None
+                fenced = await services.files.fence(self._owner.mysis.name, launch)
+                tools = await self._serve_tools()
+                self._agent, begun = await AgentSession.open(fenced, self, known, fork_of=fork_of, tools=tools)
         except BaseException:
             services.agents.leave(self)
+            if self._tools is not None:
+                await self._tools.end()
             raise
-        if not begun.is_new:
+        self._let_call()
+        if not begun.is_new and not begun.is_fork:
             return self._agent, []
-        stored = StoredSession(begun.session_id, launch.name, 0)
+        stored = StoredSession(begun.session_id, launch.name, 0, str(launch.cwd))
         await services.write(lambda conn: agent_ops.store_session(conn, mysis_id, stored))
-        return self._agent, await self._introduce(turn_id)
+        return self._agent, await self._introduce(turn_id, parent if begun.is_fork else "")
 
-    async def _introduce(self, turn_id: int) -> list[str]:
-        """Return what a new session is told: the prompt of the template, and what was said before."""
+    async def _serve_tools(self) -> ToolsAccess | None:
+        """Let the process that starts now find Zoea's own tools."""
+        assert self._prepared is not None
+        if self._tools is not None:
+            await self._tools.end()
+        gateway = self._services.gateway
+        self._tools = None if gateway is None else ProcessTools(gateway, self._prepared.session)
+        return None if self._tools is None else await self._tools.serve()
+
+    def _let_call(self) -> None:
+        """Let calls of the process belong to the open turn."""
+        if self._tools is not None:
+            self._tools.turn, self._tools.session = self.turn, self._agent
+
+    async def note_tools(self, record: AgentRecord) -> None:
+        """See `SessionSource.note_tools`. Without them no goal is reached, so that it rests after each answer."""
+        has_tools = self._tools is None or self._tools.were_listed
+        if has_tools is not self._has_tools:
+            self._has_tools = has_tools
+            self._owner.note_tools(has_tools)
+            if not has_tools:
+                await record.note("tools", _NO_TOOLS.format(agent=self._launch_name))
+
+    async def _introduce(self, turn_id: int, parent: str) -> list[str]:
+        """Return what a new session is told: the prompt of the template, and what was said before.
+
+        A fork of the session of the mysis `parent` knows that.
+        """
         assert self._prepared is not None
         services, profile = self._services, self._prepared.profile
+        prompt = [text] if (text := profile.template.prompt.strip()) else []
+        if parent:
+            await self._note_session(turn_id, _FORKED_SESSION.format(agent=self._launch_name, mysis=parent))
+            return [_FORK.format(mysis=parent, name=self._owner.mysis.name), *prompt]
         inherited: Sequence[RequestMessage] = ()
         if (origin := self._owner.capture.inherited).commit:
             need = InheritedContext(origin.commit, INHERITED_TOKENS, from_root=True)
@@ -205,10 +261,13 @@ class AgentTurns(RunnerBase[AgentTurn]):
                 _log.warning("mysis #%d begins without what it was made from: %s", profile.mysis_id, error.what)
         told = await agent_ops.read_narrative(services.store, profile.mysis_id, turn_id, inherited)
         if told:
-            note = t.StoreNote(turn_id, 0, f"{shown_notes.AGENT}session", _NEW_SESSION.format(agent=self._launch_name))
-            await services.write(lambda conn: turn_ops.store_note(conn, profile.mysis_id, note))
-        prompt = profile.template.prompt.strip()
-        return [*([prompt] if prompt else []), *([_NEW + told] if told else [])]
+            await self._note_session(turn_id, _NEW_SESSION.format(agent=self._launch_name))
+        return [*prompt, *([_NEW + told] if told else [])]
+
+    async def _note_session(self, turn_id: int, text: str) -> None:
+        """Say in the conversation how the session began."""
+        note = t.StoreNote(turn_id, 0, f"{shown_notes.AGENT}session", text)
+        await self._services.write(lambda conn: turn_ops.store_note(conn, self._owner.mysis.id, note))
 
     @property
     def _launch_name(self) -> str:
@@ -217,7 +276,8 @@ class AgentTurns(RunnerBase[AgentTurn]):
     async def note_prompted(self, turn_id: int) -> None:
         """Remember that the agent was given the prompt of a turn."""
         assert self._agent is not None
-        stored = StoredSession(self._agent.session_id, self._launch_name, turn_id)
+        assert self._launch is not None
+        stored = StoredSession(self._agent.session_id, self._launch_name, turn_id, str(self._launch.cwd))
         await self._services.write(lambda conn: agent_ops.store_session(conn, self._owner.mysis.id, stored))
 
     # The `AgentClient` of the session.

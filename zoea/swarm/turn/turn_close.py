@@ -160,8 +160,12 @@ def describe_end(turn: t.TurnState, at: int, *, concludes: Answer | None = None)
 
 
 def _done_report(turn: t.TurnState) -> str | None:
-    """Return the summary of a turn that reported its task as done; None where it did not."""
-    found = (call for call in slice_calls(turn) if call.name == DONE_TOOL and call.state is CallState.DONE)
+    """Return the summary of a turn that reported its task as done; None where it did not.
+
+    An external agent may call tools of its own after that.
+    """
+    calls = (call for memory in reversed(turn.memories) if not memory.partial for call in memory.calls)
+    found = (call for call in calls if call.name == DONE_TOOL and not call.upstream and call.state is CallState.DONE)
     call = next(found, None)
     arguments = parsed(call.arguments) if call is not None else None
     return str(arguments.get("summary", "")) if isinstance(arguments, dict) else None

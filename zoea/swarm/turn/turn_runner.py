@@ -88,6 +88,10 @@ class TurnOwner(Protocol):
         """Put prompts back into the inbox, because the turn had no room for them."""
         ...
 
+    def note_tools(self, has_tools: bool) -> None:
+        """Note whether its agent has Zoea's tools; without them it rests after each answer."""
+        ...
+
     def waiting_steers(self) -> tuple[int, ...]:
         """Return deliveries that are to join the turn before its next request."""
         ...

@@ -1,0 +1,85 @@
+"""The fence around an agent's process: what it can write and see, and that it does not run without it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.agents.agent_harness import agent_swarm, conversation, say
+from zoea.agents.agent_launch import build_launch, known_agents
+from zoea.files.sandbox import find_sandbox
+from zoea.model.enums import MysisState
+from zoea.model.errors import AgentError
+from zoea.runtime.swarm_files import fence_agent
+from zoea.settings.template import AgentSettings
+
+WORKS = bool(find_sandbox(Path.cwd()).program)
+"""Whether bubblewrap works on this machine; where it does not, a fenced agent must not run at all."""
+
+
+async def test_a_fenced_agent_writes_its_folder_and_what_the_template_names_alone(tmp_path: Path) -> None:
+    named, secret = tmp_path / "named", tmp_path / "secret"
+    for folder in (named, secret):
+        folder.mkdir()
+    (secret / "key").write_text("a key")
+    log = str(tmp_path / "work" / "agent.log")
+    async with agent_swarm(tmp_path, {"log": log}, acp=f'fence = true\nwritable = ["{named}"]') as s:
+        await say(
+            s,
+            ["touch", str(tmp_path / "work" / "inside")],
+            ["touch", str(named / "inside")],
+            ["touch", str(secret / "outside")],
+            ["touch", "/usr/outside"],
+            ["look", str(secret / "key")],
+        )
+        await s.settled()
+        if not WORKS:
+            assert s.state() is MysisState.ERRORED
+            return
+        text = (await conversation(s))[-1][1]
+        assert text.split("; ")[:5] == ["written", "written", "refused", "refused", "refused"]
+    assert (named / "inside").exists()
+    assert not (secret / "outside").exists()
+
+
+async def test_in_the_fence_it_reaches_zoea_s_tools_and_its_children_end_with_it(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path, {"log": ""}, acp="fence = true", serves=True) as s:
+        await say(s, ["tool", "zoea_list_myses", {}])
+        await s.settled()
+        if WORKS:
+            assert '"you": "alpha"' in (await conversation(s))[-1][1]
+        await s.commander.stop("alpha")
+        await s.until(lambda: s.state() is MysisState.STOPPED)
+
+
+def test_where_bubblewrap_is_missing_a_fenced_agent_is_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    launch = build_launch(AgentSettings(command=sys.executable, fence=True), tmp_path, None)
+    with pytest.raises(AgentError, match="bubblewrap is not installed"):
+        fence_agent(launch, ())
+
+
+def test_an_agent_without_a_fence_is_started_as_it_is(tmp_path: Path) -> None:
+    launch = build_launch(AgentSettings(command=sys.executable), tmp_path, None)
+    assert fence_agent(launch, ())[0] is launch
+
+
+@pytest.mark.parametrize("name", sorted(known_agents()))
+def test_each_known_agent_keeps_its_own_login_and_sees_none_of_the_others(tmp_path: Path, name: str) -> None:
+    environ = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data"), "PATH": os.environ["PATH"]}
+    fence = build_launch(AgentSettings(agent=name, fence=True), tmp_path, None, environ=environ).fence
+    assert fence is not None
+    assert fence.writable
+    assert all(path.is_relative_to(tmp_path) for path in (*fence.writable, *fence.hidden))
+    assert tmp_path / ".ssh" in fence.hidden
+    assert not set(fence.writable) & set(fence.hidden)
+    others = {one for one in known_agents() if one != name}
+    if others & {"codex"}:
+        assert tmp_path / ".codex" in fence.hidden
+    if others & {"opencode"}:
+        assert tmp_path / "data" / "opencode" in fence.hidden
