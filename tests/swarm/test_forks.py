@@ -14,7 +14,7 @@ from tests.swarm.test_window_strategy import settings as window_settings
 from tests.swarm.test_window_strategy import talk as talk_in_window
 from zoea.chain.blob_policies import release_expired
 from zoea.chain.commit import CommitType
-from zoea.chain.commit_rows import read_refs
+from zoea.chain.commit_rows import count_known, find_whole, read_refs
 from zoea.chain.entries import NOT_EXECUTED, rewrite_texts
 from zoea.chain.verification import verify_chains
 from zoea.context.window.conversation_summary import KEPT, TITLE
@@ -163,6 +163,31 @@ async def test_a_fork_of_a_condensed_conversation_holds_every_message_while_all_
             assert (cost.messages, cost.shown) == (len(whole), len(whole))
             assert [text for _, text in told(await fork(s, f"@{name}", "go on"))] == [*whole, "go on"]
             whole += ["go on", "ready"]
+
+
+@pytest.mark.parametrize(("turns", "tokens"), [(24, 400), (110, 900)])
+async def test_a_fork_of_a_condensed_conversation_shows_the_newest_messages_that_fit(
+    tmp_path: Path, turns: int, tokens: int
+) -> None:
+    room = {"inherited": {"max_tokens": tokens}}
+    settings = Settings.model_validate(window_settings().model_dump(exclude_unset=True) | room)
+    async with swarm(tmp_path, script(Answer(text="ready")), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await talk_in_window(s, 1, turns)
+        rows = await s.rows("SELECT content, tokens FROM memory ORDER BY turn_id DESC, seq DESC")
+        with closing(connect_reader(s.path)) as conn:
+            tip = read_chain(s.path, "@alpha")[-1]
+            assert count_known(conn, tip.seq)[1] < tokens, "what follows its newest summary"
+            cost = read_fork_cost(conn, tip, "go on", settings, Templates())
+            newest = [one for one in read_chain(s.path, "@alpha") if one.kind is CommitType.COMPACTION][-1]
+            assert find_whole(conn, newest.seq, 4) is None, "too far from the summary before it"
+        shown = [text for _, text in told(await fork(s, "@alpha", "go on"))]
+        count = len(shown) - 2
+    assert shown[1:-1] == [row["content"] for row in rows[:count]][::-1]
+    assert sum(row["tokens"] + 5 for row in rows[: count + 2]) > tokens * 3 / 4, "a quarter is for the summary"
+    assert f"keep record rec-{turns - count // 2 - 1:04d}x safe" in shown[0]
+    assert shown[0].count("[data: ") == 1
+    assert cost.shown == count < cost.messages <= len(rows)
 
 
 async def test_a_fork_of_a_condensed_conversation_shows_the_summary_where_a_part_was_let_go(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ SELECT {_COLUMNS} FROM walk JOIN ctx_commit c ON c.seq = walk.seq JOIN blob b ON
 """
 _SEQ = itemgetter(0)
 _LONGEST_WALK = 1_000_000_000
+_FURTHEST = 4
+"""How many times the tokens that have room are passed over at most until a conversation begins."""
 
 
 def read_commit(conn: sqlite3.Connection, seq: int) -> ContextCommit | None:
@@ -153,26 +155,28 @@ SELECT coalesce(sum(messages), 0), coalesce(sum(tokens), 0) FROM walk
 
 
 def find_whole(conn: sqlite3.Connection, seq: int, max_tokens: int) -> tuple[int, int] | None:
-    """Return where a conversation begins whose own summaries are passed over, and how many messages it has.
+    """Return where a conversation begins without its own summaries, and its number of messages.
 
-    None where no mysis condensed it by itself, or where it takes more tokens. What a person condensed stays so, and
-    what another program did. Reads no blob.
+    It begins with the first commit, or with the newest own summary that more tokens than these follow. None where
+    none is passed over, or where that is far away. What persons or other programs condensed stays so. Reads no blob.
     """
     own = "c.type = 'compaction' AND c.mysis_id IS NOT NULL AND c.principal <> ?3"
+    is_passed = f"({own}) AND walk.tokens <= ?2"
     sql = f"""
-WITH RECURSIVE walk(seq, parent, is_own, is_end, messages, tokens) AS (
+WITH RECURSIVE walk(seq, parent, passed, is_end, messages, tokens) AS (
   SELECT c.seq, c.parent, {own}, c.type <> 'delta' AND NOT ({own}),
     iif({own}, 0, c.message_count), iif({own}, 0, c.token_count)
   FROM ctx_commit c WHERE c.seq = ?1
   UNION ALL
-  SELECT c.seq, c.parent, {own}, c.type <> 'delta' AND NOT ({own}),
-    walk.messages + iif({own}, 0, c.message_count), walk.tokens + iif({own}, 0, c.token_count)
-  FROM walk JOIN ctx_commit c ON c.seq = walk.parent WHERE NOT walk.is_end AND walk.tokens <= ?2
+  SELECT c.seq, c.parent, walk.passed OR ({is_passed}), c.type <> 'delta' AND NOT ({is_passed}),
+    walk.messages + iif({is_passed}, 0, c.message_count), walk.tokens + iif({is_passed}, 0, c.token_count)
+  FROM walk JOIN ctx_commit c ON c.seq = walk.parent WHERE NOT walk.is_end
+    AND walk.tokens <= ?2 * iif(walk.passed, {_FURTHEST}, 1)
 )
-SELECT min(seq), max(messages), max(tokens), max(is_own) FROM walk
+SELECT min(seq), max(messages), max(passed) AND max(is_end OR parent IS NULL) FROM walk
 """
-    first, messages, tokens, has_own = conn.execute(sql, (seq, max_tokens, COMMANDER)).fetchone()
-    return (first, messages) if has_own and tokens <= max_tokens else None
+    first, messages, is_found = conn.execute(sql, (seq, max_tokens, COMMANDER)).fetchone()
+    return (first, messages) if is_found else None
 
 
 def count_redacted(conn: sqlite3.Connection) -> int:

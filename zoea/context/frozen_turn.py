@@ -80,7 +80,7 @@ class FrozenTurn(Struct, frozen=True, forbid_unknown_fields=True):
         is_inherited_whole: Whether its newest messages that have room are shown as they stand; else its summary.
         keeps_fitting_inherited: Whether messages that all have room are shown in every turn; its pack is then named by
             what it holds.
-        inherits_from_root: Whether it is read to the root where all of it has room.
+        inherits_from_root: Whether summaries of the window are passed over as far as messages have room.
         inherited_upto: The newest memory of the mysis itself that it holds, which no other pack shows; 0 for none.
         inherited_turn: The number of the last turn that it holds.
         recall_items: How many older memories are searched for the prompt's words; 0 searches none.

@@ -81,7 +81,7 @@ class InheritedContext(Struct, frozen=True):
     Commits never change, so it is read again after a restart. Answer: `InheritedMessages`.
 
     Attributes:
-        from_root: Also what summaries of the window stand for, while all of it fits.
+        from_root: Also what summaries of the window stand for, as far as it fits.
     """
 
     commit: int

@@ -103,7 +103,7 @@ def read_fork_cost(
     prompt = Memory(1, 0, frozen.turn_id, 1, 1, Role.USER, Source.DIRECT, text or "-", tokens=tokens(text))
     plan = plan_turn(frozen, {TurnSoFar(frozen.turn_id): TurnRecord((prompt,)), need: found})
     # Without the results that Zoea adds for open calls.
-    whole = None if found.left_out else find_whole(conn, commit.seq, need.max_tokens)
+    whole = find_whole(conn, commit.seq, need.max_tokens)
     messages = count_known(conn, commit.seq)[0] if whole is None else whole[1]
     return ForkCost(
         messages,

@@ -113,9 +113,7 @@ def _read_context(conn: sqlite3.Connection, need: InheritedContext) -> Materiali
     whole = find_whole(conn, commit.seq, need.max_tokens) if need.from_root else None
     if whole is not None:
         with suppress(MissingBlob):  # of what a summary stands for a part may have been let go
-            context = reader.materialize(commit, stop=read_commit(conn, whole[0]))
-            if not split_room(request_messages(context.entries), need.max_tokens):
-                return context
+            return reader.materialize(commit, stop=read_commit(conn, whole[0]))
     return reader.materialize(commit)
 
 
