@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,13 @@ async def test_a_mode_is_set_before_the_first_prompt(tmp_path: Path) -> None:
         await s.settled()
         methods = [one.get("method") for one in received(tmp_path)]
         assert methods == ["initialize", "session/new", "session/set_mode", "session/prompt"]
+
+
+async def test_the_version_that_every_agent_knows_is_asked_for(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path, {"newest": 1}) as s:
+        await say(s, ["say", "a"])
+        await s.settled()
+        assert await conversation(s) == [("assistant", "a")]
 
 
 async def test_a_session_that_waits_for_a_login_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,6 +169,87 @@ async def test_silence_without_a_word_times_out_and_a_deaf_agent_is_ended(
         assert s.state() is MysisState.ERRORED
         assert await s.value("SELECT broke_off FROM turn") == "timeout"
         assert s.commander.swarm.services.agents.running == 0
+
+
+async def test_an_agent_that_reads_no_more_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_session, "CANCEL_S", 0.2)
+    settings = Settings.model_validate({"turn": {"timeout": 60}})
+    async with agent_swarm(tmp_path, {"stops_reading": True}, settings=settings) as s:
+        await say(s, ["say", "x" * 180_000])
+        pool = s.commander.swarm.services.agents
+        await s.until(lambda: pool.running == 1)
+        await s.settled_in_time(step_s=6)
+        assert s.state() is MysisState.ERRORED
+        assert await s.value("SELECT broke_off FROM turn") == "timeout"
+        assert pool.running == 0
+
+
+async def test_a_stop_ends_an_agent_that_reads_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_session, "CANCEL_S", 0.2)
+    async with agent_swarm(tmp_path, {"stops_reading": True}) as s:
+        await say(s, ["say", "x" * 180_000])
+        pool = s.commander.swarm.services.agents
+        await s.until(lambda: pool.running == 1)
+        await s.commander.stop("alpha")
+        await s.until(lambda: pool.running == 0)
+        assert s.state() is MysisState.STOPPED
+
+
+async def test_an_agent_that_closes_its_output_and_stays_is_gone(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["say", "I begin"], ["close_output"])
+        await s.settled()
+        assert "it closed its output" in failure(s)
+        assert s.commander.swarm.services.agents.running == 0
+
+
+async def test_a_permission_that_an_agent_does_not_wait_for_is_answered_as_cancelled(tmp_path: Path) -> None:
+    run = {"toolCallId": "a", "title": "run", "kind": "execute", "rawInput": {"command": "x"}}
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["say", "a"], ["ask_after", run])
+        await s.settled()
+        await say(s, ["await_answers"])
+        await s.settled()
+        never_ran = "cancelled: stopped before this ran"
+        assert [text for _, text in await conversation(s)] == ["a", never_ran, "[cancelled]"]
+        assert await s.value("SELECT count(*) FROM approval WHERE answer IS NULL") == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"id": 9_999, "result": {}},
+        {"id": "x", "error": {"code": 1}},
+        {"id": None, "error": {"code": -32700, "message": "Parse error"}},
+        {"id": 1, "result": {"protocolVersion": 9}},
+        {
+            "method": "session/update",
+            "params": {"sessionId": "other", "update": {"sessionUpdate": "plan", "entries": []}},
+        },
+        {"method": "session/update", "params": {"sessionId": 7, "update": []}},
+        {"method": "session/update"},
+        {"method": "$/cancel_request", "params": {"requestId": 1}},
+        {"id": 77, "method": "session/request_permission", "params": {"sessionId": "other"}},
+        {"id": 78, "method": "fs/read_text_file", "params": {"sessionId": "other", "path": "/etc/passwd"}},
+    ],
+)
+async def test_messages_that_belong_to_nothing_change_nothing(tmp_path: Path, line: dict[str, Any]) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["raw", json.dumps({"jsonrpc": "2.0", **line})], ["say", "a"])
+        await s.settled()
+        assert await conversation(s) == [("assistant", "a")]
+        answers = [one for one in received(tmp_path) if one.get("id") in (77, 78) and "method" not in one]
+        assert all("error" in one for one in answers)
+        assert len(answers) == ("method" in line and "id" in line)
+
+
+async def test_an_answer_told_twice_counts_once(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["say", "a"], ["end", "end_turn"], ["end", "refusal"])
+        await s.settled()
+        await say(s, ["say", "b"])
+        await s.settled()
+        assert await conversation(s) == [("assistant", "a"), ("assistant", "b")]
 
 
 async def test_a_question_is_no_silence(tmp_path: Path) -> None:

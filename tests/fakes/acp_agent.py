@@ -91,7 +91,10 @@ class Agent:
 
     # Requests of the client.
 
-    def on_initialize(self, params: dict[str, Any], _: Any) -> dict[str, Any]:
+    def on_initialize(self, params: dict[str, Any], number: Any) -> dict[str, Any] | None:
+        if params["protocolVersion"] > self.behaviour.get("newest", 9):
+            self.write({"id": number, "error": {"code": -32602, "message": "unknown version"}})
+            return None
         can: dict[str, Any] = {name: {} for name in ("resume", "close", "fork") if self.behaviour.get(name)}
         return {
             "protocolVersion": self.behaviour.get("version", params["protocolVersion"]),
@@ -108,6 +111,9 @@ class Agent:
         self.servers = params["mcpServers"]
         if self.behaviour.get("never_begins"):
             return None
+        if self.behaviour.get("stops_reading"):
+            self.write({"id": number, "result": {"sessionId": self.session}})
+            time.sleep(600)
         if (mark := self.behaviour.get("fails_once")) and not Path(mark).exists():
             Path(mark).touch()
             self.write({"id": number, "error": {"code": -32603, "message": "not now"}})
@@ -274,6 +280,17 @@ class Agent:
 
     def do_raw(self, text: str) -> None:
         self.write(text)
+
+    def do_close_output(self) -> None:
+        """Close the output, and stay."""
+        os.close(1)
+        time.sleep(600)
+
+    def do_ask_after(self, call: dict[str, Any]) -> bool:
+        """End the turn, then ask for a permission, and say at the next prompt how that was answered."""
+        self.do_end("end_turn")
+        self.do_ask_open(call)
+        return True
 
     def do_long_line(self, size: int) -> None:
         self.say("x" * size)

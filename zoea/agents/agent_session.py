@@ -292,7 +292,9 @@ class AgentSession:
         for ask in tuple(self._open_asks):
             if not ask.done():
                 ask.set_result(None)
-        await self.connection.notify("session/cancel", schema.CancelNotification(session_id=self.session_id))
+        with suppress(TimeoutError):  # an agent that reads no more takes no cancellation
+            async with asyncio.timeout(CANCEL_S):
+                await self.connection.notify("session/cancel", schema.CancelNotification(session_id=self.session_id))
         if self._prompting is not None:
             await asyncio.wait({self._prompting}, timeout=CANCEL_S)
             if not self._prompting.done():

@@ -110,7 +110,9 @@ def read_body(wire: Wire, body: Any) -> WireBody:
         max_output_tokens=most,
         is_stream=body.get("stream") is True,
         tokens=max(1, tokens + reader.pictures * IMAGE_TOKENS),
-        catalogue_hash=_hash("\0".join(texts)) if tools else "",
+        catalogue_hash=blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+        if tools
+        else "",
         tool_chars=sum(map(len, texts)) - sum(len(tool.name) for tool in tools),
     )
 
@@ -247,10 +249,6 @@ def _read_tools(entries: Iterable[dict[str, Any]]) -> Iterator[ToolSpec]:
         rest = {key: value for key, value in entry.items() if key not in known}
         description = clean(as_text_value(function.get("description")))
         yield ToolSpec(clean(name), description, schema if isinstance(schema, dict) else rest)
-
-
-def _hash(text: str) -> str:
-    return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def _as_json(value: Any) -> str:

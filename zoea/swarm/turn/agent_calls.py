@@ -58,6 +58,12 @@ class TurnCall(Struct, eq=False):
     shown: up.MergedCall | None = None
     """As it was when it asked: the agent may tell more of it while the question is open."""
 
+    def close(self) -> None:
+        """Note that it is over. A question about it that is open is answered as cancelled, else its agent hangs."""
+        if self.asked is not None:
+            answer_asked(self.asked, None)
+        self.is_over, self.asked = True, None
+
 
 class AgentCalls:
     """The text since the last call, and the calls, of one turn.
@@ -217,7 +223,7 @@ class AgentCalls:
     async def end_call(self, call: TurnCall, result: ToolResult, state: CallState | None = None) -> None:
         masked = await self._record.conceal(Answer(result.content))
         result = replace(result, content=masked.text)
-        call.is_over, call.asked = True, None
+        call.close()
         state = state or state_of(result)
         await self._record.store(t.StoreResult(self._record.turn.turn_id, call.id, call.seq + 1, result, state))
         if not self.open_calls():
@@ -315,10 +321,12 @@ class AgentCalls:
                 await self._store_call(call)
 
     async def end_untold(self) -> None:
-        """End the calls that the agent left without an end."""
+        """End the calls that the agent left without an end, or without waiting for the answer that it asked for."""
         for call in self.open_calls():
             if call.is_own:
                 await self._record.store(self._final_result(call))
+            elif call.asked is not None:
+                await self.end_call(call, NEVER_RAN, CallState.CANCELLED)
             else:
                 await self.end_call(call, ToolResult(NOT_TOLD, is_error=True, is_unknown=True), CallState.UNKNOWN)
 
@@ -329,7 +337,7 @@ class AgentCalls:
     def _final_result(self, call: TurnCall) -> t.StoreResult:
         never_ran = call.asked is not None
         result, state = (NEVER_RAN, CallState.CANCELLED) if never_ran else (MAY_HAVE_RUN, CallState.UNKNOWN)
-        call.is_over, call.asked = True, None
+        call.close()
         return t.StoreResult(self._record.turn.turn_id, call.id, call.seq + 1, result, state)
 
 
