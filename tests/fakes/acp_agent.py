@@ -218,7 +218,7 @@ class Agent:
             self.say("refused; ")
 
     def do_look(self, path: str) -> None:
-        self.say("seen; " if os.path.exists(path) else "refused; ")
+        self.say("seen; " if Path(path).exists() else "refused; ")
 
     def do_list_tools(self) -> None:
         """List the tools of the MCP server that the session was begun with, and say their names."""
