@@ -1,4 +1,4 @@
-"""Hostile text goes through every widget there is: one that is new fails this test until it has been through it.
+"""Hostile text goes through every widget and screen there is: a new one fails this test until it has been through it.
 
 The mark stands between hidden characters, within what a terminal takes as a title or an invisible text: a widget that
 leaves out any of it never shows the mark.
@@ -23,12 +23,17 @@ from tests.swarm.harness import call, plain, swarm
 from tests.tui.cockpit import QUIET, Stage, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.enums import Role
+from zoea.model.errors import StoreError
 from zoea.model.request import Answer, ModelRequest
 from zoea.tools import UpstreamConfig
-from zoea.tui import widgets
+from zoea.tui import commands, dialogs, screens, widgets
 from zoea.tui.dialogs.approvals import ApprovalDialog
+from zoea.tui.dialogs.changed_arguments import ChangedArgumentsDialog
 from zoea.tui.dialogs.configure import ConfigureDialog
+from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
+from zoea.tui.dialogs.workspace_held import WorkspaceHeldDialog
+from zoea.tui.screens.base import BaseScreen
 from zoea.tui.screens.inspector import InspectorScreen
 from zoea.tui.widgets.clickable_text import TitledRule
 from zoea.tui.widgets.context_panel import ContextPanel
@@ -51,6 +56,39 @@ FROM_THE_REGISTRY = {KeyFooter, TitledRule}
 """They show actions, keys and titles of the program alone, and nothing that anybody else said."""
 
 
+ELSEWHERE = {
+    "AnswerDialog": "test_history.py",
+    "ComparisonScreen": "test_history.py",
+    "ConnectDialog": "test_welcome.py",
+    "RefusedKeyDialog": "test_welcome.py",
+    "ResultScreen": "test_focus.py",
+    "ReviewScreen": "test_review.py",
+    "TryToolDialog": "test_upstreams.py",
+    "WelcomeScreen": "test_welcome.py",
+}
+"""Screens that open on other occasions, with the test that brings hostile texts to them or to their base."""
+FROM_THE_PROGRAM = {"KeyCaptureDialog", "WorktreeCommitDialog"}
+"""They show texts of the program alone."""
+
+
+MOVES = ("down", "tab")
+KEYS = (
+    *("dollar_sign", "M", "A", "T", "C", "l", "question_mark", "ctrl+p", "ctrl+f", "q", "colon"),
+    *("u n", "d", "enter e", "h a", "h f", "h r", "h n"),
+)
+"""Keys that open screens from the dashboard; all but those of `MOVES` open one."""
+
+
+def all_screens() -> set[str]:
+    """The names of every screen and dialog that is not the base of another."""
+    found = set()
+    for package in (screens, dialogs, commands):
+        for each in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            things = vars(importlib.import_module(each.name)).values()
+            found |= {thing for thing in things if isinstance(thing, type) and issubclass(thing, BaseScreen)}
+    return {each.__name__ for each in found if not each.__subclasses__() or each.__name__ == "FocusScreen"}
+
+
 def all_widgets() -> set[type[Widget]]:
     """Every widget class of the cockpit's own."""
     modules = [
@@ -71,11 +109,13 @@ class Seen:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self.kinds: set[type[Widget]] = set()
+        self.screens: set[str] = set()
 
     def look(self) -> bool:
         """Look at every widget of the screen on top. Always true, so that it can be waited with."""
         lines = self._stage.text().splitlines()
         assert is_harmless("\n".join(lines))
+        self.screens.add(type(self._stage.screen).__name__)
         cells = [cells_of(line) for line in lines]
         for widget in self._stage.screen.walk_children(Widget):
             left, top, width, height = widget.region
@@ -126,6 +166,7 @@ async def test_every_widget_shows_hostile_text_unharmed(tmp_path: Path) -> None:
         await inner.commander.broadcast(BAD)
         await inner.settled("alpha")
         await inner.settled("beta")
+        await inner.commander.publish("news", BAD)
         block = inner.provider.block(after=12)
         await inner.commander.send("alpha", BAD)
         await inner.until(block.reached.is_set)
@@ -140,7 +181,10 @@ async def test_every_widget_shows_hostile_text_unharmed(tmp_path: Path) -> None:
             stage.app.redraw_bars()
             await through_all(stage, seen)
             seen.look()
+            await through_others(stage, seen)
             assert stage.app._exception is None
+    missed_screens = all_screens() - seen.screens - FROM_THE_PROGRAM - ELSEWHERE.keys()
+    assert not missed_screens, f"hostile text never went through {', '.join(sorted(missed_screens))}"
     missed = ALL - seen.kinds - FROM_THE_REGISTRY
     assert not missed, f"hostile text never went through {', '.join(sorted(each.__name__ for each in missed))}"
 
@@ -172,9 +216,14 @@ async def through_all(stage: Stage, seen: Seen) -> None:
     await stage.until(lambda: "NOTICE" in stage.text())
     seen.look()
     await stage.press("escape", "o")
-    await stage.until(lambda: stage.shows(ApprovalDialog))
+    await stage.until(lambda: isinstance(stage.screen, ApprovalDialog) and stage.screen.is_listening)
     seen.look()
-    await stage.press("escape", "n")
+    await stage.press("end")
+    await stage.until(lambda: isinstance(stage.screen, ApprovalDialog) and stage.screen.is_read)
+    await stage.press("e")
+    await stage.until(lambda: stage.shows(ChangedArgumentsDialog))
+    seen.look()
+    await stage.press("escape", "escape", "n")
     await stage.until(lambda: isinstance(stage.screen, NewMysisDialog) and not stage.screen.holds_keys)
     stage.one(TaskText).put(f"{MARK} [/] \x1b[2J")
     await seen.until(TaskText)
@@ -194,6 +243,28 @@ async def through_all(stage: Stage, seen: Seen) -> None:
     await stage.until(lambda: "model" in sections(stage).ids)
     stage.one(PickList, "#fields").select("provider.a.type")
     await seen.until(PickList)
+
+
+async def through_others(stage: Stage, seen: Seen) -> None:
+    """The screens and dialogs that show records of the swarm with widgets of others."""
+    await stage.press("escape", "escape", "escape")
+    for keys in KEYS:
+        first = stage.screen
+        for key in keys.split():
+            before = stage.screen
+            await stage.press(key)
+            if key not in MOVES:
+                await stage.until(lambda: seen.look() and stage.screen is not before)  # noqa: B023  waited for here
+            for _ in range(3):
+                await stage.pilot.pause()
+                seen.look()
+        while stage.screen is not first:
+            await stage.press("escape")
+    for dialog in (WorkspaceHeldDialog(StoreError(BAD, hint=BAD)), ConfirmDialog(BAD, [BAD], "go")):
+        stage.app.push_screen(dialog)
+        await stage.until(lambda: stage.shows(type(dialog)) and MARK in stage.text())  # noqa: B023  waited for here
+        seen.look()
+        stage.app.pop_screen()
 
 
 def sections(stage: Stage) -> PickList:

@@ -255,7 +255,7 @@ class ConfirmDialog(CockpitDialog[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
-            box.border_title = Content(self._title)
+            box.border_title = Content(one_line(self._title))
             yield TextBlock(id="words")
 
     def on_mount(self) -> None:
