@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from zoea.llm.providers.scripted import ScriptedProvider, in_order
+from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.llm.providers.scripts import SCRIPTS, arguments_for
 from zoea.model.enums import ErrorClass, Finish, Role
 from zoea.model.errors import ProviderError
@@ -268,7 +268,9 @@ async def test_usage_can_be_left_unsaid_or_said_by_the_script() -> None:
 
 
 async def test_rules_are_tried_in_order_and_the_built_in_script_is_the_last() -> None:
-    provider = ScriptedProvider([in_order(Answer("first")), lambda r: Answer("b") if r.model == "b" else None])
+    once = [Answer("first")]
+    rules = (lambda _: once.pop() if once else None, lambda r: Answer("b") if r.model == "b" else None)
+    provider = ScriptedProvider(rules)
     said = [(await answer(asked("hi", model), provider)).text for model in ("b", "b", "echo")]
     assert said == ["first", "b", "hi"]
 

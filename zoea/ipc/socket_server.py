@@ -143,15 +143,12 @@ class _Front:
             for task in self._running.values():
                 task.cancel()
             await asyncio.gather(*self._running.values(), return_exceptions=True)
-            await self._close_writer()
-
-    async def _close_writer(self) -> None:
-        """Close the connection; wait at most one second until the last frames are sent."""
-        self._writer.close()
-        try:
-            await asyncio.wait_for(self._writer.wait_closed(), timeout=1.0)
-        except (ConnectionError, TimeoutError):
-            self._writer.transport.abort()
+            # Close the connection; wait at most one second until the last frames are sent
+            self._writer.close()
+            try:
+                await asyncio.wait_for(self._writer.wait_closed(), timeout=1.0)
+            except (ConnectionError, TimeoutError):
+                self._writer.transport.abort()
 
     async def _read_line(self) -> bytes | None:
         """Read the next line; None at the end. A line over the limit is refused and skipped."""

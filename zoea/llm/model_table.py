@@ -13,8 +13,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.llm.model_traits import Trait, Traits
+from zoea.model.request import ModelInfo
 
 AS_OF = "2026-11"
 _NAMES = 256  # of models whose entry is remembered
@@ -137,8 +139,25 @@ def known(model: str) -> KnownModel | None:
     return None if key is None else _TABLE[key]
 
 
+def complete_info(model: str, listed: ModelInfo, window: int | None) -> ModelInfo:
+    """Return what a server lists of a model, with what only the table knows.
+
+    Args:
+        model: Empty for the only one of the server.
+        window: As the settings give it, which goes before all.
+    """
+    name, table = model or listed.name, known(model) or KnownModel()
+    return replace(
+        listed,
+        name=name,
+        context_window=window or listed.context_window or table.context_window,
+        max_output=listed.max_output or table.max_output,
+        cache_minimum=cache_minimum(name),
+    )
+
+
 def parameters_in(model: str) -> float | None:
-    """Return how many parameters a model's name tells, as in `qwen2.5-1.5b-instruct`; None where it tells none."""
+    """Return how many parameters a model's name tells, as in `qwen2.5-1.5b-instruct`. None where it tells none."""
     sizes = [float(number) * _UNITS[unit] for number, unit in _SIZE.findall(model.lower())]
     return max(sizes, default=None)
 

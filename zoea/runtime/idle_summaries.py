@@ -10,7 +10,7 @@ from zoea.chain.commit import CommitType, ContextCommit
 from zoea.chain.commit_rows import read_unsummarised
 from zoea.model.errors import ZoeaError
 from zoea.model.ports import Clock
-from zoea.runtime.periodic_tasks import running_task
+from zoea.runtime.maintenance import running_task
 from zoea.swarm.commander import Commander
 from zoea.swarm.commit_commands import CommitCommands
 

@@ -11,8 +11,8 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager, suppress
 
 from msgspec import Struct
 
@@ -53,15 +53,20 @@ Say = Callable[[str], None]
 
 
 @asynccontextmanager
-async def run_maintenance(store: Store, clock: Clock, keep: RetentionRule) -> AsyncIterator[None]:
-    """Maintain the database in the background until the block is left."""
-    task = asyncio.create_task(_look_after(store, clock, keep), name="upkeep")
+async def running_task(work: Coroutine[None, None, None], name: str) -> AsyncIterator[None]:
+    """Run a task until the block is left."""
+    task = asyncio.create_task(work, name=name)
     try:
         yield
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+def run_maintenance(store: Store, clock: Clock, keep: RetentionRule) -> AbstractAsyncContextManager[None]:
+    """Maintain the database in the background until the block is left."""
+    return running_task(_look_after(store, clock, keep), "upkeep")
 
 
 async def _look_after(store: Store, clock: Clock, keep: RetentionRule) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from zoea.chain.mirror import copy_blobs, remember_mirror
 from zoea.model.errors import StoreError
 from zoea.model.ports import Clock
 from zoea.model.status import StatusWord
-from zoea.runtime.maintenance import DAY_US
+from zoea.runtime.maintenance import DAY_US, running_task
 from zoea.settings import Settings
 from zoea.store import Store
 from zoea.store.blobs import remove_blob_file
@@ -29,18 +29,6 @@ MIRROR_S = 5
 """Seconds between two looks for new commits."""
 RELEASE_S = 600
 """Seconds between two looks for bytes whose time is over."""
-
-
-@asynccontextmanager
-async def running_task(work: Coroutine[None, None, None], name: str) -> AsyncIterator[None]:
-    """Run a task until the block is left."""
-    task = asyncio.create_task(work, name=name)
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 def mirror_folder(settings: Settings) -> Path | None:

@@ -72,7 +72,11 @@ def check_all(where: Places, *, online: bool = False, keep_models: bool = False)
         return report  # `check_settings` has reported the reason
     report.untrusted, report.ignored = loaded.untrusted, loaded.ignored
     _check_keys(loaded, report)
-    _check_prices(where, report)
+    # Read the user's price file
+    try:
+        read_price_file(where.prices)
+    except SettingsError as error:
+        report.problems.append(Problem("", error.what, Origin(Layer.USER, str(where.prices))))
     _advise_templates(loaded, report)
     uses = [*_provider_models(loaded), *_template_models(loaded, report)]
     if online:
@@ -95,14 +99,6 @@ def _check_keys(loaded: LoadedSettings, report: SettingsReport) -> None:
                 credentials.resolve(given.api_key)
             except SettingsError as error:
                 report.notes.append(f"provider {name}: {error.what}")
-
-
-def _check_prices(where: Places, report: SettingsReport) -> None:
-    """Read the user's price file."""
-    try:
-        read_price_file(where.prices)
-    except SettingsError as error:
-        report.problems.append(Problem("", error.what, Origin(Layer.USER, str(where.prices))))
 
 
 def _provider_models(loaded: LoadedSettings) -> Iterator[ModelUse]:

@@ -142,21 +142,15 @@ def load(
     )
 
 
-def check_settings(
-    places: Places,
-    *,
-    project_dir: Path | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    env: Mapping[str, str] | None = None,
-) -> list[Problem]:
+def check_settings(places: Places, *, env: Mapping[str, str] | None = None) -> list[Problem]:
     """Return all problems of settings and templates, for `zoea config check`."""
     env = os.environ if env is None else env
     found: list[Problem] = []
     try:
-        found += load(places, project_dir=project_dir, overrides=overrides, env=env).untrusted_problems
+        found += load(places, env=env).untrusted_problems
     except SettingsInvalid as error:
         found += error.problems
-    project = find_project(project_dir or Path.cwd())
+    project = find_project(Path.cwd())
     return found + Templates(template_levels(places.templates, project.templates), Trust(places.trusted)).problems()
 
 

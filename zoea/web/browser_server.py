@@ -16,7 +16,6 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.resources import files
 from string import Template
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -24,7 +23,7 @@ from aiohttp import WSMsgType, web
 
 from zoea.process.connection_limit import ConnectionLimit, fit_to_descriptors
 from zoea.web.browser_cockpit import BrowserCockpit
-from zoea.web.listeners import listen, request_log
+from zoea.web.listeners import is_address, listen
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +47,8 @@ ANSWER_S = 60.0
 
 KEEP_ALIVE_S = 30.0
 HEARTBEAT_S = 15.0
-SHUTDOWN_S = 0.5
 CLOSE_S = 1.0
-"""Seconds for open requests when the server closes, and for a browser's closing handshake."""
+"""Seconds for a browser's closing handshake."""
 
 PACKETS_PER_S, PACKET_BYTES = 1_000, 4_096
 """Packets a second that a browser may send, after so many at once; a longer one counts as several. Others wait."""
@@ -98,7 +96,7 @@ class BrowserServer:
     def address(self) -> str:
         """The URL to open, with the token in it."""
         host = f"[{self._host}]" if ":" in self._host else self._host
-        if _is_address(self._host) and ipaddress.ip_address(self._host).is_unspecified:
+        if is_address(self._host) and ipaddress.ip_address(self._host).is_unspecified:
             host = "127.0.0.1"
         return f"http://{host}:{self._port}/{self.token}/"
 
@@ -119,18 +117,11 @@ class BrowserServer:
         app.router.add_get("/{token}/", self._serve_page)
         app.router.add_get("/{token}/ws", self._serve_cockpit)
         app.router.add_get("/{token}/{asset}", self._serve_asset)
-        runner = web.AppRunner(
-            app,
-            access_log=None,
-            logger=request_log,
-            handle_signals=False,
-            shutdown_timeout=SHUTDOWN_S,
-            keepalive_timeout=KEEP_ALIVE_S,
-        )
         self._limit = ConnectionLimit(fit_to_descriptors(MAX_CONNECTIONS), NEW_PER_ADDRESS, HEAD_S)
         hint = "`--port 0` takes any free port."
-        self._port = await listen(runner, self._host, self._port, self._limit, what="cannot serve", hint=hint)
-        self._runner = runner
+        self._runner, self._port = await listen(
+            app, self._host, self._port, self._limit, what="cannot serve", hint=hint, keepalive_timeout=KEEP_ALIVE_S
+        )
 
     async def close(self) -> None:
         """Stop listening and end every cockpit."""
@@ -150,9 +141,7 @@ class BrowserServer:
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @web.middleware
@@ -174,7 +163,7 @@ class BrowserServer:
         """True for names that other people cannot point at this machine."""
         if name in ("localhost", self._host.lower()):
             return True
-        return _is_loopback(name) or (not self.is_loopback and _is_address(name))
+        return _is_loopback(name) or (not self.is_loopback and is_address(name))
 
     async def _add_security_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         # Older browsers do not count a websocket as `self`, so it is named. The host has been checked.
@@ -298,16 +287,8 @@ def _is_same(origin: str, host: str) -> bool:
     return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
 def _is_loopback(name: str) -> bool:
-    return _is_address(name) and ipaddress.ip_address(name).is_loopback
+    return is_address(name) and ipaddress.ip_address(name).is_loopback
 
 
 def _refusal(status: int, said: str) -> web.Response:

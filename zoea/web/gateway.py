@@ -8,7 +8,6 @@ another token. Tokens are kept in memory alone.
 from __future__ import annotations
 
 import asyncio
-import logging
 from hashlib import blake2b
 from secrets import token_urlsafe
 
@@ -26,13 +25,11 @@ from zoea.web.gateway_refusal import GatewayRefusal, write_error
 from zoea.web.gateway_requests import AgentCall, GatewayLink
 from zoea.web.gateway_tools import PATH as TOOLS
 from zoea.web.gateway_tools import ServedTools, answer_message
-from zoea.web.listeners import listen, request_log
-
-_log = logging.getLogger(__name__)
+from zoea.web.listeners import SHUTDOWN_S, listen
 
 HOST = "127.0.0.1"
 MAX_BODY = 32 * 1024 * 1024
-BODY_S, HEAD_S, SHUTDOWN_S = 30.0, 10.0, 0.5
+BODY_S, HEAD_S = 30.0, 10.0
 MAX_CONNECTIONS, NEW_PER_ADDRESS = 512, 64
 MAX_AT_ONCE = 16
 """Requests of one mysis at once."""
@@ -129,18 +126,12 @@ class GatewayServer:
     async def _listen(self) -> None:
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", "/{path:.*}", self._serve)
-        runner = web.AppRunner(
-            app,
-            access_log=None,
-            logger=request_log,
-            handle_signals=False,
-            handler_cancellation=True,
-            shutdown_timeout=SHUTDOWN_S,
-        )
         self._limit = ConnectionLimit(fit_to_descriptors(MAX_CONNECTIONS), NEW_PER_ADDRESS, HEAD_S)
         hint = "Look for what uses up the ports of this machine."
-        self.port = await listen(runner, HOST, 0, self._limit, what="cannot open the model gateway", hint=hint)
-        self._runner = runner
+        what = "cannot open the model gateway"
+        self._runner, self.port = await listen(
+            app, HOST, 0, self._limit, what=what, hint=hint, handler_cancellation=True
+        )
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         path = request.path

@@ -27,7 +27,7 @@ _USAGE_OPTION = b'{"stream_options":{"include_usage":true},'
 
 
 def find_unsupported(wire: Wire, body: dict[str, Any]) -> str:
-    """Return why a request cannot be counted and shown whole, or asks another model; empty otherwise."""
+    """Return why a request cannot be counted and shown whole, or asks another model. Empty otherwise."""
     for key, value in body.items():
         if key not in _READ and key.casefold() in _READ:
             return f"{key}: write {key.casefold()}, because some servers do not tell them apart"
@@ -57,7 +57,7 @@ def _is_kept_file(part: dict[str, Any]) -> bool:
 
 
 def _names_model(entry: dict[str, Any]) -> bool:
-    """Return whether a tool of the vendor's names a model; a function's schema may speak of models."""
+    """Return whether a tool of the vendor's names a model. A function's schema may speak of models."""
     is_function = entry.get("type", "function") in ("function", "custom") or "input_schema" in entry
     is_named = "model" in entry or (not is_function and "model" in as_mapping(entry.get("parameters")))
     return is_named or any(map(_names_model, as_mappings(entry.get("tools"))))

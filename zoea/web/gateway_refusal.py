@@ -48,7 +48,7 @@ class GatewayRefusal(Exception):
 
 
 def write_error(wire: Wire | None, refusal: GatewayRefusal) -> dict[str, Any]:
-    """Return the body of a refusal; without a wire in the form of the chat completions."""
+    """Return the body of a refusal. Without a wire it has the form of the chat completions."""
     kind = _TYPES.get(refusal.status, "api_error")
     message = f"Zoea: {refusal.what}"
     if wire is Wire.MESSAGES:

@@ -1,4 +1,4 @@
-"""One request of an agent: admitted as Zoea's own calls are, handed on, given back, and settled with its usage."""
+"""Handles one request of an agent: admission, forwarding, the answer, and its usage."""
 
 from __future__ import annotations
 
@@ -406,7 +406,7 @@ class AgentCall:
     async def _try(
         self, content: bytes, request: web.Request, usage_filter: UsageFilter | None
     ) -> web.StreamResponse | None:
-        """Return the answer, which the client has but for its end; None where a hold began before it was sent."""
+        """Send a request and forward its answer. Return None if a hold began before it was sent."""
         refused = False
         reader = self._reader = AnswerReader(self._provider.name, self._decoder)
         async with aclosing(self._open(content)) as items:

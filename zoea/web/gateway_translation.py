@@ -75,7 +75,7 @@ def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_request(body: WireBody, parsed: Mapping[str, Any], base: ModelRequest) -> ModelRequest:
-    """Return the request of an agent as one of Zoea's own; `base` holds what the mysis adds."""
+    """Return the request of an agent as one of Zoea's own. `base` holds what the mysis adds."""
     messages: list[RequestMessage] = []
     for message in body.messages:
         last = messages[-1] if messages else None

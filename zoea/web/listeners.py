@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import socket
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -23,22 +25,29 @@ def _describe_refusal(record: logging.LogRecord) -> bool:
     return True
 
 
-request_log = logging.getLogger("zoea.web.requests")
-"""Where aiohttp logs requests that fail."""
-request_log.addFilter(_describe_refusal)
+SHUTDOWN_S = 0.5
+"""Time for open requests when a server closes."""
+_log = logging.getLogger("zoea.web.requests")  # where aiohttp logs requests that fail
+_log.addFilter(_describe_refusal)
 
 
-async def listen(runner: web.AppRunner, host: str, port: int, limit: ConnectionLimit, *, what: str, hint: str) -> int:
-    """Set up a runner that listens at every address of a host; return the port.
+async def listen(
+    app: web.Application, host: str, port: int, limit: ConnectionLimit, *, what: str, hint: str, **options: Any
+) -> tuple[web.AppRunner, int]:
+    """Serve an application at every address of a host; return its runner and the port.
 
     Args:
         port: 0 takes any free port.
         what: What the error says of the attempt, such as `cannot serve`.
         hint: What the error advises.
+        options: More arguments of the runner.
 
     Raises:
         OwnerError: The address is in use or not of this machine.
     """
+    runner = web.AppRunner(
+        app, access_log=None, logger=_log, handle_signals=False, shutdown_timeout=SHUTDOWN_S, **options
+    )
     await runner.setup()
     try:
         for listener in await _bind(host, port):
@@ -47,8 +56,7 @@ async def listen(runner: web.AppRunner, host: str, port: int, limit: ConnectionL
         await runner.cleanup()
         said = problem.strerror if isinstance(problem, OSError) else str(problem)
         raise OwnerError(f"{what} at {host}, port {port}: {said}", hint=hint) from None
-    bound: int = runner.addresses[0][1]
-    return bound
+    return runner, runner.addresses[0][1]
 
 
 async def _bind(host: str, port: int) -> list[socket.socket]:
@@ -71,3 +79,11 @@ async def _bind(host: str, port: int) -> list[socket.socket]:
             listener.close()
         raise
     return bound
+
+
+def is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -7,7 +7,6 @@ Requests for other host names are refused, so that a web page cannot read it by 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 from collections.abc import Callable
 
@@ -15,14 +14,13 @@ from aiohttp import web
 
 from zoea.model.errors import StoreError
 from zoea.process.connection_limit import ConnectionLimit, fit_to_descriptors
-from zoea.web.listeners import listen, request_log
+from zoea.web.listeners import is_address, listen
 
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS, NEW_PER_ADDRESS = 32, 8
 HEAD_S = 10.0
 """Seconds that a connection has for its request and its answer."""
-SHUTDOWN_S = 0.5
 
 
 class MetricsServer:
@@ -51,13 +49,10 @@ class MetricsServer:
         """Listen. Raises OwnerError where the address is in use or not of this machine."""
         app = web.Application()
         app.router.add_get("/metrics", self._serve)
-        runner = web.AppRunner(
-            app, access_log=None, logger=request_log, handle_signals=False, shutdown_timeout=SHUTDOWN_S
-        )
         self._limit = ConnectionLimit(fit_to_descriptors(MAX_CONNECTIONS), NEW_PER_ADDRESS, HEAD_S)
         hint = "Give another address: --metrics 127.0.0.1:PORT, or the setting metrics.port; 0 is any free port."
-        self.port = await listen(runner, self._host, self.port, self._limit, what="cannot serve metrics", hint=hint)
-        self._runner = runner
+        what = "cannot serve metrics"
+        self._runner, self.port = await listen(app, self._host, self.port, self._limit, what=what, hint=hint)
 
     async def close(self) -> None:
         """Stop listening."""
@@ -81,10 +76,4 @@ class MetricsServer:
         """True for addresses and the given name; other names may be pointed here by anyone."""
         name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdigit() else host
         name = name.strip("[]").lower()
-        if name in ("localhost", self._host.lower()):
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
+        return name in ("localhost", self._host.lower()) or is_address(name)

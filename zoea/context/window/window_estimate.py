@@ -36,13 +36,11 @@ def estimate_text(text: str) -> float:
     if found is None:
         if len(_measured) >= MOST_MEASURED:
             _measured.clear()
-        found = _measured[key] = _measure_text(text)
+        wide = 0 if text.isascii() else sum(map(len, _WIDE.findall(text)))
+        found = _measured[key] = (len(text) - wide) / (
+            CODE_CHARS_PER_TOKEN if is_code_heavy(text) else CHARS_PER_TOKEN
+        ) + wide
     return found
-
-
-def _measure_text(text: str) -> float:
-    wide = 0 if text.isascii() else sum(map(len, _WIDE.findall(text)))
-    return (len(text) - wide) / (CODE_CHARS_PER_TOKEN if is_code_heavy(text) else CHARS_PER_TOKEN) + wide
 
 
 def is_code_heavy(text: str) -> bool:

@@ -12,11 +12,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, ClassVar
 
-from msgspec.structs import replace
-
-from zoea.llm.messages.message_rules import encode
 from zoea.llm.messages.wire_bodies import Wire
-from zoea.llm.model_table import cache_minimum, known
+from zoea.llm.model_table import complete_info
 from zoea.llm.model_traits import Trait
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.anthropic_request import body_of, forms_in
@@ -85,9 +82,6 @@ class AnthropicProvider(HttpProvider):
         """Return whether the model is told to call tools as text."""
         return bool(request.tools) and self._config.tool_mode is ToolMode.JSON_SCHEMA
 
-    def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
-        return encode(self._body(request, without_thinking))
-
     def _body(self, request: ModelRequest, without_thinking: bool) -> dict[str, Any]:
         return body_of(
             request,
@@ -150,11 +144,7 @@ class AnthropicProvider(HttpProvider):
             if not is_absent(error):
                 raise
             listed = ModelInfo(model)
-        table = known(model)
-        window = self._config.context_window or listed.context_window or (table.context_window if table else None)
-        output = listed.max_output or (table.max_output if table else None)
-        name = model or listed.name
-        return replace(listed, name=name, context_window=window, max_output=output, cache_minimum=cache_minimum(name))
+        return complete_info(model, listed, self._config.context_window)
 
     async def close(self) -> None:
         await super().close()

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from zoea.llm.messages.message_rules import encode
 from zoea.llm.messages.request_forms import fit_tools
 from zoea.llm.messages.text_calls import read_names, read_text_calls
 from zoea.llm.messages.wire_bodies import Wire
@@ -118,7 +119,7 @@ class StreamDecoder(Protocol):
 class HttpProvider:
     """The common part of the providers that speak HTTP.
 
-    Subclasses define the request's form (`_form`), the decoder of its answer (`_decoder`), its address (`path`,
+    Subclasses define the request's form (`_body`), the decoder of its answer (`_decoder`), its address (`path`,
     `stream_type`), what must be known before (`_prepare`), and the forms of a body that refusals name (`_forms`).
 
     Attributes:
@@ -171,9 +172,12 @@ class HttpProvider:
     async def _prepare(self, request: ModelRequest) -> None:
         """Fetch what the request's form depends on. Never fails: the request itself will."""
 
-    def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
+    def _body(self, request: ModelRequest, without_thinking: bool) -> dict[str, Any]:
         """Build the body. `without_thinking` leaves out thinking."""
         raise NotImplementedError
+
+    def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
+        return encode(self._body(request, without_thinking))
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         raise NotImplementedError
@@ -284,7 +288,7 @@ class HttpProvider:
         return self._config.timeouts.first + estimated_tokens / SLOWEST_READING
 
     def _fills_window(self, request: ModelRequest) -> bool:
-        """Return whether a request takes most of the window; of an unknown one that it is long."""
+        """Return whether a request takes most of the window, or is long where that is unknown."""
         window = request.context_window or self._config.context_window
         if window is None:
             return request.estimated_tokens >= LONG_REQUEST
@@ -411,7 +415,7 @@ class HttpProvider:
 
 
 class _KeyFilter:
-    """Hides a key in bytes that come in pieces, and holds back the beginning of one until the next piece."""
+    """Hides a key in bytes that come in pieces. A possible beginning of it waits for the next piece."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -449,12 +453,7 @@ class EventFeeder:
         size = self._pending + len(data)
         self._pending = size if newline < 0 else len(data) - newline - 1
         if self._pending > MAX_EVENT_BYTES:
-            raise provider_error(
-                ErrorClass.BAD_REQUEST,
-                f"{self._name} sent over {MAX_EVENT_BYTES // 2**20} MiB in one event of its answer",
-                title="The provider's answer has no end",
-                hint="Check the provider and its model; a lower output limit may help.",
-            )
+            raise _endless(f"{self._name} sent over {MAX_EVENT_BYTES // 2**20} MiB in one event of its answer")
         if size > LARGE_CHARS and newline >= 0:
             return await asyncio.to_thread(self._decoder.feed, data)
         heard: Delta | ReadProgress | None = None
@@ -475,6 +474,11 @@ def _join(first: Delta | ReadProgress | None, second: Delta | ReadProgress | Non
     return first if isinstance(first, Delta) or second is None else second
 
 
+def _endless(what: str) -> ProviderError:
+    title, hint = "The provider's answer has no end", "Check the provider and its model; a lower output limit may help."
+    return provider_error(ErrorClass.BAD_REQUEST, what, title=title, hint=hint)
+
+
 class _AnswerLimits:
     """Limits an answer: total bytes, and seconds without any progress."""
 
@@ -490,12 +494,8 @@ class _AnswerLimits:
         """Count received bytes. Raises ProviderError above a limit."""
         self.size += received
         if self.size > MAX_ANSWER_BYTES:
-            raise provider_error(
-                ErrorClass.BAD_REQUEST,
-                f"{self._name} sent more than {MAX_ANSWER_BYTES // 2**20} MiB for one answer, and did not end",
-                title="The provider's answer has no end",
-                hint="Check the provider and its model; a lower output limit may help.",
-            )
+            size = MAX_ANSWER_BYTES // 2**20
+            raise _endless(f"{self._name} sent more than {size} MiB for one answer, and did not end")
         now = asyncio.get_running_loop().time()
         if has_progress:
             self._progress_at = now

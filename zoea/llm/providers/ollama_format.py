@@ -18,24 +18,17 @@ from zoea.llm.messages.request_forms import fit_ids, fit_system, fit_tools
 from zoea.llm.messages.think_splitter import ThinkSplitter
 from zoea.llm.model_traits import Trait, Traits
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.providers.openai_request import tool_wire
+from zoea.llm.providers.openai_request import tool_wire, uses_schema
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.answer_bounds import AnswerBounds
 from zoea.llm.transport.event_stream import MAX_WORDS, LineReader, cut_body
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
 from zoea.llm.transport.provider_errors import error_from_stream, is_error, no_answer_error
-from zoea.model.enums import Finish, Role, ToolMode
+from zoea.model.enums import Finish, Role
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest, RequestMessage
 from zoea.model.values import Usage
 
 WINDOW = 8192
-
-
-def uses_schema(request: ModelRequest, config: ProviderConfig, traits: Traits) -> bool:
-    """Return True if the tools are sent as a schema for the answer."""
-    if not request.tools or config.tool_mode is ToolMode.NATIVE:
-        return False
-    return config.tool_mode is ToolMode.JSON_SCHEMA or request.as_schema or Trait.NO_TOOLS in traits
 
 
 def body_of(
@@ -50,7 +43,7 @@ def body_of(
     system, messages = settle(request.messages)
     messages = fit_ids(messages, traits)
     model = request.model or config.model
-    schema = uses_schema(request, config, traits)
+    schema = uses_schema(config, traits, request)
     if schema:
         system, messages = json_schema_tools.as_text(
             system,

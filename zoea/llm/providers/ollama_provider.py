@@ -13,8 +13,8 @@ from zoea.llm.model_table import parameters_in
 from zoea.llm.model_traits import Trait
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
-from zoea.llm.providers.ollama_format import WINDOW, OllamaStreamDecoder, body_of, uses_schema
-from zoea.llm.providers.openai_request import forms_in
+from zoea.llm.providers.ollama_format import WINDOW, OllamaStreamDecoder, body_of
+from zoea.llm.providers.openai_request import forms_in, uses_schema
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.admission_gate import AdmissionGate
 from zoea.llm.transport.cached_json import CachedFetch, fetch
@@ -39,9 +39,6 @@ class OllamaProvider(HttpProvider):
         super().__init__(name, config, gate, http, clock)
         self._shown: dict[str, CachedFetch[dict[str, Any]]] = {}
 
-    def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
-        return encode(self._body(request, without_thinking))
-
     def _body(self, request: ModelRequest, without_thinking: bool) -> dict[str, Any]:
         traits = self._traits(self._model(request))
         return body_of(request, self._config, traits=traits, without_thinking=without_thinking)
@@ -51,7 +48,7 @@ class OllamaProvider(HttpProvider):
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         model = self._model(request)
-        schema = uses_schema(request, self._config, self._traits(model))
+        schema = uses_schema(self._config, self._traits(model), request)
         return OllamaStreamDecoder(self.name, model, is_structured=schema, secrets=self.secrets)
 
     def _refused_thinking(self, request: ModelRequest, text: str) -> None:

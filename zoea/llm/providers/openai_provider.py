@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from zoea.llm.messages.message_rules import encode
 from zoea.llm.messages.wire_bodies import Wire
-from zoea.llm.model_table import cache_minimum, known, parameters_in
+from zoea.llm.model_table import complete_info, parameters_in
 from zoea.llm.model_traits import Trait, Traits
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
@@ -57,9 +56,6 @@ class OpenAIProvider(HttpProvider):
         traits = super()._traits(model)
         listed = self._listed.value
         return traits | {Trait.NO_TOOLS} if listed is not None and listed.needs_schema else traits
-
-    def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
-        return encode(self._body(request, without_thinking))
 
     def _body(self, request: ModelRequest, without_thinking: bool) -> dict[str, Any]:
         traits, listed, config = self._traits(self._model(request)), self._listed.value, self._config
@@ -109,20 +105,9 @@ class OpenAIProvider(HttpProvider):
             if not is_absent(error):
                 raise
             listed = ModelInfo(model)
-        table = known(model)
-        window = self._config.context_window or listed.context_window or (table.context_window if table else None)
-        output = listed.max_output or (table.max_output if table else None)
         tools = False if Trait.NO_TOOLS in super()._traits(model) else listed.tools
-        name = model or listed.name
-        return replace(
-            listed,
-            name=name,
-            context_window=window,
-            max_output=output,
-            tools=tools,
-            cache_minimum=cache_minimum(name),
-            parameters=listed.parameters or parameters_in(name),
-        )
+        info = complete_info(model, listed, self._config.context_window)
+        return replace(info, tools=tools, parameters=listed.parameters or parameters_in(info.name))
 
 
 # vLLM, OpenRouter, LM Studio and llama.cpp each say more than OpenAI's `/models` has

@@ -19,7 +19,7 @@ from zoea.model.ports import Clock
 from zoea.model.request import Answer, ModelInfo, ModelRequest, StreamItem
 from zoea.model.values import Usage
 
-__all__ = ["Block", "Reply", "Rule", "ScriptedProvider", "count_usage", "deltas", "in_order"]
+__all__ = ["Block", "Reply", "Rule", "ScriptedProvider", "count_usage", "deltas"]
 
 SLOW_PACE_S = 0.25
 
@@ -179,16 +179,6 @@ class ScriptedProvider:
         if name != "slow":
             return self._pace_s
         return float(seconds) if seconds.replace(".", "", 1).isdigit() else SLOW_PACE_S
-
-
-def in_order(*replies: Reply) -> Rule:
-    """Return a rule that gives these replies in turn, then leaves requests to the next rule."""
-    left = deque(replies)
-
-    def rule(_: ModelRequest) -> Reply | None:
-        return left.popleft() if left else None
-
-    return rule
 
 
 def count_usage(request: ModelRequest, answer: Answer) -> Usage:

@@ -23,7 +23,7 @@ _SET = """
 INSERT INTO setting(key, value, updated_at) VALUES (?, ?, ?)
 ON CONFLICT(key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
 """
-_REFUSED = "SELECT 1 FROM request WHERE turn_id = ? AND state = 'refused' AND id > ? LIMIT 1"
+_REFUSED = "SELECT 1 FROM request WHERE turn_id = ? AND state = 'refused' LIMIT 1"
 _FORKED = """
 SELECT y.name, c.mysis_id, t.id AS turn_id FROM ctx_commit c JOIN mysis y ON y.id = c.mysis_id
 JOIN memory m ON m.id = c.last_memory_id JOIN turn t ON t.id = m.turn_id AND t.outcome IS NOT NULL
@@ -91,9 +91,9 @@ def set_estimate(conn: WriterConnection, request_id: int, tokens: int) -> None:
     conn.execute("UPDATE request SET estimated_tokens = ? WHERE id = ? AND state = 'reserved'", (tokens, request_id))
 
 
-async def was_refused(store: Store, turn_id: int, after: int = 0) -> bool:
+async def was_refused(store: Store, turn_id: int) -> bool:
     """Return whether a budget refused a request of a turn."""
-    return bool(await store.read(_REFUSED, (turn_id, after)))
+    return bool(await store.read(_REFUSED, (turn_id,)))
 
 
 async def read_narrative(store: Store, mysis_id: int, before_turn: int, inherited: Sequence[RequestMessage]) -> str:

@@ -121,7 +121,10 @@ def ask_for_budget(
     if row is not None and row["answer"] is None:
         if row["expires_at"] > now:
             return BudgetAnswer()
-        _expire(conn, row["id"])
+        conn.execute(
+            "UPDATE approval SET answer = 'expired', answered_at = ? WHERE id = ? AND answer IS NULL",
+            (conn.now(), row["id"]),
+        )
         return BudgetAnswer(denied=True)
     if row is not None and ApprovalAnswer(row["answer"]).allows:
         return BudgetAnswer(allowed=True)
@@ -140,13 +143,6 @@ def _lifted_since(conn: sqlite3.Connection, at: int) -> bool:
     """True where the swarm's hold was lifted after this time."""
     row = conn.execute("SELECT value, updated_at FROM setting WHERE key = 'hold'").fetchone()
     return row is not None and row["updated_at"] >= at and not json.loads(row["value"])["on"]
-
-
-def _expire(conn: WriterConnection, approval_id: int) -> None:
-    conn.execute(
-        "UPDATE approval SET answer = 'expired', answered_at = ? WHERE id = ? AND answer IS NULL",
-        (conn.now(), approval_id),
-    )
 
 
 def expire_of_call(conn: WriterConnection, call_id: int) -> None:
@@ -202,10 +198,7 @@ def answer(conn: WriterConnection, asked: sqlite3.Row, given: GivenAnswer, by: s
 
 
 def answer_covered(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, by: str) -> list[sqlite3.Row]:
-    """Allow the other open questions that a new grant covers.
-
-    Returns their rows of `OPEN`, oldest first.
-    """
+    """Allow the other open questions that a new grant covers. Returns their rows of `OPEN`, oldest first."""
     if how not in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
         return []
     of_whom = "mysis_id" if how is ApprovalAnswer.SESSION else "template"

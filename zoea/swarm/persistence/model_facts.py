@@ -27,14 +27,10 @@ def learn_from_answer(conn: WriterConnection, provider: str, model: str, answer:
     if answer.needs_schema:
         conn.execute(_LEARN, (provider, model, TOOL_MODE, ToolMode.JSON_SCHEMA, conn.now()))
     if answer.reading_rate is not None:
-        conn.execute(_LEARN, (provider, model, READING_RATE, _rounded(answer.reading_rate), conn.now()))
+        rate = f"{float(f'{answer.reading_rate:.2g}'):g}"  # two digits, so that the fact seldom changes
+        conn.execute(_LEARN, (provider, model, READING_RATE, rate, conn.now()))
     for trait, sentence in answer.traits:
         conn.execute(_LEARN, (provider, model, trait, sentence, conn.now()))
-
-
-def _rounded(rate: float) -> str:
-    """Return a rate to two digits, so that the fact seldom changes."""
-    return f"{float(f'{rate:.2g}'):g}"
 
 
 def tool_mode(conn: sqlite3.Connection, provider: str, model: str) -> ToolMode | None:

@@ -97,7 +97,8 @@ def create(conn: WriterConnection, new: MysisSpec, max_myses: int) -> Mysis:
         raise StateRefused("the mysis of this request was deleted meanwhile", hint="ask for a new one with another key")
     taken = _living_names(conn, max_myses)
     name = new.name or _free_name(taken, new.family)
-    _check_free(name, taken)
+    if name.casefold() in taken:
+        raise NameRefused(f"there is a mysis named {name!r} already", hint="choose another name")
     now = conn.now()
     store_template(conn, new.template_hash, new.template_name, new.template_body)
     mysis_id = conn.insert(
@@ -154,11 +155,6 @@ def _living_names(conn: sqlite3.Connection, max_myses: int) -> set[str]:
             f"max myses ({max_myses}) reached", hint="delete a mysis, or raise swarm.max_myses in the settings"
         )
     return taken
-
-
-def _check_free(name: str, taken: set[str]) -> None:
-    if name.casefold() in taken:
-        raise NameRefused(f"there is a mysis named {name!r} already", hint="choose another name")
 
 
 def _free_name(taken: set[str], family: str = "") -> str:

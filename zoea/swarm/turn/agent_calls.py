@@ -143,7 +143,7 @@ class AgentCalls:
             await self.end_call(call, ToolResult(call.agent.write_result(), is_error=status == "failed"))
 
     def _find_call(self, told: up.CallTold) -> TurnCall | None:
-        """Return the open call that an update is about, with what it says; ids may come again after an end."""
+        """Return the open call of an update, merged with it. Ids may be used again after an end."""
         call = self._calls.get(told.call_id)
         if call is None or (call.is_over and told.is_start):
             if self.is_crowded:
@@ -168,7 +168,7 @@ class AgentCalls:
         return call.is_over
 
     async def _store_call(self, call: TurnCall, *, state: CallState = CallState.SENT, scope: str | None = None) -> None:
-        """Store a call, with the text that came before it, as sent, as one that asks, or as one that never runs."""
+        """Store a call with the text before it, in the state sent, asking or never run."""
         asks = state is CallState.APPROVAL
         prepared, answer = await self._prepare(call, self.take_answer(), asks=asks, scope=scope)
         await self.store_prepared(call, prepared, answer, state)
@@ -308,11 +308,11 @@ class AgentCalls:
         await self.end_call(call, ToolResult(why, is_error=True), CallState.DENIED)
         answer_asked(asked, agent_policy.choose_option(answer, asked.options))
 
-    def answer_all(self, option: str | None) -> None:
-        """Answer all open questions, because the turn is over."""
+    def cancel_asked(self) -> None:
+        """Answer all open questions as cancelled, because the turn is over."""
         for call in self._calls.values():
             if call.asked is not None:
-                answer_asked(call.asked, option)
+                answer_asked(call.asked, None)
 
     async def store_untold(self) -> None:
         """Store the calls that were only announced."""

@@ -1,4 +1,4 @@
-"""One open turn that an external agent carries out: what it tells becomes the memories and calls of Zoea's own loop.
+"""Runs one turn of an external agent, whose updates become memories and calls as in Zoea's own loop.
 
 A call of the agent is stored with an assistant message of its own, once it runs, asks or has ended, so that its
 arguments are known. Its result is stored when the agent tells it; calls may overlap.
@@ -131,7 +131,13 @@ class AgentTurn:
             asked = self._calls.asks
             for task in self._tasks - self._own.close():
                 task.cancel()
-            self._answer_all()
+            # Answer all open questions as cancelled, because the turn is over
+            self._calls.cancel_asked()
+            while not self._inputs.empty():
+                if isinstance(given := self._inputs.get_nowait(), PermissionAsked):
+                    answer_asked(given, None)
+                elif isinstance(given, ToolAsked):
+                    tell(given, OVER)
             leave_budget_queue(self._services, self._live)
             self._services.approvals.forget(self._opened.turn_id, asked)
             self._session = self._closing = None
@@ -175,7 +181,7 @@ class AgentTurn:
         return await self._files.read(path, line, limit)
 
     async def write_file(self, path: str, content: str) -> None:
-        """Write a file of the folder; one that no allowed call names is asked for first. Raises FilesError."""
+        """Write a file of the folder. One that no allowed call names is asked for first. Raises FilesError."""
         self._record.note_progress()
         if self._files.may_write(path):
             return await self._files.write(path, content)
@@ -318,18 +324,15 @@ class AgentTurn:
                 texts = [] if self._own.is_ending else await self._take_steers()
                 self._closing = await self._prompt_again(texts)
             elif isinstance(prompting.exception(), AgentLost) and not self._has_told and not self._is_second:
-                await self._prompt_another()
+                # Prompt a new process, because the one before was gone when it was prompted
+                self._is_second = True
+                await self._record.settle_prompt(Usage())
+                if (failure := await self._begin(self._texts)) is not None:
+                    self._closing = await self._leave(Outcome.BUDGET, failure=failure)
             else:
                 self._closing = await self._prompt_ended(prompting.result())
         else:
             await self._cut_if_steered()
-
-    async def _prompt_another(self) -> None:
-        """Prompt a new process, because the one before was gone when it was prompted."""
-        self._is_second = True
-        await self._record.settle_prompt(Usage())
-        if (failure := await self._begin(self._texts)) is not None:
-            self._closing = await self._leave(Outcome.BUDGET, failure=failure)
 
     async def _cut_if_steered(self) -> None:
         """Interrupt the agent for a message that joins, once no call runs."""
@@ -343,15 +346,6 @@ class AgentTurn:
         if not self._is_cut and self._prompting is not None and self._session is not None:
             self._is_cut = True
             self._spawn(_cancel(self._session))
-
-    def _answer_all(self) -> None:
-        """Answer all open questions as cancelled, because the turn is over."""
-        self._calls.answer_all(None)
-        while not self._inputs.empty():
-            if isinstance(given := self._inputs.get_nowait(), PermissionAsked):
-                answer_asked(given, None)
-            elif isinstance(given, ToolAsked):
-                tell(given, OVER)
 
     # Ends.
 
@@ -420,11 +414,11 @@ class AgentTurn:
         return self._record.close(op, end)
 
     async def _end_by_cancel(self, outcome: Outcome) -> TurnClosing:
-        """Tell the agent, which has some seconds to end its turn; open permissions are answered at once."""
+        """Tell the agent, which has some seconds to end its turn. Open permissions are answered at once."""
         session, prompting = self._session, self._prompting
         if outcome is Outcome.CRASHED or session is None or prompting is None:
             return await self._leave_cancelled(outcome)
-        self._calls.answer_all(None)
+        self._calls.cancel_asked()
         was_told = await session.cancel()
         while not self._inputs.empty():
             given = self._inputs.get_nowait()
@@ -555,5 +549,5 @@ async def _drop(work: asyncio.Future[Any]) -> None:
 
 
 def prompt_text(memory: Memory) -> str:
-    """Return a prompt as the agent gets it: with a line that says who sent it, but for the commander's own."""
+    """Return a prompt for the agent, below a line with its sender unless that is the commander."""
     return f"{memory.label}\n{memory.content}" if memory.label else memory.content

@@ -12,7 +12,6 @@ from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from types import TracebackType
 
 import anyio
 import mcp_types as types
@@ -22,6 +21,7 @@ from mcp.shared.message import SessionMessage
 from zoea.process.group_guard import guard
 from zoea.text.large_json import LARGE_CHARS
 from zoea.tools.upstream.large_answer import parse_large_message
+from zoea.tools.upstream.observed_streams import ClosedOnExit
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.unreadable_answer import (
     UnreadableMessage,
@@ -74,7 +74,7 @@ async def open_process(config: UpstreamConfig, log: StderrLog) -> AsyncIterator[
         await _stop(process)
 
 
-class LineReadStream:
+class LineReadStream(ClosedOnExit):
     """The child's messages. A line that is no message is an `UnreadableMessage`."""
 
     def __init__(self, process: Process) -> None:
@@ -132,16 +132,8 @@ class LineReadStream:
     async def aclose(self) -> None:
         self._is_closed = True
 
-    async def __aenter__(self) -> LineReadStream:
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class LineWriteStream:
+class LineWriteStream(ClosedOnExit):
     """Messages to the child.
 
     Raises BrokenResourceError only for a message of which certainly nothing arrived; what happened to
@@ -165,14 +157,6 @@ class LineWriteStream:
 
     async def aclose(self) -> None:
         self._stdin.close()
-
-    async def __aenter__(self) -> LineWriteStream:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def _parse(line: bytes) -> SessionMessage | Exception:

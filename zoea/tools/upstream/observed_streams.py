@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import anyio
 import mcp_types as types
@@ -59,7 +59,20 @@ class ObservedTransport:
         return cast(bool | None, await self._inner.__aexit__(kind, error, trace))
 
 
-class ObservedReadStream:
+class ClosedOnExit:
+    """A stream that its context closes, as the SDK uses streams."""
+
+    async def aclose(self) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class ObservedReadStream(ClosedOnExit):
     """The read stream of a transport. Marks the session as over when it ends or is flooded."""
 
     def __init__(
@@ -102,7 +115,11 @@ class ObservedReadStream:
                     raise StopAsyncIteration
                 # Zoea carries out no request of a server but a ping, so what else it holds is not kept.
                 return SessionMessage(item.message.model_copy(update={"params": None}))
-            if _is_tools_changed(item):
+            if (
+                isinstance(item, SessionMessage)
+                and isinstance(item.message, types.JSONRPCNotification)
+                and item.message.method == _TOOLS_CHANGED
+            ):
                 self._on_tools_changed()
             if self._traffic.has_flooded():
                 raise StopAsyncIteration
@@ -151,16 +168,8 @@ class ObservedReadStream:
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> ObservedReadStream:
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class ObservedWriteStream:
+class ObservedWriteStream(ClosedOnExit):
     """The write stream of a transport; records that a call's message was sent."""
 
     def __init__(self, inner: Any, waiting: dict[str, types.JSONRPCRequest], traffic: SessionTraffic) -> None:
@@ -198,23 +207,7 @@ class ObservedWriteStream:
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> ObservedWriteStream:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
 
 def _error(request: types.RequestId, text: str) -> SessionMessage:
     data = types.ErrorData(code=UNREADABLE, message=text)
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request, error=data))
-
-
-def _is_tools_changed(item: SessionMessage | Exception) -> bool:
-    return (
-        isinstance(item, SessionMessage)
-        and isinstance(item.message, types.JSONRPCNotification)
-        and item.message.method == _TOOLS_CHANGED
-    )

@@ -147,7 +147,7 @@ def read_newer(source: ConversationSource, window: TurnWindow) -> TurnWindow:
     """Refresh the window and extend it with newer turns. Drop its oldest ones if it is full."""
     if not window.turns:
         return read_newest(source)
-    since = _first_open(window)
+    since = next((turn.number for turn in window.turns if turn.outcome is None), window.turns[-1].number)
     page = conversation.read_newer(source.database, source.mysis_id, since)
     before = tuple(turn for turn in window.turns if turn.number < since)
     turns = (*before, *page.turns)
@@ -173,11 +173,6 @@ def read_again(source: ConversationSource, window: TurnWindow, number: int) -> T
     made = {turn: blocks for turn, blocks in _blocks(source, page).items() if turn in window.made}
     turns = tuple(found.get(turn.number, turn) for turn in window.turns)
     return replace(window, turns=turns, made={**window.made, **made})
-
-
-def _first_open(window: TurnWindow) -> int:
-    """Return the number of the first turn that may still change, or of the last one."""
-    return next((turn.number for turn in window.turns if turn.outcome is None), window.turns[-1].number)
 
 
 def _of(source: ConversationSource, page: ConversationPage) -> TurnWindow:

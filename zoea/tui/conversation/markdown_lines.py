@@ -62,12 +62,8 @@ class _Answer(Markdown):
         self.parsed = _PARSER.parse(text)
         for token in self.parsed:
             for child in token.children or ():
-                _keep_break(child)
-
-
-def _keep_break(token: Token) -> None:
-    if token.type == "softbreak":
-        token.type = "hardbreak"
+                if child.type == "softbreak":
+                    child.type = "hardbreak"
 
 
 def is_markdown_size(text: str) -> bool:

@@ -11,7 +11,7 @@ import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from zoea.process.forced_end import detach_terminal
 from zoea.settings.private_file import open_private
@@ -31,7 +31,9 @@ def redirect_output(log: Path) -> Iterator[None]:
     for stream in before.values():
         stream.flush()
     # Drawing, terminal size and the person's editor use the descriptors of these streams.
-    screen = {number: _beside(number) for number in _NAMES}
+    screen = {
+        number: os.fdopen(os.dup(number), "w", encoding="utf-8", errors="replace", buffering=1) for number in _NAMES
+    }
     elsewhere = _opened(log)
     for number, names in _NAMES.items():
         os.dup2(elsewhere, number)
@@ -71,11 +73,6 @@ def restore_terminal(modes: list[Any] | None) -> None:
         finally:
             os.close(terminal)
     detach_terminal()
-
-
-def _beside(number: int) -> IO[str]:
-    """Open a text stream on a copy of a descriptor."""
-    return os.fdopen(os.dup(number), "w", encoding="utf-8", errors="replace", buffering=1)
 
 
 def _opened(log: Path) -> int:
