@@ -1,4 +1,4 @@
-"""Zoea as an ACP agent: a session is a mysis, a prompt a message to it, a mode its template."""
+"""Serves myses as sessions of the Agent Client Protocol. A prompt is a message, a mode is a template."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ class ZoeaAgent:
         return await self._swarm.send(session.ref, text)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """End the turn of the prompt that is under way; one that has not begun is taken back."""
+        """End the turn of the prompt that is under way. One that has not begun is taken back."""
         session = self._sessions.get(session_id)
         if session is None or session.running is None or session.running.is_cancelled:
             return
@@ -274,7 +274,7 @@ class ZoeaAgent:
         return session_id
 
     def _find_folder(self, mysis: MysisView, cwd: str) -> str:
-        """Return where the files of a mysis are: in its worktree, in the folder that it works on, or the editor's."""
+        """Return the folder of a mysis: its worktree, its workbench, or the folder of the editor."""
         if mysis.works_on.startswith(_WORKTREE):
             return str(Ownership(self._database.parent).path(mysis.name))
         return mysis.works_on or cwd

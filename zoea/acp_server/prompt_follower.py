@@ -200,7 +200,7 @@ class PromptFollower:
                 self._asking[approval.id] = asyncio.create_task(self._ask_about(approval))
 
     async def _read_whole(self, approval: ApprovalView) -> ApprovalView | None:
-        """Read an approval with all its arguments. None if it was answered meanwhile."""
+        """Read an approval with all its arguments. None if it has been answered."""
         if not approval.is_cut:
             return approval
         return await asyncio.to_thread(read_approval, self._database, approval.id)
@@ -232,7 +232,7 @@ class PromptFollower:
             await self._send(helpers.update_agent_thought_text(f"A request failed ({why}); Zoea sends it again.\n"))
 
     def _find_hindrance(self) -> str:
-        """Return why the mysis cannot answer without a person, and what to do; empty where it goes on."""
+        """Return why the mysis cannot answer without a person, and what to do. Empty where it goes on."""
         view = self._view
         if view is None:
             return ""

@@ -44,7 +44,7 @@ Update = (
 
 
 def read_prompt(blocks: Iterable[Any]) -> str:
-    """Return the text of a prompt: its texts, the resources in it, and the addresses of those beside it.
+    """Return the text of a prompt, with its embedded resources and the addresses of linked ones.
 
     Raises:
         ValueError: A block is neither, such as a picture.

@@ -236,7 +236,7 @@ class AgentProcess:
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
-    """Return a JSON-RPC message in the form that the SDK can take; None for anything else.
+    """Return a JSON-RPC message in the form that the SDK can take. None for anything else.
 
     NaN and infinite numbers become texts, because JSON has none and a model is sent what is stored.
     """

@@ -282,7 +282,7 @@ class AgentSession:
         return PromptEnd(str(answered.stop_reason), _read_usage(answered.usage))
 
     async def cancel(self) -> bool:
-        """Cancel the turn, and answer all open permissions; return whether the agent ended it in time.
+        """Cancel the turn, and answer all open permissions. Return whether the agent ended it in time.
 
         Otherwise its process is ended.
         """

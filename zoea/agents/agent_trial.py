@@ -1,4 +1,4 @@
-"""One session with an agent, to see that it works and what it can do; it is allowed nothing."""
+"""Runs one session with an agent, to see that it works. The agent is allowed nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent tells of its turn, as values; the models of the protocol's SDK stay in this package."""
+"""Updates of an agent's turn as values, converted from the models of the protocol's SDK."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PATHS = frozenset({"path", "filePath", "file_path", "filepath", "abs_path", "no
 
 
 class TextTold(Struct, frozen=True):
-    """A piece of the agent's answer, or of its thoughts. Pieces of one message have one id, where it has any."""
+    """A piece of the agent's answer or thoughts. The pieces of one message share its id."""
 
     text: str
     is_thought: bool = False
@@ -37,7 +37,7 @@ class TextTold(Struct, frozen=True):
 
 
 class CallTold(Struct, frozen=True):
-    """What an update says of a tool call; None leaves what was told before.
+    """An update of a tool call. A field that is None keeps its former value.
 
     Attributes:
         is_start: It begins a call; ids may come again.
@@ -59,7 +59,7 @@ class CallTold(Struct, frozen=True):
 
 
 class UsageTold(Struct, frozen=True):
-    """Tokens in the agent's context, their limit, and what the session has cost so far, in millionths of a dollar."""
+    """Used tokens of the agent's context, their limit, and the cost of the session in millionths of a dollar."""
 
     used: int
     size: int
@@ -88,19 +88,19 @@ class PermissionOption(Struct, frozen=True):
 
 
 class MergedCall(Struct):
-    """A tool call of the agent, merged from all that was told of it."""
+    """A tool call of the agent, merged from its updates."""
 
     told: CallTold
 
     def merge(self, more: CallTold) -> None:
-        """Add what an update says."""
+        """Apply an update."""
         values = {name: value for name in CallTold.__struct_fields__ if (value := getattr(more, name)) is not None}
         values.pop("is_start")
         self.told = replace(self.told, **values)
 
     @property
     def name(self) -> str:
-        """What policies and grants name: the kind of the call."""
+        """The name of the tool for policies and grants, which is the kind of the call."""
         return self.told.kind or "other"
 
     @property
@@ -112,7 +112,7 @@ class MergedCall(Struct):
         return self.told.arguments not in (None, {}, [], "")
 
     def write_arguments(self, *, asks: bool = False) -> str:
-        """Return all that is known of what the call will do, as a JSON object.
+        """Return all known fields of the call as a JSON object.
 
         Where the agent gives an object it stands as it is, so that a command is found in it. The rest is added under
         names that it does not use. With `asks` nothing is left out, because a person decides by it.
@@ -132,7 +132,7 @@ class MergedCall(Struct):
         return json.dumps(values, ensure_ascii=False, default=str)
 
     def write_scope(self) -> str:
-        """Return as JSON what a grant or a pattern is compared with: of a command no title or description."""
+        """Return as JSON the arguments that grants and patterns are compared with."""
         given = self.told.arguments if isinstance(self.told.arguments, dict) else {}
         scope = {name: value for name, value in given.items() if name not in _NO_SCOPE and value not in (None, "")}
         return json.dumps(scope if self._names_command else {}, default=str)
@@ -144,18 +144,18 @@ class MergedCall(Struct):
 
     @property
     def takes_command(self) -> bool:
-        """Whether it runs a command, whatever kind the agent names."""
+        """Whether it runs a command, by its kind or by an argument that holds one."""
         return self.name == "execute" or self._names_command
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The paths that it names, in its arguments too."""
+        """The paths in its locations and its arguments."""
         given = self.told.arguments if isinstance(self.told.arguments, dict) else {}
         named = (value for name, value in given.items() if name in _PATHS and isinstance(value, str))
         return tuple(dict.fromkeys((*(self.told.paths or ()), *named)))
 
     def write_result(self) -> str:
-        """Return what the call told when it ended."""
+        """Return the result that the call ended with."""
         text = self.told.text or ""
         if not text and self.told.output is not None:
             output = self.told.output
@@ -183,7 +183,7 @@ def _add(values: dict[str, Any], name: str, value: Any) -> None:
 
 
 def read_update(update: Any) -> AgentUpdate | None:
-    """Convert an update of the SDK; None for one that Zoea has no use for."""
+    """Convert an update of the SDK. Return None if Zoea does not use it."""
     match getattr(update, "session_update", ""):
         case "agent_message_chunk" | "agent_thought_chunk" as kind:
             message_id = str(getattr(update, "message_id", None) or "")

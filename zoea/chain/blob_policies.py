@@ -37,10 +37,7 @@ AND NOT EXISTS (SELECT 1 FROM ctx_blob l WHERE l.blob_id = b.id AND l.commit_seq
 
 
 class ReleasedBlobs(Struct, frozen=True):
-    """Number of released blobs, and their uncompressed bytes.
-
-    The caller deletes the files once that is stored.
-    """
+    """Number of released blobs, and their uncompressed bytes. The caller deletes the files once that is stored."""
 
     blobs: int = 0
     bytes: int = 0

@@ -49,7 +49,7 @@ _KEPT = (IMPORTED, TAG, TICKET)
 
 
 class _Part(Struct, frozen=True):
-    """The place of a blob in the file; its length is -1 where it was redacted."""
+    """The place of a blob in the file. Its length is -1 where it was redacted."""
 
     offset: int
     length: int

@@ -59,9 +59,9 @@ def read_commit(conn: sqlite3.Connection, seq: int) -> ContextCommit | None:
 
 
 def find_by_prefix(conn: sqlite3.Connection, digits: str, most: int = 2) -> list[ContextCommit]:
-    """Return commits with ids that begin with these hexadecimal digits, oldest first, up to `most`.
+    """Return up to `most` commits by a hexadecimal prefix of their ids, oldest first.
 
-    Raises ValueError if they are no such digits.
+    Raises ValueError if the prefix is not hexadecimal.
     """
     low, high = bytes.fromhex(digits.ljust(64, "0")), bytes.fromhex(digits.ljust(64, "f"))
     rows = conn.execute(f"{_FROM} WHERE c.hash BETWEEN ? AND ? ORDER BY c.seq LIMIT ?", (low, high, most))
@@ -69,13 +69,13 @@ def find_by_prefix(conn: sqlite3.Connection, digits: str, most: int = 2) -> list
 
 
 def find_digest(conn: sqlite3.Connection, digest: bytes) -> int | None:
-    """Return the number of the commit with an id, or None."""
+    """Return the row number of the commit with an id, or None."""
     row = conn.execute("SELECT seq FROM ctx_commit WHERE hash = ?", (digest,)).fetchone()
     return None if row is None else row[0]
 
 
 def read_identity(conn: sqlite3.Connection, commit: ContextCommit) -> CommitIdentity:
-    """Return what a commit's id is made of, also where it came from another database."""
+    """Return the values that a commit's id is computed from."""
     sql = "SELECT seq, template_hash, session_id FROM ctx_import WHERE commit_seq = ?"
     row = conn.execute(sql, (commit.seq,)).fetchone()
     if row is not None:
@@ -84,7 +84,7 @@ def read_identity(conn: sqlite3.Connection, commit: ContextCommit) -> CommitIden
 
 
 def shortest_id(conn: sqlite3.Connection, commit: ContextCommit) -> str:
-    """Return the shortest prefix of a commit's id that no other commit has, at least 8 digits."""
+    """Return the shortest unique prefix of a commit's id, at least 8 digits."""
     digits = commit.digest.hex()
     neighbours = conn.execute(
         "SELECT (SELECT hex(hash) FROM ctx_commit WHERE hash < ?1 ORDER BY hash DESC LIMIT 1),"
@@ -121,7 +121,7 @@ def read_notes(conn: sqlite3.Connection, seq: int) -> list[tuple[int, CommitNote
 
 
 def read_unsummarised(conn: sqlite3.Connection, limit: int, tip: int | None = None) -> list[ContextCommit]:
-    """Return commits without a summary by a model, newest first, at most so many.
+    """Return the newest commits without a summary by a model, newest first.
 
     Args:
         tip: Only this commit and those before it.
@@ -180,7 +180,7 @@ SELECT min(seq), max(messages), max(passed) AND max(is_end OR parent IS NULL) FR
 
 
 def count_redacted(conn: sqlite3.Connection) -> int:
-    """Return how many parts of commits were redacted."""
+    """Return the number of redacted parts of commits."""
     sql = """
 SELECT count(*) FROM blob WHERE place = 'redacted'
 AND (id IN (SELECT blob_id FROM ctx_commit) OR id IN (SELECT blob_id FROM ctx_blob))
@@ -190,7 +190,7 @@ AND (id IN (SELECT blob_id FROM ctx_commit) OR id IN (SELECT blob_id FROM ctx_bl
 
 
 def find_common(conn: sqlite3.Connection, one: int, other: int) -> ContextCommit | None:
-    """Return the newest commit that both chains have; None if they have none."""
+    """Return the newest common commit of two chains, or None."""
     sql = """
 WITH RECURSIVE first(seq) AS (
   SELECT ?1 UNION ALL SELECT c.parent FROM first JOIN ctx_commit c ON c.seq = first.seq WHERE c.parent IS NOT NULL
@@ -209,7 +209,7 @@ def read_children(conn: sqlite3.Connection, seq: int) -> list[ContextCommit]:
 
 
 def read_descendants(conn: sqlite3.Connection, seq: int) -> set[int]:
-    """Return a commit and all that come after it."""
+    """Return a commit and its descendants."""
     sql = """
 WITH RECURSIVE walk(seq) AS (
   SELECT ?1 UNION ALL SELECT c.seq FROM walk JOIN ctx_commit c ON c.parent = walk.seq
@@ -228,7 +228,7 @@ def read_newest(conn: sqlite3.Connection, limit: int, before: int = 0) -> list[C
 def walk_newest(
     conn: sqlite3.Connection, tips: Iterable[int], limit: int = _LONGEST_WALK, *, after: int = 0
 ) -> list[ContextCommit]:
-    """Return the newest commits that are reached from some commits, newest first.
+    """Return the newest of some commits and their ancestors, newest first.
 
     It reads as many rows as it returns, however long the chains are.
 

@@ -98,7 +98,7 @@ def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
 
 
 def _find_at(conn: sqlite3.Connection, ref: str, at: int) -> int | None:
-    """Return the commit that a ref named at a time; of an import also one from before it was imported."""
+    """Return the commit that a ref had at a time. For an import, search the times of its commits too."""
     seq = ref_at(conn, ref, at)
     tip = read_ref(conn, ref) if seq is None and ref.startswith(IMPORTED) else None
     earlier = [] if tip is None else [one.seq for one in walk_chain(conn, tip) if one.created_at <= at]

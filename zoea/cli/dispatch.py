@@ -224,7 +224,7 @@ class LoadedCommand:
         return output.write(self.function(*where, **values))
 
     def answer(self, typed: list[str], where: Places) -> str:
-        """Run a line that was typed at the prompt of a front, and return its result or its help.
+        """Run a line typed at the prompt of a front; return its result or its help.
 
         Raises:
             UsageError: The command does not accept an argument.

@@ -92,7 +92,7 @@ def write_json(value: Any) -> None:
 
 
 def write_document(data: bytes) -> None:
-    """Write JSON, or lines of it, as it is; to a terminal with hidden characters as escapes, which mean the same."""
+    """Write JSON or JSON lines. In a terminal hidden characters are JSON escapes, which mean the same."""
     if sys.stdout.isatty():
         data = reveal_exactly(data.decode("utf-8", "replace")).encode("utf-8", "replace")
     sys.stdout.flush()

@@ -49,10 +49,7 @@ def ignore(_event: Event) -> None:
 
 
 class Front(Protocol):
-    """Shows the events of a swarm until its task is cancelled.
-
-    `show` calls `seen` with each event after writing it.
-    """
+    """Shows the events of a swarm until its task is cancelled. `show` calls `seen` with each event after writing it."""
 
     async def show(self, swarm: SwarmApi, after: int, seen: EventCallback = ignore) -> None: ...
 

@@ -131,7 +131,7 @@ async def run_attached(options: RunOptions, where: Places) -> int:
 
 
 async def _say_end(front: Front, lines: TypedLines | None) -> None:
-    """Say that the swarm has ended, and which typed lines it did not take or may not have taken."""
+    """Report that the swarm has ended, and which typed lines it may not have run."""
     await front.say("The running swarm has ended; `zoea run` opens it again")
     if lines is None:
         return

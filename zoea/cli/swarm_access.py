@@ -36,7 +36,7 @@ def command(where: Places, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
 
 
 async def read_begun(swarm: SwarmApi, ids: Collection[int]) -> SwarmView:
-    """Return the swarm once each of these myses has reached a model or something keeps it; at most a second later."""
+    """Return the swarm after each of these myses has reached a model or is blocked, within a second."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _BEGIN_S
     has_called = False
@@ -52,7 +52,7 @@ async def read_begun(swarm: SwarmApi, ids: Collection[int]) -> SwarmView:
 
 
 async def read_recipients(swarm: SwarmApi, receipt: Receipt) -> SwarmView:
-    """Return the swarm once each recipient of a message has begun or something keeps it; at most a second later."""
+    """Return the swarm after each recipient of a message has begun or is blocked, within a second."""
     names = {line.mysis for line in receipt.lines if line.delivery_id}
     return await read_begun(swarm, {one.id for one in (await swarm.view()).myses if one.name in names})
 

@@ -116,7 +116,7 @@ def details(view: MysisView) -> str:
 
 
 def indented(text: str) -> str:
-    """Return lines that stand apart from the entries of a list; in a terminal, also where it would wrap them."""
+    """Return lines indented below the entries of a list, wrapped to the width of a terminal."""
     lines, width = text.splitlines(), _terminal_width() - len(_INDENT)
     if width > LEAST_TEXT:
         from rich.cells import chop_cells  # rich takes a while to import, and pipes need no width

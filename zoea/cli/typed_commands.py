@@ -1,4 +1,4 @@
-"""Commands that a person types on stdin while the plain front runs: those of the command line, without `zoea`."""
+"""Runs commands typed on stdin while the plain front runs, written without `zoea`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _INSTEAD = "save the text in a file and give `zoea send NAME - < FILE`"
 
 
 class TypedLine(Struct, frozen=True):
-    """A line without its end; `problem` says why it cannot be carried out, and is empty where it can."""
+    """A line without its end. `problem` says why it cannot run, and is empty if it can."""
 
     text: str
     problem: str = ""

@@ -70,7 +70,7 @@ def _inherited_need(frozen: FrozenTurn) -> InheritedContext:
 
 
 def inherited_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
-    """Return the conversation while all of it has room; else its newest messages first, later its summary."""
+    """Return the conversation while it has room, else its newest messages, later its summary."""
     if not frozen.inherited:
         return None
     context = _read_answer(frozen, answers)
@@ -86,7 +86,7 @@ def inherited_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pa
 
 
 def newest_inherited(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> int:
-    """Return the newest memory of the mysis itself that the pack shows as it stands in a later turn; 0 for none."""
+    """Return the newest memory of the mysis that the pack shows in a later turn. 0 for none."""
     if not frozen.keeps_fitting_inherited or frozen.is_inherited_whole or _read_answer(frozen, answers).left_out:
         return 0
     return frozen.inherited_upto

@@ -37,19 +37,13 @@ class LatestSlice(Struct, frozen=True):
 
 
 class LastAnswer(Struct, frozen=True):
-    """The final answer of the previous turn: its last assistant memory without calls.
-
-    Answer: one memory or none.
-    """
+    """The final answer of the previous turn: its last assistant memory without calls. Answer: one memory or none."""
 
     before: int
 
 
 class StandingOrder(Struct, frozen=True):
-    """The newest user memory with id <= `before`, at any distance.
-
-    Answer: one memory or none.
-    """
+    """The newest user memory with id <= `before`, at any distance. Answer: one memory or none."""
 
     before: int
 
@@ -61,10 +55,7 @@ class TurnSoFar(Struct, frozen=True):
 
 
 class EarlierTurns(Struct, frozen=True):
-    """Earlier turns as a whole, by the ids of their rows.
-
-    Answer: their memories, in conversation order.
-    """
+    """Earlier turns as a whole, by the ids of their rows. Answer: their memories, in conversation order."""
 
     turn_ids: tuple[int, ...]
 
@@ -139,7 +130,7 @@ class SourceMessages(OutsideNeed, frozen=True):
 
     @property
     def key(self) -> str:
-        """As in `OutsideNeed`; without an empty last field, which turns of older releases do not have."""
+        """As in `OutsideNeed`. An empty last field is left out, as turns of older releases have none."""
         values = [getattr(self, name) for name in self.__struct_fields__]
         return json.dumps([type(self).__name__, *values[: None if self.without else -1]], ensure_ascii=False)
 

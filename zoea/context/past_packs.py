@@ -196,7 +196,7 @@ def _summary_note(view: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def find_summary_failure(notes: Iterable[str]) -> str:
-    """Return from the notes of a plan why no model wrote its summary, in a few words; empty where one did."""
+    """Return from a plan's notes why no model wrote its summary, or an empty text."""
     matches = (_SUMMARY_FAILURE.search(note) for note in notes)
     return next((match[1] for match in matches if match is not None), "")
 

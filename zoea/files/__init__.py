@@ -1,4 +1,4 @@
-"""Work on files: worktrees of myses, the workbench server over one folder, and the merge of what they did.
+"""Work on files: worktrees of myses, the workbench server of a folder, and merges.
 
 Nothing of it is loaded where no mysis works on files. Git is the installed program.
 """

@@ -1,4 +1,4 @@
-"""What a working tree changed since a commit, with the files that git does not know yet: as counts and as a patch."""
+"""Compares a working tree with a commit, untracked files included, as counts and as a patch."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Changes(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """For example `+12 -3, 2 files`."""
+        """The sums of all files, for example `+12 -3, 2 files`."""
         added = sum(file.added or 0 for file in self.files)
         removed = sum(file.removed or 0 for file in self.files)
         return f"+{added:,} -{removed:,}, {len(self.files):,} {'file' if len(self.files) == 1 else 'files'}"
 
 
 class TreeDiff:
-    """A working tree as git would commit it. Index and objects are written to a temporary folder, not to its own.
+    """A working tree as git would commit it. Its index and objects are in a temporary folder.
 
     Args:
         problem: What git could not read; the patch says so.
@@ -97,10 +97,7 @@ def open_diff(git: Git, base: str, closed: Sequence[Path] = ()) -> Iterator[Tree
 
 
 def find_base(git: Git, record: Record | None) -> str:
-    """Return the commit that a tree is compared with: where its branch left the other one, else HEAD.
-
-    Raises GitError.
-    """
+    """Return the commit that a tree is compared with: the merge base of its branches, else HEAD. Raises GitError."""
     if record is None:
         return find_commit(git, "HEAD") or git.run("hash-object", "-t", "tree", "--stdin").text
     if not record.target:

@@ -1,4 +1,5 @@
-"""Runs commands for an agent: each with a deadline, bounded output, and a process group that ends with this process."""
+"""Runs commands for an agent, with a deadline, bounded output and a process group each. The groups end with this
+process."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ class BoundedOutput:
 
     @property
     def text(self) -> str:
-        """What was kept; a line in between says how much was left out."""
+        """The kept output, with a line that says how much was omitted."""
         tail = b"".join(self._tail)[-TAIL:]
         omitted = self.size - len(self._head) - len(tail)
         between = f"\n[{omitted:,} bytes left out]\n" if omitted else ""
@@ -78,7 +79,7 @@ class CommandRun:
         return self._task.done()
 
     async def wait(self) -> None:
-        """Wait for its end; the command ends with a caller that is cancelled."""
+        """Wait for its end. Cancelling the caller ends the command."""
         try:
             await asyncio.shield(self._task)
         except asyncio.CancelledError:
@@ -94,7 +95,7 @@ class CommandRun:
 
     @property
     def text(self) -> str:
-        """How it ended, or that it runs, and its output."""
+        """Its state or exit status, and its output."""
         code = self._process.returncode
         state = self.end or ("running" if not self.is_done or code is None else f"exit code {code}")
         return f"[{state}; {self.output.size:,} bytes of output]\n{self.output.text}"
@@ -203,7 +204,7 @@ def adopt_orphans() -> None:
 
 
 async def _end_marked(mark: str) -> None:
-    """End the processes with a mark in their environment: those that left the group of their command."""
+    """Kill the processes that left the group of their command, found by a mark in their environment."""
     for _ in range(_MOST_ROUNDS):
         groups = _find_marked(mark)
         for pid, group in groups.items():
@@ -217,7 +218,7 @@ async def _end_marked(mark: str) -> None:
 
 
 def _find_marked(mark: str) -> dict[int, int]:
-    """Return the processes with a mark, and their groups. Nothing where the system does not tell."""
+    """Return the processes with a mark, and their groups. Empty on systems without /proc."""
     found: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

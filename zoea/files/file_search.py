@@ -1,4 +1,4 @@
-"""Lists and searches the files of a folder: ripgrep where it is installed, else git in a repository, else Python.
+"""Lists and searches the files of a folder with ripgrep, else git, else Python.
 
 Each is a process of its own, so that a pattern that takes for ever can be ended. None follows links.
 """
@@ -159,7 +159,7 @@ async def _take_records(stdout: asyncio.StreamReader, take: Callable[[bytes], bo
 
 
 def _compile(pattern: str) -> Callable[[str], object] | None:
-    """Return a function that tells whether a name matches a glob; one without `/` is matched in every folder."""
+    """Return a function that tells whether a name matches a glob. One without `/` is matched in every folder."""
     if not pattern:
         return None
     plain = pattern.removeprefix("./").removeprefix("/")

@@ -223,7 +223,7 @@ def _collect(
 
 
 def find_top(folder: Path) -> Path | None:
-    """Return the top of the working tree that holds a folder; None without git or a repository."""
+    """Return the top of the working tree that holds a folder. None without git or a repository."""
     try:
         return Path(Git(folder).text("rev-parse", "--show-toplevel"))
     except GitError:

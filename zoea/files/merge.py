@@ -47,7 +47,7 @@ _MOST_TOLD = 8_000
 
 
 class Conflict(Struct, frozen=True):
-    """A file that two branches changed differently; `hunks` are the lines with marks, cut where they are long."""
+    """A file that two branches changed differently. `hunks` are the lines with marks, cut where they are long."""
 
     path: str
     hunks: tuple[str, ...]
@@ -132,7 +132,7 @@ class MergeQueueResult(Struct, frozen=True):
 def merge_all(
     trees: Worktrees, names: Sequence[str], rules: MergeRules, tell: Callable[[str], object] = lambda _: None
 ) -> MergeQueueResult:
-    """Merge worktrees one after the other, each on top of the former; stop at the first that fails."""
+    """Merge worktrees one after the other, each on top of the former. Stop at the first that fails."""
     merged: list[Merged] = []
     for number, name in enumerate(names):
         tell(f"merging {name}")
@@ -184,7 +184,7 @@ def merge(trees: Worktrees, name: str, rules: MergeRules) -> Merged:
 def prepare(
     trees: Worktrees, record: Record, repository: Git, old: str, tip: str, rules: MergeRules
 ) -> tuple[str, str]:
-    """Merge and check in a temporary worktree; return the commit that the target shall have, and how it was checked."""
+    """Merge and check in a temporary worktree. Return the new commit of the target and how it was checked."""
     is_forward = is_ancestor(repository, old, tip)
     if is_forward and not rules.check:
         return tip, ""
@@ -209,7 +209,7 @@ def _conflict(trees: Worktrees, record: Record, conflicts: tuple[Conflict, ...])
 
 
 def send_back(trees: Worktrees, name: str) -> str:
-    """Merge the target into a worktree, with the conflicts marked in its files; return the message for its mysis.
+    """Merge the target into a worktree with conflict marks. Return the message for its mysis.
 
     It may be called again before they are resolved. Raises WorkHeld where it has uncommitted changes, and FilesError.
     """
@@ -271,7 +271,7 @@ def _split_hunks(text: str) -> list[str]:
 
 
 def run_check(path: Path, record: Record, rules: MergeRules) -> str:
-    """Run the check in a merged tree, confined because it runs what a mysis wrote; return how it was confined.
+    """Run the check in a merged tree, confined because it runs a mysis's code. Return how.
 
     Raises MergeRefused with the end of its output.
     """

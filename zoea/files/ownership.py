@@ -1,4 +1,4 @@
-"""The record that stands beside each worktree that Zoea made, and the locks of who works with it.
+"""Records of the worktrees that Zoea made, and locks for their use.
 
 Nothing is removed without a record. The locks are the kernel's, so they end with their process in any way.
 """
@@ -61,7 +61,7 @@ class Ownership:
         self.root = data / FOLDER
 
     def path(self, name: str) -> Path:
-        """Return the folder of a worktree. Raises UsageError for what is no name."""
+        """Return the folder of a worktree. Raises UsageError for an invalid name."""
         if not _NAME.fullmatch(name) and not _MERGE.fullmatch(name):
             raise UsageError(
                 f"{name!r} is no name of a worktree",
@@ -86,7 +86,7 @@ class Ownership:
         return record
 
     def read(self, name: str) -> Record:
-        """Return a record. Raises FilesError where there is none, because nothing is done without one."""
+        """Return a record. Raises FilesError if there is none, because every change needs one."""
         if (record := self.find(name)) is None:
             raise FilesError(f"Zoea made no worktree for {name}", hint=f"Those that it made are in {self.root}.")
         return record
@@ -99,7 +99,7 @@ class Ownership:
         return [stem for stem in stems if _NAME.fullmatch(stem) or _MERGE.fullmatch(stem)]
 
     def write(self, record: Record) -> None:
-        """Store a record, so that it is on the disk when this returns."""
+        """Write a record and flush it to the disk."""
         make_private_folder(self.root)
         write_private(self._file(record.name, "json"), msgspec.json.encode(record).decode())
         handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
@@ -109,7 +109,7 @@ class Ownership:
             os.close(handle)
 
     def remove(self, name: str) -> None:
-        """Remove a record and its locks, of which the caller holds one."""
+        """Remove a record and its locks. The caller holds one of them."""
         for kind in ("json", "lease", "lock"):
             self._file(name, kind).unlink(missing_ok=True)
 

@@ -21,7 +21,7 @@ _Rule = tuple[re.Pattern[str], bool, bool]
 
 
 def read_rules(folder: str) -> list[_Rule]:
-    """Return the rules of a folder's `.gitignore`: pattern, whether it is for folders alone, whether it allows."""
+    """Return the rules of a folder's `.gitignore`: pattern, for folders only, negated."""
     rules: list[_Rule] = []
     try:
         with open(f"{folder}/.gitignore", encoding="utf-8", errors="surrogateescape") as stream:
@@ -41,7 +41,7 @@ def read_rules(folder: str) -> list[_Rule]:
 
 
 def compile_glob(glob: str) -> re.Pattern[str] | None:
-    """Return the expression of a glob, in which `**` stands for any folders; None for one that is too complicated."""
+    """Convert a glob to an expression; `**` matches any folders. Return None if it is too complicated."""
     parts = [
         part
         for number, part in enumerate(glob.split("/"))
@@ -61,7 +61,7 @@ def compile_glob(glob: str) -> re.Pattern[str] | None:
 
 
 def _translate(part: str) -> str:
-    """Return the expression of a part of a path: the library's, whose time is bounded, without `/` for a star."""
+    """Convert one part of a glob to an expression in which a star does not match `/`."""
     text = translate(part)[len("(?s:") : -len(")z ")]
     return re.sub(r"\[[^]]*\]|\\.|\.\*|\.", lambda found: {".*": "[^/]*", ".": "[^/]"}.get(found[0], found[0]), text)
 
@@ -88,7 +88,7 @@ def walk(folder: str = "", above: tuple[tuple[str, list[_Rule]], ...] = ()) -> I
 
 
 def is_ignored(path: str, is_folder: bool, levels: tuple[tuple[str, list[_Rule]], ...]) -> bool:
-    """Return what the last rule that matches says; deeper folders come last."""
+    """Return whether the last matching rule ignores a path. Rules of deeper folders come last."""
     for folder, rules in reversed(levels):
         for pattern, only_folders, allows in reversed(rules):
             if (is_folder or not only_folders) and pattern.match(path[len(folder) :]):
@@ -97,7 +97,7 @@ def is_ignored(path: str, is_folder: bool, levels: tuple[tuple[str, list[_Rule]]
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files, or their lines that match; 2 for an expression that cannot be read."""
+    """Print the files or their matching lines. Return 2 for an invalid expression."""
     out = sys.stdout.buffer
     if not arguments:
         for path in walk():

@@ -1,4 +1,4 @@
-"""Files below one folder, opened so that no path and no link leads out of it, also while links change.
+"""Opens files below one folder. No path and no link, even one that changes, leads out of it.
 
 Each part of a path is opened by `openat` without following links. A link is read and its target followed in the same
 way, from the open folders, so nothing is checked first and used later.
@@ -50,7 +50,7 @@ class SafeFolder:
         os.close(self._root)
 
     def split(self, path: str) -> list[str]:
-        """Return the parts of a path. Raises FilesError for one that leads out, or that no file can have."""
+        """Return the parts of a path. Raises FilesError if it leads out of the folder or is invalid."""
         shown = reveal_exactly(path[:200])
         if "\0" in path or len(os.fsencode(path.encode("utf-8", "replace"))) > MOST_PATH:
             raise FilesError(f"{shown!r} is no path", hint="Give a path in the folder.")
@@ -66,7 +66,7 @@ class SafeFolder:
 
     @contextmanager
     def open_parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """Open the folder that holds a path's file, after its links; yield its descriptor and the file's name.
+        """Open the parent folder of a path, with links followed. Yield its descriptor and the file's name.
 
         Args:
             make: Make the folders that are missing.
@@ -114,7 +114,7 @@ class SafeFolder:
                     raise FilesError(f"{shown} is Zoea's own", hint="The files of Zoea are not shown or changed.")
 
     def _follow(self, target: str, opened: list[int], shown: str) -> list[str]:
-        """Return the parts of a link's target; one from the root of the file system begins at the folder."""
+        """Return the parts of a link's target. An absolute target must be below the folder."""
         if not target.startswith("/"):
             return [part for part in target.split("/") if part not in ("", ".")]
         if not f"{target}/".startswith(f"{self.path}/"):
@@ -125,7 +125,7 @@ class SafeFolder:
 
     @contextmanager
     def open_file(self, path: str) -> Iterator[int]:
-        """Open a file to read and yield its descriptor. Raises FilesError for what is no plain file."""
+        """Open a file to read and yield its descriptor. Raises FilesError if it is not a regular file."""
         with self.open_parent(path) as (folder, name):
             handle = os.open(name or ".", _READ, dir_fd=folder)
             try:
@@ -150,7 +150,7 @@ class SafeFolder:
             raise
 
     def write(self, path: str, content: bytes, expected: bytes | None) -> None:
-        """Replace a file in one step: a kill leaves the old or the new one. Missing folders are made.
+        """Replace a file atomically. Missing folders are made.
 
         Args:
             expected: What it holds now; None where there is none. Something else is not overwritten.
@@ -196,7 +196,7 @@ class SafeFolder:
 
 
 def _link(draft: str, name: str, folder: int) -> bool:
-    """Give a new file its name, unless another has it by now; False on a file system without hard links."""
+    """Link a new file to its name, unless the name is taken. Return False without hard links."""
     try:
         os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
@@ -228,13 +228,13 @@ def check_folder(folder: Path, own: Sequence[Path], trees: Path) -> None:
 
 
 def is_git(name: str) -> bool:
-    """Return whether a name is `.git` on some file system: of any case, or with characters that HFS or NTFS ignore."""
+    """Return whether a file system may read a name as `.git`, as HFS and NTFS ignore some characters."""
     plain = name.translate(_IGNORED_BY_HFS).casefold().split(":")[0].rstrip(". ")
     return plain in (".git", "git~1")
 
 
 def _read_link(name: str, folder: int) -> str | None:
-    """Return the target of a link, None for anything else or nothing."""
+    """Return the target of a link, or None if it is not a link or is missing."""
     try:
         return os.readlink(name, dir_fd=folder)
     except OSError as error:
@@ -272,7 +272,7 @@ def _read_now(name: str, folder: int, most: int) -> bytes | None:
 
 
 def _remove_stale(folder: int) -> None:
-    """Remove what a killed writer left: its lock ended with it."""
+    """Remove the temporary files of a killed writer. Its lock ended with it."""
     for entry in os.listdir(folder):
         if not DRAFT.fullmatch(entry):
             continue

@@ -1,4 +1,4 @@
-"""The command line and environment of a program that an agent runs: without secrets, confined where it is possible.
+"""Builds the command line and environment of an agent's program: without secrets, confined where possible.
 
 The folder is writable and the rest only readable, by bubblewrap where it is installed and works.
 """

@@ -172,7 +172,7 @@ class Workbench:
         return "\n".join([*hits.lines, *([f"[{hits.cut}]"] if hits.cut else [])]) or "[no matches]"
 
     async def run(self, command: str, timeout: float = COMMAND_S, background: bool = False) -> str:
-        """Run a command line; the answer says how it ended, how it was confined, and begin and end of its output."""
+        """Run a command line. The answer holds its exit status, its confinement, and the ends of its output."""
         how = f"[{self.runs.sandbox.text}]"
         if background:
             number = await self.runs.start_background(command, timeout)

@@ -102,7 +102,7 @@ class Worktrees:
 
     @contextmanager
     def temporary(self, record: Record, commit: str) -> Iterator[tuple[Git, Path]]:
-        """Make a detached worktree of a commit in the same repository, with a record; remove it afterwards."""
+        """Make a detached worktree of a commit in the same repository, with a record. Remove it afterwards."""
         name = f".merge-{token_hex(8)}"
         with self.owned.lock(name):
             made = Record(name, record.repository, record.top, commit)
@@ -207,7 +207,7 @@ def describe_drop(name: str, tip: str) -> str:
 
 
 def list_worktrees(git: Git) -> dict[str, str]:
-    """Return the folders of a repository's working trees with their branches; "" where none is checked out."""
+    """Return the folders of a repository's working trees with their branches. "" where none is checked out."""
     found: dict[str, str] = {}
     for block in git.run("worktree", "list", "--porcelain", "-z").out.decode("utf-8", "surrogateescape").split("\0\0"):
         lines = dict(line.partition(" ")[::2] for line in block.split("\0") if line)

@@ -1,4 +1,4 @@
-"""Protocols between layers, so that their users do not import what implements them; `runtime/` joins the two.
+"""Protocols between layers, so that their users do not import what implements them. `runtime/` joins the two.
 
 A protocol that one module needs usually stands beside it instead. A method that can fail names the errors of
 `zoea.model.errors` that it raises.
@@ -112,7 +112,7 @@ class Provider(Protocol):
 
 @runtime_checkable
 class Throttled(Protocol):
-    """A provider whose server limits the rate of requests."""
+    """A provider with a server that limits the rate of requests."""
 
     def throttles(self) -> tuple[Throttle, ...]:
         """Return the rate limits that keep requests back now."""

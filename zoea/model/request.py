@@ -279,7 +279,7 @@ class ToolResult(Struct, frozen=True):
 
 
 class GivenAnswer(Struct, frozen=True):
-    """An answer of the commander; `arguments` stand in place of the model's, "" for the model's."""
+    """An answer of the commander. `arguments` stand in place of the model's, "" for the model's."""
 
     answer: ApprovalAnswer
     sentence: str = ""

@@ -377,7 +377,7 @@ class ConnectionApi(Protocol):
         ...
 
     async def forget_facts(self, provider: str, model: str = "") -> int:
-        """Delete the learnt facts of a provider's model, or of all its models; return their number."""
+        """Delete the learnt facts of a provider's model, or of all its models. Return their number."""
         ...
 
     async def reconnect(self, name: str) -> None:

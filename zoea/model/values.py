@@ -232,7 +232,7 @@ class CommitQuestion(Struct, frozen=True):
 
 
 class MysisOverrides(Struct, frozen=True):
-    """What a mysis made from a commit has instead of what the commit's mysis has; empty for the same."""
+    """Values of a new mysis in place of those of its commit's mysis. Empty keeps them."""
 
     template: str = ""
     provider: str = ""
@@ -451,7 +451,7 @@ class ApprovalView(Struct, frozen=True):
 
     @property
     def why_once(self) -> str:
-        """Why it can be allowed only once; empty where it can be allowed until its mysis stops."""
+        """Why it can be allowed only once. Empty where it can be allowed until its mysis stops."""
         return "this command can be allowed only once" if self.grant_scope == "" else ""
 
 

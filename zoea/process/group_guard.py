@@ -122,7 +122,7 @@ class GroupGuard:
 
 
 def _is_of_others(group: int) -> bool:
-    """Return whether a process that is no child of this one has the id, which the kernel gave away again.
+    """Return whether the id belongs to another process by now, because the kernel reused it.
 
     It does so only once the group is empty. As long as the child is not reaped, its id is its own.
     """

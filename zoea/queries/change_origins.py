@@ -104,7 +104,7 @@ def _read_turns(database: Path, name: str) -> tuple[dict[str, int], dict[str, li
 
 
 def trace_lines(git: Git, base: str, path: str) -> tuple[Mapping[int, str], Mapping[int, str]]:
-    """Return the commit since `base` that added each new line, and the one that removed each old line, by number.
+    """Return by line number the commits since `base` that added or removed each line.
 
     What git cannot tell is left out, as for a file that has another name now. Raises GitError.
     """

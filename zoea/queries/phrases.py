@@ -277,7 +277,7 @@ def describe_reload(report: ReloadReport) -> str:
 
 
 def read_report(call: ToolCall) -> str:
-    """Return the text by which a mysis reported its task as done; empty for any other call."""
+    """Return the text by which a mysis reported its task as done. Empty for any other call."""
     is_report = call.name == DONE_TOOL and call.state is CallState.DONE
     summary = (parse_arguments(call.arguments) or {}).get("summary") if is_report else ""
     return summary.strip() if isinstance(summary, str) else ""

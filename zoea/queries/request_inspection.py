@@ -205,7 +205,7 @@ def inspect_request(database: Path, request_id: int) -> Inspection:
 
 
 def _read_frozen(text: str | None) -> FrozenTurn | None:
-    """Return what a turn froze; None for a request outside of turns, and where it cannot be read."""
+    """Return what a turn froze. None for a request outside of turns, and where it cannot be read."""
     try:
         return FrozenTurn.from_json(text, system="") if text else None
     except PlanError:
@@ -213,7 +213,7 @@ def _read_frozen(text: str | None) -> FrozenTurn | None:
 
 
 def _describe_limit(frozen: FrozenTurn, tokens: int) -> str:
-    """Say what the limit of a request comes from; empty where its turn has another limit."""
+    """Say what the limit of a request comes from. Empty where its turn has another limit."""
     bound = request_limit(frozen)
     if bound.tokens != tokens:
         return ""

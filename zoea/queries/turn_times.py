@@ -46,7 +46,7 @@ class TurnSpan(Struct, frozen=True):
 
 
 class TurnTime(Struct, frozen=True):
-    """One turn; `outcome` is empty while it is open, and `ended_at` then the time of reading.
+    """One turn. `outcome` is empty while it is open, and `ended_at` then the time of reading.
 
     Attributes:
         spans: What its time went to, in order, without gaps.

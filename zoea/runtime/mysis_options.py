@@ -77,7 +77,7 @@ class MysisOptions(Struct, frozen=True):
         return tuple(text for text in (goal, tools if has_others else "") if text)
 
     def price_of(self, template: str, provider: str, model: str) -> ModelPrice | None:
-        """Return the price of the model that these choices lead to; None where it is not known."""
+        """Return the price of the model that these choices lead to. None where it is not known."""
         used = provider or self.own_providers.get(template, "") or self.usual_provider
         name = model or ("" if provider else self.own_models.get(template, "")) or self.models.get(used, "")
         return self.prices.find(used, name)

@@ -46,10 +46,7 @@ class Document:
 
 
 def read_document(file: Path, layer: Layer) -> Document:
-    """Read a TOML file, or a JSON file by its suffix.
-
-    Errors become problems, and a missing file is empty.
-    """
+    """Read a TOML file, or a JSON file by its suffix. Errors become problems, and a missing file is empty."""
     origin = Origin(layer, str(file))
     try:
         if not file.is_file():

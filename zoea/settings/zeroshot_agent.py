@@ -29,7 +29,7 @@ class ConvertedAgent(Struct, frozen=True):
 
 
 def find_agents(tree: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the agents of a file: those of its list `agents`, or the one that it is; none of another file."""
+    """Return the agents of a file: its list `agents`, or the file itself as one agent."""
     if isinstance(agents := tree.get("agents"), list):
         return [one for one in agents if isinstance(one, Mapping)]
     is_agent = any(key in tree for key in _MARKS) or isinstance(tree.get("prompt"), Mapping)

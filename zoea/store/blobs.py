@@ -109,10 +109,7 @@ def restore_blob(connection: sqlite3.Connection, blob: PackedBlob) -> bool:
 
 
 def release_blob(connection: sqlite3.Connection, blob_id: int, now: int) -> None:
-    """Release the bytes of a blob; its row stays.
-
-    The caller deletes its file after the COMMIT.
-    """
+    """Release the bytes of a blob; its row stays. The caller deletes its file after the COMMIT."""
     sql = "UPDATE blob SET place = 'file', data = NULL, released_at = ? WHERE id = ?"
     connection.execute(sql, (now, blob_id))
 

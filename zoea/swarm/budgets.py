@@ -123,7 +123,7 @@ def exceeded(scope: str, total: int, limit: int, used: int | None = None, *, is_
 
 
 def advise_after_refusal(scope: str, *, is_money: bool = False) -> str:
-    """Return what a person can do after a scope refused a request; "" where a hold says it."""
+    """Return what a person can do after a scope refused a request. "" where a hold says it."""
     match scope:
         case "turn":
             return "raise budget.token_budget_per_task, or send the message again with a larger budget"
@@ -152,7 +152,7 @@ def spent(used: int, total: int, limit: int, *, is_money: bool = False) -> str:
 
 
 def renew_reason(reason: str, tokens: int | None, money: float | None) -> str:
-    """Return the reason of a hold; where `spent` wrote it under another limit of the day, with the present one."""
+    """Return the reason of a hold, with the present limit of the day if `spent` wrote another."""
     found = _SPENT.match(reason)
     if found is None:
         return reason

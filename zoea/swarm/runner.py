@@ -88,7 +88,7 @@ class MysisRunner:
     # Called by the commander.
 
     def tell(self, given: lf.LifeInput) -> asyncio.Future[None]:
-        """Queue an input; the future is done once its effects are carried out (a turn: begun)."""
+        """Queue an input. The future is done once its effects are carried out (a turn: begun)."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._closed:
             done.set_exception(StateRefused(f"mysis {self.mysis.name} is being closed"))
@@ -174,7 +174,7 @@ class MysisRunner:
         return not is_due and life.held_since is None and self._inputs.empty()
 
     async def close(self) -> None:
-        """End within a few seconds; an open turn stays open in the store, to be resumed."""
+        """End within a few seconds. An open turn stays open in the store, to be resumed."""
         self._closed = True
         self._clear_timer()
         # The task ends first, because it could open another turn.
@@ -388,10 +388,7 @@ class MysisRunner:
         )
 
     async def _end_turn(self, turn: _ClosedTurn) -> tuple[lf.LifeEffect, ...]:
-        """Store the end of a turn and the state that follows, in one op.
-
-        Return the effects that follow.
-        """
+        """Store the end of a turn and the state that follows, in one op. Return the effects that follow."""
         closing, stored = turn.closing, None
         try:
             stored = await self._store_end(turn, closing)
@@ -420,7 +417,7 @@ class MysisRunner:
     async def _store_end(
         self, turn: _ClosedTurn, closing: TurnClosing
     ) -> tuple[lf.EndOfTurn, Mysis | None, Callable[[], Any]] | None:
-        """Commit the end of a turn and the next step of the life; None where there is nothing to commit."""
+        """Commit the end of a turn and the next step of the life. None where there is nothing to commit."""
         if closing.prepare is None:
             return None
         is_fruitless = await self._is_fruitless(closing.end)

@@ -288,6 +288,6 @@ class Services:
 
 
 def most_agents(wanted: int) -> int:
-    """Return how many external agents may run at once: as many as wanted, if they fit into half of the memory."""
+    """Return how many external agents may run at once: as configured, within half of the memory."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(1, min(wanted, memory // 2 // AGENT_BYTES))

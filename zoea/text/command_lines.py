@@ -104,7 +104,7 @@ def takes_command(name: str, description: str, schema: Mapping[str, Any]) -> boo
 
 
 def find_grant_scope(arguments: str) -> str:
-    """Return the simple command that a call of such a tool runs, with its further arguments; "" where it is none.
+    """Return the simple command that a call runs with its further arguments, or an empty text.
 
     Another name of the command's argument, or a list in it, is part of the scope: a server may treat it differently.
     """

@@ -57,12 +57,12 @@ _PROSE = compile_lazily(
 
 
 def split_lines(text: str) -> list[str]:
-    """Return what stands between the newlines of a text; other separators stay in it and are shown as escapes."""
+    """Return what stands between the newlines of a text. Other separators stay in it and are shown as escapes."""
     return text.removesuffix("\n").split("\n") if text else []
 
 
 def drop_hidden(text: str) -> str:
-    """Return the text without hidden characters, to look for words in it; what is shown keeps them."""
+    """Return the text without hidden characters, to look for words in it. What is shown keeps them."""
     return text if text.isascii() else _EXACT.sub("", text)
 
 
@@ -78,7 +78,7 @@ def reveal(text: str) -> str:
 
 
 def reveal_exactly(text: str) -> str:
-    """Show every hidden character as an escape, for names, calls, and wherever a person decides; keep newline and tab.
+    """Show every hidden character as an escape, for names, calls, and wherever a person decides. Keep newline and tab.
 
     Of JSON, the result parses to the same value. Returns the same object if nothing is hidden. Idempotent.
     """

@@ -105,7 +105,7 @@ def _outside_literals(data: bytes) -> Iterator[tuple[int, int]]:
 def count_marks(
     data: bytes, marks: Sequence[bytes], most: int, spans: _Spans = _outside_texts, *, few: int | None = None
 ) -> int:
-    """Count marks outside of texts, as far as `most`; all of them if there are up to `few`, `most` without it.
+    """Count marks outside of texts up to `most`. If there are few, those in texts count too.
 
     Looking for the texts takes longer than counting everything.
     """

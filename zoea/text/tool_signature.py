@@ -128,7 +128,7 @@ def describe_call(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def example_arguments(schema: Mapping[str, Any], variant: int = 0) -> dict[str, Any]:
-    """Return required arguments with values that the schema allows; `variant` 1 gives other ones than 0."""
+    """Return required arguments with values that the schema allows. `variant` 1 gives other ones than 0."""
     value = _example(flat(schema, with_hints=True), "", variant)
     return value if isinstance(value, dict) else {}
 

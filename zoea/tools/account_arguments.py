@@ -26,7 +26,7 @@ Json = Mapping[str, Any]
 
 
 def register_arguments(config: UpstreamConfig, schema: Json, name: str) -> dict[str, Any]:
-    """Return the arguments that create an account; a secret that the settings name is made up.
+    """Return the arguments that create an account. A secret that the settings name is made up.
 
     Raises:
         ToolError: Nothing fills a required argument.

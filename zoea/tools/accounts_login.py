@@ -248,7 +248,7 @@ class UpstreamAccounts:
 
     async def _log_in_or_register(self, caller: Caller, account: _Account) -> None:
         if account.is_stored:
-            # At each login, because a person may have stored another account or password meanwhile.
+            # At each login, because a person may have stored another account or password by then.
             stored = dict(await self._keeper.load(self._config.name, caller.uid, caller.name) or account.fields)
             account.sent, stored = _split_unanswered(stored)
             if stored != account.fields:
@@ -285,7 +285,7 @@ class UpstreamAccounts:
     async def _resume_registration(
         self, caller: Caller, account: _Account, login: LoginSettings
     ) -> dict[str, Any] | None:
-        """Log in with a registration that was not answered; return the session if the server knows the account."""
+        """Log in with a registration that was not answered. Return the session if the server knows the account."""
         if not holds_login(self._config, self._schema(), account.sent):
             return None  # its secret was in the lost answer
         result, found = await self._try_login(caller, account.sent, login)
@@ -297,7 +297,7 @@ class UpstreamAccounts:
         return found
 
     async def _register(self, caller: Caller, account: _Account, login: LoginSettings) -> dict[str, Any] | None:
-        """Make an account and store it; return its session where a login has told that it was made before."""
+        """Make an account and store it. Return its session where a login has told that it was made before."""
         if not login.register_:
             raise ToolError(
                 f"{caller.name} has no account on {self._config.name}", hint="Store one in the credentials."

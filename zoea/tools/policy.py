@@ -89,7 +89,7 @@ class ToolPolicy(Struct, frozen=True):
 
     @property
     def tools_for_others(self) -> frozenset[str]:
-        """The short tools that are of no use to a mysis that is alone: small models call them all the same."""
+        """The short tools that need other myses. A mysis that is alone is not offered them."""
         if self.own is OwnTools.FULL:
             return frozenset()
         return _MESSAGE_TOOLS | {_LIST_TOOL} if self.send is Send.SWARM else frozenset((_LIST_TOOL,))

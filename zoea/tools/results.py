@@ -102,7 +102,7 @@ class _ComparedText:
         self._left = MAX_COMPARED
 
     def holds(self, value: Any, key: str) -> bool:
-        """Return whether the text holds every value; of `true` and `false` it must hold the key."""
+        """Return whether the text holds every value. For `true` and `false` it must hold the key."""
         for name, leaf in _leaves(value, key):
             self._left -= 1
             if self._left < 0:

@@ -37,6 +37,6 @@ def replace_form(text: str, form: str, mark: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def compile_form(form: str) -> re.Pattern[str]:
-    """Compile the pattern that finds a form; a line break that JSON escapes is no letter."""
+    """Compile the pattern that finds a form. A line break that JSON escapes is no letter."""
     bounded = rf"(?:(?<!\w)|(?<=\\[nrt])){re.escape(form)}(?!\w)"
     return re.compile(bounded if len(form) < SURE else re.escape(form))

@@ -283,7 +283,7 @@ class SecretVault:
         return value
 
     def _filled_text(self, upstream: str, text: str) -> str:
-        """Put the values in for the marks of a text; in JSON as JSON writes them."""
+        """Put the values in for the marks of a text, escaped where it is JSON."""
         if text.lstrip()[:1] in ("{", "["):
             try:
                 return json.dumps(self._filled(upstream, json.loads(text)), ensure_ascii=False)

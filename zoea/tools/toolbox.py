@@ -95,7 +95,7 @@ class Toolbox:
         self._changed = changed
 
     def _share_pool(self) -> HttpPool:
-        """Return the HTTP connections of all upstreams; the SDK, which a session has loaded, has loaded its modules."""
+        """Return the HTTP connections of all upstreams. The SDK, which a session has loaded, has loaded its modules."""
         if self._pool is None:
             from zoea.tools.upstream.http_pool import HttpPool
 
@@ -448,7 +448,7 @@ def _show_use(spec: ToolSpec) -> str:
 
 
 def _is_another(spec: ToolSpec, offered: ToolSpec) -> bool:
-    """Return whether a call was allowed, or needed no approval, for another tool than the one it would reach now."""
+    """Return whether a call was decided for another tool than the one it reaches now."""
     if (spec.upstream, spec.origin) != (offered.upstream, offered.origin):
         return True
     return (spec.asks or offered.asks) and spec.schema_hash != offered.schema_hash

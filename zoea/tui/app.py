@@ -257,7 +257,7 @@ class CockpitApp(Cockpit):
             self.push_screen(TooSmallScreen())
 
     async def _on_key(self, event: Key) -> None:
-        """Carry out a key; refuse one that opens an input elsewhere, with the text that is typed for it."""
+        """Carry out a key. Refuse one that opens an input elsewhere, with the text that is typed for it."""
         event.prevent_default()
         if await self._check_bindings(event.key) or isinstance(self.screen, ModalScreen):
             return

@@ -122,10 +122,7 @@ def build_cockpit(
 
 
 def read_stored_rows(where: Places) -> SwarmView | None:
-    """Read the stored swarm for a first look.
-
-    None where another process runs it, or it cannot be read.
-    """
+    """Read the stored swarm for a first look. None where another process runs it, or it cannot be read."""
     # Imported after the first paint.
     from zoea.queries.stored_swarm import read_swarm_view
 

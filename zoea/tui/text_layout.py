@@ -87,7 +87,7 @@ def wrap_characters(text: str, width: int) -> list[str]:
 
 
 def wrap_pieces(pieces: Sequence[Piece], width: int, *, by_words: bool = False) -> Iterator[list[Piece]]:
-    """Yield one line of pieces; the last piece is wrapped below itself, at any character or between words."""
+    """Yield one line of pieces. The last piece is wrapped below itself, at any character or between words."""
     *first, (last, role) = pieces
     used = count_cells(first)
     room = max(10, width - used)

@@ -65,10 +65,7 @@ class Reef:
         return self.world.players[known] if known is not None else None
 
     def call(self, name: str, tool: str, args: dict[str, Any]) -> dict[str, Any]:
-        """Run a tool call of a captain.
-
-        Returns a JSON object with `current_tick`. Raises ReefRefusal.
-        """
+        """Run a tool call of a captain. Returns a JSON object with `current_tick`. Raises ReefRefusal."""
         player = self.world.players[name]
         result = (
             self._act(player, tool, args)

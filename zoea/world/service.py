@@ -94,10 +94,7 @@ class ReefService:
         return _dump(result)
 
     async def _call_without_session(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
-        """Run a tool that needs no session.
-
-        Results hold only fields of the account, because clients store them.
-        """
+        """Run a tool that needs no session. Results hold only fields of the account, because clients store them."""
         match tool:
             case "register":
                 password = secrets.token_urlsafe(18)

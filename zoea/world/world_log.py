@@ -250,10 +250,7 @@ def _replay(db: sqlite3.Connection, whole: bool) -> Reef:
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open a world file for reading, also beside a running world.
-
-    Raises WorldError if there is no world.
-    """
+    """Open a world file for reading, also beside a running world. Raises WorldError if there is no world."""
     if not path.is_file():
         raise WorldError(f"There is no world at {path}.", hint="Run zoea run --world reef, or zoea world, first.")
     return sqlite3.connect(f"{Path(os.path.realpath(path)).as_uri()}?mode=ro", uri=True)

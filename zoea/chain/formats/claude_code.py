@@ -206,7 +206,7 @@ def _result(block: Mapping[str, Any], at: int, position: int) -> ContextEntry:
 
 
 def _said(line: TranscriptLine) -> Iterator[ContextEntry]:
-    """Yield what a line holds beside results: what Claude Code added to it as a note, and the user's words."""
+    """Yield the content of a line other than results: the user's text, and additions of Claude Code as notes."""
     notes: list[str] = []
     words: list[str] = []
     for block in line.blocks:

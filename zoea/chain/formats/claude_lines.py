@@ -238,7 +238,7 @@ def is_note(text: str) -> bool:
 
 
 def _is_wrapped(text: str, tags: frozenset[str]) -> bool:
-    """Return whether a text is nothing but elements with some tags; a prompt may quote one."""
+    """Return whether a text is nothing but elements with some tags. A prompt may quote one."""
     at = 0
     while (opening := _OPENING.match(text, at)) and opening["name"] in tags:
         closing = f"</{opening['name']}>"

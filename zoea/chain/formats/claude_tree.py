@@ -94,7 +94,7 @@ class TranscriptTree:
         return [line for line in self._lines if not line.key or line.key in chosen]
 
     def _find_parent(self, line: TranscriptLine, before: str) -> str:
-        """Return the key of the line before; that of the line above where the one that it names is lost."""
+        """Return the key of the parent line. If that line is missing, return the line above."""
         named = line.data.get("parentUuid", before)
         if named is None and line.kind is TranscriptKind.BOUNDARY:
             named = line.data.get("logicalParentUuid") or before
@@ -144,7 +144,7 @@ class TranscriptTree:
         return [line for line in self._nodes.values() if line.key in chosen]
 
     def _reach_answer(self, line: TranscriptLine, chosen: set[str]) -> set[str]:
-        """Return a line and those up to a chosen line of the same answer; nothing where another message is between."""
+        """Return the lines from one to another of the same answer. Empty if another message is between them."""
         between: set[str] = set()
         for key in self._walk(line.key):
             one = self._nodes[key]

@@ -91,10 +91,7 @@ def is_trimmed(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> bool:
 
 
 def unsummarised_budget(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> int:
-    """Return the budget under which no more is summarised, before the turn grows.
-
-    It is 0 where that is unknown.
-    """
+    """Return the budget under which no more is summarised, before the turn grows. It is 0 where that is unknown."""
     need = ShownConversation(frozen.before)
     if frozen.window is None or need not in answers:
         return 0

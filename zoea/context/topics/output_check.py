@@ -27,10 +27,7 @@ class OutputCheck(Struct, frozen=True):
 
 
 def check_output(text: str, schema: Mapping[str, Any]) -> OutputCheck:
-    """Read the output of an answer, which is one JSON object.
-
-    It may stand in a code block or between sentences.
-    """
+    """Read the output of an answer, which is one JSON object. It may stand in a code block or between sentences."""
     # Only roles with a schema need the library, which takes a while to load.
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match

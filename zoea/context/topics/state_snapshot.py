@@ -105,7 +105,7 @@ class _Fields:
         return [cut_words(_item_text(one), ITEM_CHARS) for one in found[-most:]]
 
     def named(self, name: str, most: int, keys: tuple[str, ...]) -> list[str] | None:
-        """Return the items of a list, of an object the text of the first of these keys that it has."""
+        """Return the items of a list as texts. An object gives the value of its first known key."""
         found = self.items(name, most)
         if found is None:
             return None

@@ -158,11 +158,11 @@ class _Tail:
         return self._before + self.tokens[0] - self.tokens[place]
 
     def last(self, messages: int) -> int:
-        """Return the latest place from which on there are so many messages; 0 where there are fewer."""
+        """Return the latest place from which on there are so many messages. 0 where there are fewer."""
         return max(0, bisect_right(self.messages, -messages, key=neg) - 1)
 
     def elide(self, place: int, excess: float) -> int:
-        """Shorten long results from a place on, oldest first, until the excess is gone; return how many."""
+        """Shorten long results from a place on, oldest first, until the excess is gone. Return how many."""
         count = 0
         for memory in [memory for unit in self.units[place:] for memory in unit.memories]:
             if excess > 0 and memory.role is Role.TOOL and len(memory.content) > LONG_RESULT:

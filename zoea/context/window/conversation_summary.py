@@ -1,4 +1,4 @@
-"""The text of a summary: what a model wrote of its ranges, if any, and lines kept word for word.
+"""Composes the text of a summary from a model's prose and lines kept word for word.
 
 A range of messages is condensed once, by itself (`RangeDigest`), so that early lines compete with their neighbours
 only. A digest ranks more lines than a summary has room for, and is stored so. A summary takes the weightiest lines of
@@ -304,7 +304,7 @@ def read_prose(text: str) -> str:
 
 
 def _is_said(text: str, said: frozenset[str]) -> bool:
-    """Return whether a prose with these words says a line: four fifths of its words, and each with a digit."""
+    """Return whether a prose covers a line: four fifths of its words, and all with digits."""
     terms = frozenset(_TERM.findall(text.casefold()))
     exact = {term for term in terms if any(one.isdigit() for one in term)}
     return exact <= said and len(terms & said) >= _SAID * len(terms)

@@ -259,7 +259,7 @@ def _origin(memory: Memory) -> str:
 
 
 def find_words(text: str) -> tuple[str, ...]:
-    """Return the words of a text in lower case, in order; pairs of characters where its script has no spaces."""
+    """Return the words of a text in lower case. Scripts without spaces give pairs of characters."""
     words: list[str] = []
     for word in _WORD.findall(text):
         if word[0] < _FIRST_UNSPACED or len(word) < 3:

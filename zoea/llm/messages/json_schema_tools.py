@@ -63,7 +63,7 @@ def answer_schema(request: ModelRequest) -> dict[str, Any]:
 
 
 def schema(tools: Iterable[ToolSpec], recipients: Sequence[str] = ()) -> dict[str, Any]:
-    """Build the schema of an answer; `recipients` are the only names that a message may go to."""
+    """Build the schema of an answer. `recipients` are the only names that a message may go to."""
     step = {"next": {"type": "string", "maxLength": MAX_NEXT}}
     calls = ({"name": {"const": tool.name}, "arguments": _arguments_schema(tool, recipients)} for tool in tools)
     options = [_closed({**step, **call}) for call in calls]

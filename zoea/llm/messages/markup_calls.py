@@ -1,4 +1,4 @@
-"""Reads tool calls that a model writes in the markup of its chat template, because its server does not parse it.
+"""Reads tool calls in the markup of a chat template, for servers that do not parse it.
 
 Most families are brought to one form first, `<function=NAME>` with parameters in tags or one JSON object, by the table
 `_FAMILIES`; `_READERS` read that form and those with a JSON object behind a name.
@@ -57,7 +57,7 @@ _AFTER_JSON = re.compile(r"\s*(?:```)?\s*(?:<\|tool_call_end\|>|<tool▁call▁e
 
 
 def _from_python(match: re.Match[str]) -> str:
-    """Write calls of Python in the common form; unchanged if they are anything else than calls with literal arguments."""
+    """Write calls of Python in the common form. Unchanged if they are anything else than calls with literal arguments."""
     try:
         body = _JsonWords().visit(ast.parse(match["calls"].strip())).body
         if not all(isinstance(line, ast.Expr) for line in body):
@@ -200,7 +200,7 @@ def plain(text: str) -> str:
 
 
 def read_markup(text: str, schemas: Schemas) -> tuple[AnswerCall, ...] | None:
-    """Return the calls that a text in the form of `plain` consists of; None if it holds anything else."""
+    """Return the calls that a text in the form of `plain` consists of. None if it holds anything else."""
     calls: list[AnswerCall] = []
     place = _skip(text, 0)
     while place < len(text):

@@ -95,7 +95,7 @@ def result_text(message: RequestMessage) -> str:
 
 
 def strict_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that arguments are; None for anything else, also with NaN or an infinite number."""
+    """Return the JSON object that arguments are. None for anything else, also with NaN or an infinite number."""
     try:
         value = parse(text or "{}", constant=_refuse_constant)
         if _HUGE.search(text):

@@ -162,7 +162,7 @@ class _Reader:
         yield RequestMessage(role, content, calls=tuple(calls), reasoning=clean(reasoning))
 
     def blocks_of(self, entries: Iterable[dict[str, Any]]) -> Iterator[RequestMessage]:
-        """Read messages made of blocks; a result of a tool becomes a message of its own."""
+        """Read messages made of blocks. A result of a tool becomes a message of its own."""
         for entry in entries:
             role = Role.ASSISTANT if entry.get("role") == "assistant" else Role.USER
             content = entry.get("content")

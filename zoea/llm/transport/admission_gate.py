@@ -48,7 +48,7 @@ class _Lane:
         self.under_way: set[AdmissionTicket] = set()
 
     def find_opening(self, now: int) -> int | None:
-        """Return when its next request may enter; None where one under way has to end first."""
+        """Return when its next request may enter. None where one under way has to end first."""
         if self.open is None:
             return self.paused_until
         starts = sorted([one.counts_until for one in self.under_way if one.counts_until > now])
@@ -110,7 +110,7 @@ class AdmissionGate:
         )
 
     def enter_queue(self, model: str = "", *, by_person: bool = False) -> AdmissionTicket:
-        """Add a ticket to the queue of a model; the caller always calls `leave` in the end."""
+        """Add a ticket to the queue of a model. The caller always calls `leave` in the end."""
         lane = self._lanes.get(model)
         if lane is None:
             lane = self._lanes[model] = _Lane(model)

@@ -237,6 +237,6 @@ class _LineSplitter:
 
 
 def cut_body(body: bytes) -> Iterator[bytes]:
-    """Yield a whole body in pieces of bounded size; each line of a piece becomes a text."""
+    """Yield a whole body in pieces of bounded size. Each line of a piece becomes a text."""
     for start in range(0, len(body), FEED_BYTES):
         yield body[start : start + FEED_BYTES]

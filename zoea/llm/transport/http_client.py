@@ -184,7 +184,7 @@ class HttpClient:
             headers["content-type"] = "application/json"
             headers["content-length"] = str(len(content))
         while True:
-            # A large body comes in pieces, and anew for each attempt.
+            # A large body comes in pieces, and again for each attempt.
             is_large = content is not None and len(content) > LARGE_REQUEST_BYTES
             body = _pieces(content) if content is not None and is_large else content or None
             _is_reused.set(False)

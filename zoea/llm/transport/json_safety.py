@@ -51,10 +51,7 @@ def _encode(text: str | bytes) -> bytes:
 
 
 def _parse_small(text: str | bytes, constant: Callable[[str], Any] | None) -> Any:
-    """Read a document as `json.loads` does.
-
-    It costs half as much where a text has no white space around it.
-    """
+    """Read a document as `json.loads` does. It costs half as much where a text has no white space around it."""
     if constant is None and isinstance(text, str) and text.startswith("{"):
         value, end = _DECODER.raw_decode(text)
         if end == len(text):

@@ -265,7 +265,7 @@ def no_answer_error(provider: str, body: bytes, hint: str, secrets: tuple[str, .
 
 
 def classify(status: int | None, refusal: RefusalBody, *, has_time: bool = False, has_hint: bool = False) -> ErrorClass:
-    """Return the class of a refusal: by its machine codes, then headers and status, and at last by its sentence.
+    """Return the class of a refusal by its codes, then headers, status and sentence.
 
     Args:
         status: None for an error without one, inside a stream.
@@ -407,9 +407,7 @@ def read_error_object(payload: Any) -> RefusalBody:
 
 
 def _collect(value: Any, fields: list[tuple[str, Any]], depth: int = 0) -> None:
-    """Add the fields of an object at all depths, with names in lower case.
-
-    A text that is JSON is read too."""
+    """Add the fields of an object at all depths, with names in lower case. A text that is JSON is read too."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             value = parse(value)

@@ -1,4 +1,4 @@
-"""Reads when a refused request may be sent again, wherever a vendor says so: headers, fields of the body, sentences."""
+"""Reads when a refused request may be sent again from headers, body fields and sentences."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def sentence_time(text: str, now_us: int | None, zone: tzinfo = UTC) -> float | 
 
 
 def read_time(value: Any, now_us: int | None, *, in_ms: bool = False, zone: tzinfo = UTC) -> float | None:
-    """Return a wait in seconds from a number, a span, a date, or a time since 1970; 0 where it is over.
+    """Return a wait of at least 0 s from a number, a span, a date or a time.
 
     Without the time of now, dates say nothing. None for what no server means, as a negative number.
     """

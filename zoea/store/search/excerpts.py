@@ -70,10 +70,7 @@ def _start(at: int, length: int, total: int, max_chars: int) -> int:
 
 
 def compile_pattern(text: str, match: MatchMode, *, fold: bool) -> re.Pattern[str]:
-    """Return a pattern for matches: the exact text, or any of its words.
-
-    Only A to Z are folded, as in SQLite.
-    """
+    """Return a pattern for matches: the exact text, or any of its words. Only A to Z are folded, as in SQLite."""
     if match is MatchMode.EXACT:
         return re.compile("|".join(map(re.escape, list_forms(text))), re.ASCII | re.IGNORECASE if fold else 0)
     return word_pattern(split_words(text))

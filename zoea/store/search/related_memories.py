@@ -213,7 +213,7 @@ def _find_pairs(
 
 
 def _rank(connection: sqlite3.Connection, mysis_id: int, scores: dict[int, float]) -> list[tuple[int, float]]:
-    """Sort memories by their words, their length and their role, the best first; return what each word counts."""
+    """Sort memories by their words, their length and their role, the best first. Return what each word counts."""
     found = connection.execute(_CANDIDATES, (json.dumps(list(scores)), mysis_id)).fetchone()[0]
     read = json.loads(found)
     mean = sum(length for _, length, _ in read) / max(1, len(read))

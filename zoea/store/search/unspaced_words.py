@@ -38,7 +38,7 @@ def is_unspaced(word: str) -> bool:
 
 
 def character_pattern(word: str) -> str:
-    """Return a pattern for a character that continues a word; those of unspaced scripts continue no ASCII word.
+    """Return a pattern for a character that continues a word. Those of unspaced scripts continue no ASCII word.
 
     It names few characters, because a regular expression with all of a script takes 5 ms to compile.
     """

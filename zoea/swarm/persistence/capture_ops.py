@@ -203,7 +203,7 @@ def begin_fresh(conn: WriterConnection, mysis_id: int, seq: int, birth: int | No
 def find_thread(
     conn: sqlite3.Connection, commit: ContextCommit, thread_id: str, default_template: str
 ) -> tuple[str, ContextCommit]:
-    """Return the branch of a discussion of a commit, and its newest commit; the commit itself before the first."""
+    """Return the branch of a discussion and its newest commit, which at first is the commit itself."""
     ref = thread_ref(thread_id, read_template_name(conn, commit.provenance.template_hash) or default_template)
     tip = read_ref(conn, ref)
     return ref, commit if tip is None else read_commit(conn, tip) or commit
@@ -228,10 +228,7 @@ def branches_of(conn: sqlite3.Connection, mysis_id: int) -> list[str]:
 def read_state(
     conn: WriterConnection, name: str, mysis_id: int, most: int
 ) -> tuple[StoredTail, list[tuple[int, int, str]]]:
-    """Read uncommitted entries and the calls of the newest answer, in an op.
-
-    Each call is its id, position and tool.
-    """
+    """Read uncommitted entries and the calls of the newest answer, in an op. Each call is its id, position and tool."""
     origin = conn.execute(ORIGIN, {"name": name, "mysis": mysis_id}).fetchone()
     tail = read_tail(conn, mysis_id, origin["committed"], origin["newest"], most)
     return tail, list(map(tuple, conn.execute(_NEWEST_CALLS, (mysis_id,)).fetchall()))

@@ -106,10 +106,7 @@ def _refuse_audience(to: Recipients, *, has_match: bool) -> NoRecipients:
 def broadcast(
     conn: WriterConnection, outgoing: OutgoingMessage, to: Recipients, max_hops: int, per_hour: int
 ) -> SendResult:
-    """Store a broadcast and deliver it to each mysis that accepts messages.
-
-    Raises NoRecipients, RateExceeded.
-    """
+    """Store a broadcast and deliver it to each mysis that accepts messages. Raises NoRecipients, RateExceeded."""
     known = _known(conn, outgoing.idempotency_key)
     if known is not None:
         return known

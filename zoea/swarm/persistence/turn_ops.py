@@ -163,7 +163,7 @@ def _choose_prompts(
 
 
 def store_answers(conn: WriterConnection, turn_id: int, answers: Mapping[str, str]) -> None:
-    """Store what readers answered for a turn, by the key of the need; the first answer to a need stays."""
+    """Store what readers answered for a turn, by the key of the need. The first answer to a need stays."""
     conn.executemany(
         "INSERT OR IGNORE INTO turn_answer(turn_id, need, answer, created_at) VALUES (?,?,?,?)",
         [(turn_id, need, answer, conn.now()) for need, answer in answers.items()],

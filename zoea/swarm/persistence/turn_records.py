@@ -91,7 +91,7 @@ class BeforeTurn(Struct, frozen=True):
 
 
 def read_order(before: BeforeTurn) -> str:
-    """Return the text of the standing order; empty where none was asked for, or there is none."""
+    """Return the text of the standing order. Empty where none was asked for, or there is none."""
     return "".join(
         memory.content
         for need, answer in before.answers.items()

@@ -1,4 +1,4 @@
-"""The files that an external agent reads and writes through Zoea: those of its folder, and what it was allowed."""
+"""Reads and writes files for an external agent: in its folder, and only as it was allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a template allows the calls of an external agent, and how an answer becomes one of its options. Pure."""
+"""Decides by the template on calls of an external agent, and converts answers to its options. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA_HASH = "acp"
 
 
 def describe_tool(call: MergedCall, agent: str, folder: str) -> ToolSpec:
-    """Return a call's kind as a tool; one that only reads does so within the folder."""
+    """Return a call's kind as a tool. One that only reads does so within the folder."""
     paths, takes_command = call.files, call.takes_command
     only_reads = call.name in READ_KINDS and not takes_command
     return ToolSpec(
@@ -76,7 +76,7 @@ def find_own(call: MergedCall, tools: Iterable[ToolSpec]) -> ToolSpec | None:
 
 
 def find_scope(call: MergedCall) -> str:
-    """Return the simple command that a grant for a call would cover; "" where it is none."""
+    """Return the simple command that a grant for a call would cover. "" where it is none."""
     return find_grant_scope(call.write_scope())
 
 
@@ -91,7 +91,7 @@ def relative_path(path: str, folder: str) -> str | None:
 
 
 def choose_option(answer: ApprovalAnswer, options: Iterable[PermissionOption]) -> str | None:
-    """Return the option of an agent that grants no more than the answer; None cancels the call.
+    """Return the option of an agent that grants no more than the answer. None cancels the call.
 
     Grants are kept by Zoea, so that they can be revoked: "always" is chosen only where the agent offers nothing else.
     """

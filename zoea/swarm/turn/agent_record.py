@@ -1,4 +1,4 @@
-"""Stores what one turn of an external agent tells, and keeps its memories; reserves and settles its prompts."""
+"""Stores what one turn of an external agent tells, and keeps its memories. Reserves and settles its prompts."""
 
 from __future__ import annotations
 

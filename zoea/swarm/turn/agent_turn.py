@@ -1,4 +1,4 @@
-"""Runs one turn of an external agent, whose updates become memories and calls as in Zoea's own loop.
+"""Runs one turn of an external agent. Its updates become memories and calls as in Zoea's own loop.
 
 A call of the agent is stored with an assistant message of its own, once it runs, asks or has ended, so that its
 arguments are known. Its result is stored when the agent tells it; calls may overlap.

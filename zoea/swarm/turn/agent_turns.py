@@ -87,7 +87,7 @@ class AgentTurns(RunnerBase[AgentTurn]):
         return self.turn is None and not self._is_opening
 
     async def release(self) -> None:
-        """End the process of the agent; its session is gone on with at the next prompt."""
+        """End the process of the agent. The next prompt resumes its session."""
         session = self._agent
         if session is not None:
             await session.close()  # kept until then, so that another caller waits for its end too

@@ -60,7 +60,7 @@ def room_for_answer(plan: Plan, memories: Iterable[Memory], calibration: float) 
 
 
 def bound_calls(answer: Answer, room: int, whole: int) -> BoundedCalls:
-    """Skip calls that are too many or too long; leave out those that are too many to store or to show again.
+    """Skip calls above the limits of number and size, and drop those above the limits of storage.
 
     Args:
         room: Tokens that the calls after these and their results may take in the next request.

@@ -41,7 +41,7 @@ def first_batch(calls: tuple[PreparedCall, ...]) -> tuple[int, ...]:
 
 
 def next_batch(turn: TurnState, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
-    """Return the calls that start now, beside those that run; `calls` are the open ones of the slice.
+    """Return the calls that start now, beside those that run. `calls` are the open ones of the slice.
 
     A read-only call that repeats another open one gets that one's result and never starts.
     """

@@ -159,7 +159,7 @@ def _request(turn: t.TurnState) -> Step:
 
 
 def _planned(turn: t.TurnState, given: t.Planned) -> Step:
-    """Reserve the request; where it is the last one, tell the model so and plan it again."""
+    """Reserve the request. Where it is the last one, tell the model so and plan it again."""
     if not given.last_request or message_budget.is_last_request(turn):
         return _reserve(turn)
     note = t.StoreNote(turn.turn_id, next_seq(turn.memories) - 1, message_budget.NOTE_KIND, given.last_request)
@@ -167,7 +167,7 @@ def _planned(turn: t.TurnState, given: t.Planned) -> Step:
 
 
 def _reserve(turn: t.TurnState) -> Step:
-    """Reserve the request; during a hold wait, so that nothing counts as spent after a crash."""
+    """Reserve the request. During a hold wait, so that nothing counts as spent after a crash."""
     if turn.held:
         return replace(turn, phase=t.TurnPhase.HELD, next=t.NextStep.RESERVE), (t.AwaitLift(),)
     return replace(turn, phase=t.TurnPhase.RESERVING, next=t.NextStep.NOTHING), (

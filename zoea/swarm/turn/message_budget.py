@@ -12,7 +12,7 @@ NOTE_KIND = "budget"
 
 
 def last_request_text(used: int, limit: int | None, next_tokens: int, enforcement: str) -> str:
-    """Return the note that the model reads with its last request; "" where another one may follow.
+    """Return the note that the model reads with its last request. "" where another one may follow.
 
     Args:
         used: The tokens that the turn has used.

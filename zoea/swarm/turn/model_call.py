@@ -101,10 +101,7 @@ class ModelCall:
         return Answer(text="".join(self._text), reasoning="".join(self._reasoning), finish=Finish.UNKNOWN)
 
     async def run(self) -> Answer:
-        """Return the answer.
-
-        Raises ProviderError, also for a passed deadline, and HeldBeforeSending.
-        """
+        """Return the answer. Raises ProviderError, also for a passed deadline, and HeldBeforeSending."""
         hold, mysis_id = self._services.hold, self._profile.mysis_id
         llm = self._profile.settings.llm
         self._row.clear_stream()

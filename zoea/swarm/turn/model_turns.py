@@ -1,4 +1,4 @@
-"""Runs the turns of a mysis by Zoea's own loop: requests to a model, and calls of its tools."""
+"""Runs the turns of a mysis by requests to a model and calls of tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a turn leaves: a commit of files, and the output of the strategy `topics`, published in the op that ends it."""
+"""Commits the files of a turn, and publishes its output for the strategy `topics` in its last op."""
 
 from __future__ import annotations
 

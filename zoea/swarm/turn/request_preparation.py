@@ -91,11 +91,11 @@ class RequestPreparation(Struct):
         return self._plan(turn, None if turn.too_long == 1 else limit)
 
     def output_limit(self, turn: t.TurnState) -> int:
-        """Return the tokens that an answer may have; after a request that was too long they are fewer as well."""
+        """Return the tokens that an answer may have. After a request that was too long they are fewer as well."""
         return self.max_output_tokens if turn.limit is None else min(self.max_output_tokens, output_within(turn.limit))
 
     def limit_after(self, plan: Plan, window: int | None) -> int:
-        """Return the tokens of the plan that follows one that was too long: fewer than it had, and than the window.
+        """Return the token limit after a request that was too long: below its size and the window.
 
         Args:
             window: As the refusal names it.

@@ -1,4 +1,4 @@
-"""What both turn runners do: prepare, store and restore the open turn of a mysis, and pass commands to it."""
+"""The common part of both turn runners: storage of the open turn, and commands to it."""
 
 from __future__ import annotations
 
@@ -137,13 +137,13 @@ class RunnerBase(ABC, Generic[RunningT]):
     # Shared steps.
 
     def _read_template(self) -> ResolvedTemplate:
-        """Return the template of the mysis. Raises what is wrong with it."""
+        """Return the template of the mysis. Raises its error if it is damaged."""
         if self._owner.known.damage is not None:
             raise self._owner.known.damage
         return self._owner.known
 
     def _open_session(self) -> ToolSession:
-        """Return the session of the present template; the connections to upstreams outlast a change of it."""
+        """Return the session of the present template. The connections to upstreams outlast a change of it."""
         if self._session is None or self._is_old:
             mysis = self._owner.mysis
             self._session = self._services.tools.session(mysis.id, mysis.name, self._body, uid=mysis.uid)
@@ -154,7 +154,7 @@ class RunnerBase(ABC, Generic[RunningT]):
         await self._owner.capture.load()
 
     async def _store(self, prepared: PreparedTurn, opening: TurnOpening) -> tuple[DrivenTurn, t.TurnState] | None:
-        """Open a turn in the database; None where its prompts were withdrawn meanwhile."""
+        """Open a turn in the database; None where its prompts were withdrawn."""
         services, capture, profile = self._services, self._owner.capture, prepared.profile
         delivery_ids = tuple(prompt.delivery_id for prompt in opening.prompts)
         freeze = freezer(

@@ -13,7 +13,7 @@ _TRAIT = "trait "
 
 
 def retry_kind(attempt: int) -> str:
-    """Return the kind of the note about the attempt that comes next; each stands once at a place."""
+    """Return the kind of the note about the attempt that comes next. Each stands once at a place."""
     return f"{_RETRY}{attempt}"
 
 

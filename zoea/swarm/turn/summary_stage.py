@@ -167,10 +167,7 @@ class SummaryStage:
         return self._model
 
     async def write(self) -> t.TurnInput:
-        """Ask for the wanted summary and store it with the turn.
-
-        Cancelling this leaves its request reserved.
-        """
+        """Ask for the wanted summary and store it with the turn. Cancelling this leaves its request reserved."""
         part, model = self.wanted, self._model
         assert part is not None
         assert model is not None
@@ -302,7 +299,7 @@ class SummaryStage:
 
 
 def _find_fault(answer: Answer, text: str, request: ModelRequest) -> str:
-    """Return why an answer is no summary, in a few words; empty where it is one."""
+    """Return why an answer is no summary, in a few words. Empty where it is one."""
     if not text:
         return "an empty answer"
     if answer.finish is Finish.LENGTH:

@@ -33,7 +33,7 @@ ReadKnown = Callable[[], Set[str]]
 
 
 def fit_tools(catalogue: Catalogue, *, has_goal: bool, is_alone: bool) -> Catalogue:
-    """Take tools from a mysis that have no use for it now; it can call them all the same.
+    """Take tools from a mysis that have no use for it now. It can call them all the same.
 
     Args:
         has_goal: False takes the tool that reports the end.
@@ -165,7 +165,7 @@ def _offered_sizes(catalogue: Catalogue, frozen: FrozenTurn) -> Mapping[str, int
 
 
 def _hide_least_used(frozen: FrozenTurn, catalogue: Catalogue, required: int, count_uses: CountUses) -> FrozenTurn:
-    """Show fewer tools whole, by least use, until a request of the turn fits; pinned ones stay."""
+    """Show fewer tools whole, by least use, until a request of the turn fits. Pinned ones stay."""
     room = _room(frozen, required)
     if frozen.tools_tokens <= room:
         return frozen
@@ -181,7 +181,7 @@ def _hide_least_used(frozen: FrozenTurn, catalogue: Catalogue, required: int, co
 
 
 def leave_out_tools(frozen: FrozenTurn, sizes: Mapping[str, int], required: int, count_uses: CountUses) -> FrozenTurn:
-    """Leave out tools by least use until a request of the turn fits; those of Zoea's own go last.
+    """Leave out tools by least use until a request of the turn fits. Those of Zoea's own go last.
 
     Args:
         sizes: Characters of each tool's schema, by name.

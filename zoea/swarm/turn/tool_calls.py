@@ -71,7 +71,7 @@ class ToolCalls:
         return frozenset(call_id for call_id, (_, sending, _) in self._running.items() if sending.begun)
 
     def detach(self) -> frozenset[asyncio.Task[None]]:
-        """Let the sent calls that do more than read go on without the turn; return their tasks."""
+        """Let the sent calls that do more than read go on without the turn. Return their tasks."""
         going_on: set[asyncio.Task[None]] = set()
         for call_id, (task, sending, read_only) in self._running.items():
             if sending.begun and not read_only:

@@ -79,7 +79,7 @@ def close_turn(
     finished: tuple[t.StoreResult, ...] = (),
     usage: Usage = NOTHING_USED,
 ) -> Step:
-    """End the turn for good; open calls get the result `unknown` if they run, else `cancelled`."""
+    """End the turn for good. Open calls get the result `unknown` if they run, else `cancelled`."""
     done = {op.call_id for op in finished}
     rest = tuple(
         result_op(turn, call.id, MAY_HAVE_RUN, CallState.UNKNOWN)
@@ -160,7 +160,7 @@ def describe_end(turn: t.TurnState, at: int, *, concludes: Answer | None = None)
 
 
 def _done_report(turn: t.TurnState) -> str | None:
-    """Return the summary of a turn that reported its task as done; None where it did not.
+    """Return the summary of a turn that reported its task as done. None where it did not.
 
     An external agent may call tools of its own after that.
     """

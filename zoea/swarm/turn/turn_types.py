@@ -207,7 +207,7 @@ class BudgetVerdict(Struct, frozen=True):
 
 
 class PreparedCall(Struct, frozen=True):
-    """A call as it will be stored; it runs only if it is `known` and neither `broken` nor `skipped`.
+    """A call as it will be stored. It runs only if it is `known` and neither `broken` nor `skipped`.
 
     `skipped` is the result of a call beyond the limit.
     """
@@ -231,7 +231,7 @@ class PreparedCall(Struct, frozen=True):
 
 
 class Answered(Struct, frozen=True):
-    """The answer of the model; `output` is its check where its role has an output schema."""
+    """The answer of the model. `output` is its check where its role has an output schema."""
 
     at: int
     answer: Answer
@@ -352,7 +352,7 @@ TurnInput = (
 
 
 class StoreAnswer(Struct, frozen=True):
-    """Store the answer, its calls and the usage; calls at the positions `start` are sent at once.
+    """Store the answer, its calls and the usage. Calls at the positions `start` are sent at once.
 
     With `outcome` the turn is over, and `end` is what the life machine hears.
 
@@ -375,7 +375,7 @@ class StoreAnswer(Struct, frozen=True):
 
 
 class StoreResult(Struct, frozen=True):
-    """Store the result of a call at its reserved place; `state` is how the call ended.
+    """Store the result of a call at its reserved place. `state` is how the call ended.
 
     `repeats` are the ids and places of identical calls that it was run once for.
     """
@@ -432,7 +432,7 @@ class RetryNote(Struct, frozen=True):
 
 
 class FailRequest(Struct, frozen=True):
-    """Release the reservation of a request without an answer, except for its usage; note a retry or a new limit."""
+    """Release the reservation of a request without an answer, except for its usage. Note a retry or a new limit."""
 
     request_id: int
     error_class: ErrorClass
@@ -495,7 +495,7 @@ TurnOp = (
 
 
 class Fetch(Struct, frozen=True):
-    """Read a turn's needs, without a model for the summary if it `gives_up`; answer `TurnOpened` or `SummaryWanted`."""
+    """Read a turn's needs, without a model for the summary if it `gives_up`. Answer `TurnOpened` or `SummaryWanted`."""
 
     gives_up: bool = False
 
@@ -505,7 +505,7 @@ class Summarise(Struct, frozen=True):
 
 
 class PlanRequest(Struct, frozen=True):
-    """Plan the next request within this many tokens, None for the budget; answer `Planned` or `Unplannable`."""
+    """Plan the next request within this many tokens, None for the budget. Answer `Planned` or `Unplannable`."""
 
     limit: int | None = None
 

@@ -131,7 +131,7 @@ def _by_results(
 
 
 def _tick_at(result: _Result, seen: Mapping[str, Tick], known: Mapping[str, Tick], length: int) -> Tick | None:
-    """Return the newest tick that its upstream told; none where that is older than ten ticks."""
+    """Return the newest tick that its upstream told. None where that is older than ten ticks."""
     newest = seen.get(result.upstream) or known.get(result.upstream)
     if newest is None or result.memory.created_at - newest.at > _FRESH_TICKS * length:
         return None

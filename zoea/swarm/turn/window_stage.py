@@ -87,7 +87,7 @@ class _Prepared(Struct, frozen=True):
 
 
 async def read_conversation_view(facts: OpenedTurnFacts, need: ShownConversation) -> StoredAnswer | None:
-    """Answer the view of a turn; a summary that it needs is written and stored with it.
+    """Answer the view of a turn. A summary that it needs is written and stored with it.
 
     None where a model has to write a part of the summary first.
     """

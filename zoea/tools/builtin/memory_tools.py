@@ -67,10 +67,7 @@ class RowFormat(Protocol):
 
 
 class MemoryTools:
-    """Carries out searches and reads for one caller.
-
-    `owner` is the only mysis to read memories of; None for all.
-    """
+    """Carries out searches and reads for one caller. `owner` is the only mysis to read memories of; None for all."""
 
     def __init__(self, source: MemorySource, rows: RowFormat, owner: int | None = None) -> None:
         self._source = source

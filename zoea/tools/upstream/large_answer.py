@@ -1,4 +1,4 @@
-"""Passes answers under a mark, because the SDK parses every value in the event loop and refuses all for a bad part."""
+"""Passes large answers around the SDK under a mark, because the SDK parses them in the event loop."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def _repair_inner(schema: Any, depth: int) -> Any:
 
 
 def _repair_type(kind: Any) -> str | list[str] | None:
-    """Return a type in the spelling of JSON Schema; None for one that it does not know."""
+    """Return a type in the spelling of JSON Schema. None for one that it does not know."""
     if isinstance(kind, list):
         kinds = [one.lower() for one in kind if isinstance(one, str) and one.lower() in _TYPES]
         return kinds or None

@@ -98,7 +98,7 @@ class Upstream:
             self._sessions[_SPARE] = self._open_session(_SPARE)
 
     def bind(self, mysis: str, arguments: tuple[str, ...]) -> None:
-        """Set the arguments of the process for one mysis, after those of all; other ones end its session."""
+        """Set the arguments of the process for one mysis, after those of all. Other ones end its session."""
         if self._arguments.get(mysis, arguments) != arguments:
             self.release(mysis)
         self._arguments[mysis] = arguments

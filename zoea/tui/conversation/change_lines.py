@@ -82,7 +82,7 @@ def arrange_pairs(files: Sequence[FileDiff], folded: Collection[int], width: int
 
 
 def _pair_lines(lines: Sequence[ChangedLine]) -> Iterator[tuple[int, int]]:
-    """Yield the lines that stand beside each other, by number; removed ones beside those that follow them."""
+    """Yield the lines that stand beside each other, by number. Removed ones stand beside those that follow them."""
     removed: list[int] = []
     added: list[int] = []
     for at, line in enumerate(lines):
@@ -150,7 +150,7 @@ def _find_places(text: str, words: str) -> Iterator[int]:
 
 
 def find_lines(files: Sequence[FileDiff], words: str) -> list[tuple[int, int]]:
-    """Return file and line of each line with the words, without regard to case; line -1 for a path."""
+    """Return file and line of each line with the words, without regard to case. Line -1 is the path."""
     wanted = words.lower()
     if not wanted:
         return []

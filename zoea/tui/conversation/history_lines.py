@@ -104,7 +104,7 @@ def build_live_line(live: LiveWork, width: int, *, now: int, lanes: int) -> list
 
 
 def build_moment_line(commit: ContextCommit, width: int, *, at: int) -> list[Piece]:
-    """Build the line of what a mysis knew at a moment: its name, the id, age, tokens and summary of the commit."""
+    """Build the line of a commit: mysis, id, age, tokens and summary."""
     return spread_pieces(
         [
             (f" {sign_of(commit)} ", "running"),

@@ -248,7 +248,7 @@ class ApprovalDialog(CockpitDialog[None]):
     async def _read_whole(self, cut: ApprovalView) -> None:
         """Show an approval that the list has cut, as it is stored."""
         whole = await self.read(read_approval, cut.id)
-        # Answered meanwhile, it is no longer listed soon.
+        # A call that was answered is no longer listed soon.
         if whole is not None and self._shown is cut:
             self._rows[cut.id] = whole
             self._show(whole)
@@ -437,7 +437,7 @@ class ApprovalDialog(CockpitDialog[None]):
         self._draw()
 
     async def _send(self, chosen: list[ApprovalView], answer: ApprovalAnswer, sentence: str) -> None:
-        """Send the answer to each; a call whose answer was refused waits again, if it is still open."""
+        """Send the answer to each. A call whose answer was refused waits again, if it is still open."""
         cockpit, refusals = self.cockpit, list[ZoeaError]()
         for one in chosen:
             try:
@@ -457,7 +457,7 @@ class ApprovalDialog(CockpitDialog[None]):
             cockpit.show_error(refusals[0])
 
     def _is_read_to_its_end(self) -> bool:
-        """Return whether the end of the shown call was on the screen for a while; warn where it was not."""
+        """Return whether the end of the shown call was on the screen for a while. Warn where it was not."""
         below = self._look_below()
         if self.is_read:
             return True
@@ -478,7 +478,7 @@ class ApprovalDialog(CockpitDialog[None]):
         return self.is_listening
 
     def _look_below(self) -> int:
-        """Return how many lines of the call are below; 0 while it may not be laid out yet."""
+        """Return how many lines of the call are below. 0 while it may not be laid out yet."""
         return self._call.lines_below if self.is_listening else 0
 
     def _deny(self) -> None:

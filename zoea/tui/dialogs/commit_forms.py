@@ -388,7 +388,7 @@ class CommitNameDialog(CommitForm):
 
 
 class WorktreeCommitDialog(FormDialog[str]):
-    """Asks for the message of a commit of what a mysis changed in its worktree; returns it."""
+    """Asks for the message of a commit of what a mysis changed in its worktree. Returns it."""
 
     TITLE = "COMMIT THE CHANGES OF THE WORKTREE"
     VERB = "commit"

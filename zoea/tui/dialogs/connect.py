@@ -83,7 +83,7 @@ class ConnectDialog(FormDialog[str | None]):
         self.query_one("#type", InlineChoice).choose(str(self._given.type))  # and so the hint of the address
 
     async def fill(self) -> None:
-        """Read the connected providers, whose values a typed name fills in."""
+        """Read the connected providers. A typed name fills in their values."""
         with suppress(SettingsError):  # saving says what is wrong with the settings
             self._known = (await asyncio.to_thread(load, self.cockpit.places)).settings.provider
 
@@ -159,7 +159,7 @@ class ConnectDialog(FormDialog[str | None]):
             self.query_one("#model", Input).focus()
 
     async def _was_changed(self) -> bool:
-        """Say so where another program changed the provider since its values were filled in; take them back then."""
+        """Say so where another program changed the provider since its values were filled in. Take them back then."""
         name, filled = self._filled
         self._known = (await asyncio.to_thread(load, self.cockpit.places)).settings.provider
         if filled is None or self._known.get(name) == filled:
@@ -257,7 +257,7 @@ class ConnectDialog(FormDialog[str | None]):
 
 
 class RefusedKeyDialog(ConnectDialog):
-    """Asks for another key of a provider that refused it; the myses that it stopped go on."""
+    """Asks for another key of a provider that refused it. The myses that it stopped go on."""
 
     TITLE = "ENTER A KEY · the myses that wait for it go on"
     VERB = "save"

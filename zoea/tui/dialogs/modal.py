@@ -50,7 +50,7 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
         self.dismiss()
 
     def close(self, result: T | None = None) -> None:
-        """Close the dialog, unless it was left meanwhile or another one is above it."""
+        """Close the dialog, unless it was left or another one is above it."""
         if self.is_active:
             self.dismiss(result)
 
@@ -171,7 +171,7 @@ class FormDialog(CockpitDialog[T]):
             yield TextBlock(id="error")
 
     def on_resize(self) -> None:
-        """Name the keys in the lower border; the first of the hints go where it is narrow."""
+        """Name the keys in the lower border. The first of the hints go where it is narrow."""
         box = self.query_one(".box")
         hints, room = [hint for hint in self.HINTS.split(" · ") if hint], self.app.size.width - _BORDER
         while hints and len(" · ".join((f"enter {self.VERB}", *hints, "esc back"))) > room:

@@ -1,4 +1,4 @@
-"""The question of `q`: end the swarm, or leave it running, of an owner and of an attached cockpit.
+"""The dialog of `q`: end the swarm or leave it running.
 
 Where there is no swarm to command, the cockpit closes without a question. The end takes at most ten seconds; a second
 ctrl+c skips it.

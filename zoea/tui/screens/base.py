@@ -194,7 +194,7 @@ class CockpitScreen(BaseScreen[T]):
         yield KeyFooter(id="keys")
 
     def compose_body(self) -> ComposeResult:
-        """Compose what is between header and footer."""
+        """Compose the widgets between header and footer."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
@@ -252,7 +252,7 @@ class CockpitScreen(BaseScreen[T]):
                 )
 
     def retitle(self, action_id: str, title: str) -> None:
-        """Show a title for the key that switches something back; "" for the usual one again."""
+        """Show a title for the key that switches something back. "" for the usual one again."""
         kept = {other: text for other, text in self._retitled.items() if other != action_id}
         self._retitled = {**kept, action_id: title} if title else kept
         self._bars = None

@@ -175,7 +175,7 @@ def _outcome_series(stats: SwarmStats) -> tuple[ChartSeries, ...]:
 
 
 def _values(points: Iterable[StatPoint], count: Callable[[StatPoint], float]) -> tuple[float | None, ...]:
-    """Return a value for each point; None where no swarm ran, because 0 would be a count."""
+    """Return a value for each point. None where no swarm ran, because 0 would be a count."""
     return tuple(count(point) if point.is_known else None for point in points)
 
 
@@ -226,7 +226,7 @@ class StatPlot(PlotextPlot, can_focus=True):
     _drawn: tuple[Chart, SwarmStats, ThemeSpec, bool] | None = None
 
     def put(self, chart: Chart, stats: SwarmStats, theme: ThemeSpec, *, is_ascii: bool) -> None:
-        """Draw the series; the lower border names those of several kinds, also where only one kind is drawn."""
+        """Draw the series. The lower border names those of several kinds, also where only one kind is drawn."""
         self._drawn = (chart, stats, theme, is_ascii)
         self.theme = "clear"  # the widget's own colours
         self.border_title = Content(chart.title)
@@ -330,7 +330,7 @@ class ChartsScreen(TabbedScreen):
         self.cockpit.pop_screen()
 
     def tick(self) -> None:
-        """Read again while the screen is open; the statuses of this moment are those of the header."""
+        """Read again while the screen is open. The statuses of this moment are those of the header."""
         super().tick()
         self._seconds += 1
         if self._seconds % _AGAIN_S == 0:

@@ -204,7 +204,7 @@ class DashboardScreen(CockpitScreen[None]):
             self._needs.styles.max_height = room.needs
 
     def _count_rows(self) -> int:
-        """Return the lines that the list could fill; a hive has larger cells with more room."""
+        """Return the lines that the list could fill. A hive has larger cells with more room."""
         return len(self.cockpit.feed.myses) if self.table.grouping is None else _ALL_LINES
 
     def _take_columns(self) -> None:
@@ -373,7 +373,7 @@ class DashboardScreen(CockpitScreen[None]):
         self._needs.put([*above, *lines])
 
     def need_pieces(self) -> list[Piece]:
-        """Return who needs the person; with the key that goes there where no panel names it."""
+        """Return who needs the person, and the key that goes there where no panel names it."""
         pieces = super().need_pieces()
         way: list[Piece] = [(f" ({self.cockpit.key('swarm.next-in-need')})", "key")]
         return [*pieces, *way] if pieces and not self._right.display else pieces

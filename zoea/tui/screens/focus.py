@@ -422,7 +422,7 @@ class FocusScreen(CockpitScreen[None]):
     # Moving.
 
     def _go_to_turn(self, by: int) -> None:
-        """Go to the turn before or after; read the one before where it is not loaded."""
+        """Go to the turn before or after. Read the one before where it is not loaded."""
         if self._shows_result:
             self._show_result(False)
             return
@@ -551,7 +551,7 @@ class ResultScreen(FocusScreen):
 
     @classmethod
     def open_over(cls, cockpit: Cockpit) -> Screen[Any]:
-        """Open the changes instead where it works in a worktree, from the list; a key there leads to the report."""
+        """Open the changes instead where it works in a worktree, from the list. A key there leads to the report."""
         from zoea.tui.screens.review import ReviewScreen
 
         targets = cockpit.action_context().targets

@@ -110,7 +110,7 @@ class HelpScreen(CockpitScreen[None]):
         places: The places of the screen below.
         context: Its context.
         can_do: Returns whether that screen, or the app, carries an action out.
-        read_context: Returns the context anew, once the swarm is open.
+        read_context: Returns the context again, once the swarm is open.
     """
 
     CSS_PATH = "help.tcss"
@@ -260,7 +260,7 @@ class HelpScreen(CockpitScreen[None]):
                 yield from self._explain((" " * KEY_WIDTH, ""), (name, "strong"), meaning)
 
     def _explain(self, glyph: Piece, name: Piece, meaning: str) -> Iterator[PickItem]:
-        """Build the lines of a word and its meaning; the cursor, which would show a cut line in full, passes them."""
+        """Build the lines of a word and its meaning, which the cursor skips."""
         before = KEY_WIDTH + 2 + TITLE_WIDTH
         width = self.lines.scrollable_content_region.width or before + MEANING_WIDTH
         first, *more = wrap_words(meaning, width - before)

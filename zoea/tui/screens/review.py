@@ -443,7 +443,7 @@ class ReviewScreen(CockpitScreen[None]):
         self.cockpit.push_screen(WorktreeCommitDialog(), commit)
 
     def _send_back(self) -> None:
-        """Open the prompt for the mysis with the conflict that stopped a merge, else with the file and the lines."""
+        """Open the prompt with the conflict that stopped a merge, else with the selected lines."""
         if self._conflict:
             self._send_conflict(self._conflict)
             return

@@ -1,4 +1,4 @@
-"""Unsent drafts by recipient and the history of sent messages; both outlive their screens, drafts also the cockpit."""
+"""Unsent drafts by recipient and the history of sent messages. Both outlive their screens, drafts also the cockpit."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Drafts:
         self.keep(name_identity(key), identity if self.of(key) else "")
 
     def idempotency_key(self, key: str, *parts: str) -> str:
-        """Return the same key for the same parts of a draft, in each cockpit that shows it; another once it was sent.
+        """Return a key for the parts of a draft, equal in all cockpits until it is sent.
 
         Args:
             parts: What makes it another message: its text, its limits, those who get it.

@@ -90,7 +90,7 @@ class KeyHolder(Protocol):
 
 @runtime_checkable
 class DecisionScreen(Protocol):
-    """A screen in which no key decides that came at once with the one that opened it, where `IS_SEEN_FIRST`."""
+    """A screen that ignores deciding keys typed before it was shown, if `IS_SEEN_FIRST`."""
 
     IS_SEEN_FIRST: bool
 
@@ -165,7 +165,7 @@ class TypeAhead:
         self._discards_text_until = time.monotonic() + PAUSE_S
 
     def _decides_unseen(self, event: Key | Paste) -> bool:
-        """Return whether a key would submit or answer what was opened by keys that came at once with it.
+        """Return whether a key would submit or answer a dialog that was not shown yet.
 
         A line that is pasted without marks is such keys: no person has seen what it opened.
         """

@@ -114,7 +114,7 @@ def list_owned(places: Places, names: Sequence[str]) -> list[str]:
 
 
 def merge_worktrees(places: Places, names: Sequence[str]) -> tuple[str, str]:
-    """Merge one after the other; return what `zoea merge` would print, and the name of a conflict."""
+    """Merge one after the other. Return what `zoea merge` would print, and the name of a conflict."""
     from zoea.files.merge import MergeConflict, build_rules, merge_all
     from zoea.settings import load
 

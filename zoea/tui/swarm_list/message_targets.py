@@ -195,7 +195,7 @@ def target_many(audience: Audience) -> MessageTarget:
 
 
 def _count_hearing(hearing: int, audience: Audience) -> str:
-    """Return how many can receive it, and who: `all 5 myses`, `3 of 5 myses`, `2 of 3 (marked: a, b, c)`."""
+    """Return the number of recipients: `all 5 myses`, `3 of 5 myses`, `2 of 3 (marked: a, b, c)`."""
     count = len(audience.views)
     few = "" if hearing == count else f"{hearing} of "
     if audience.why:

@@ -169,7 +169,7 @@ def find_status_time(view: MysisView) -> int:
 
 
 def build_heading(columns: RowColumns, sort: SortColumn = SortColumn.AGE) -> list[Piece]:
-    """Build the line with the column names; a sign marks the one that is sorted by.
+    """Build the line with the column names. A sign marks the one that is sorted by.
 
     Tokens or cost of all time stand in the place of the context while rows are sorted by them.
     """

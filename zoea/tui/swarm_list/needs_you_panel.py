@@ -143,7 +143,7 @@ def restart_line(ended: Mapping[str, int], reach: KeyScope) -> Line:
 def build_swarm_lines(
     ended: Mapping[str, int], faults: Sequence[UpstreamFault], reach: KeyScope, glyphs: Mapping[str, str], width: int
 ) -> list[Line]:
-    """Build the lines about the whole swarm: those that had work to do when Zoea ended, and upstreams that fail."""
+    """Build the lines about interrupted myses and failing upstreams."""
     offered = restart_line(ended, reach)
     return [*([offered] if offered else []), *(_fault_line(one, reach, glyphs, width) for one in faults)]
 

@@ -1,4 +1,4 @@
-"""The part of a driver that reads keys, for terminals and browsers alike: never faster than the app handles them."""
+"""The part of a driver that reads keys, never faster than the app handles them."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class TerminalInput:
             yield from self._guard(self._parser.feed(line_ends))
 
     def _guard(self, messages: Iterable[Message]) -> Iterator[Message]:
-        """Yield what the parser makes of input; begin with a new one after a sequence with impossible numbers.
+        """Yield what the parser makes of input. Begin with a new one after a sequence with impossible numbers.
 
         Textual's parser raises an error for such a sequence, and has ended then. A size that a terminal reports
         among its keys is limited.

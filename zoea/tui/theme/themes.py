@@ -358,7 +358,7 @@ _CLUSTER = re.compile(
 
 
 class EmojiFilter(LineFilter):
-    """Show the first part of an emoji with several, because terminals do not agree on the width of the whole."""
+    """Show only the first part of a joined emoji, because terminals disagree on its width."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [

@@ -59,10 +59,7 @@ def key_hints(text: str) -> Content:
 
 
 class TextBlock(Static):
-    """Show lines of (text, role) pieces as clickable text.
-
-    Hidden characters of every piece are shown as escapes.
-    """
+    """Show lines of (text, role) pieces as clickable text. Hidden characters of every piece are shown as escapes."""
 
     class Sized(Message):
         """Sent when the size changed."""

@@ -23,7 +23,7 @@ from zoea.tui.widgets.widget_part import WidgetPart
 
 
 def find_continuation(shown: int, tail: str, before: int) -> str | None:
-    """Return what to add to a text that is shown, with hidden characters as escapes; None if it is another text.
+    """Return the text to append to a shown text, or None if it is another text.
 
     Args:
         shown: Where the shown text ends in the stream.
@@ -125,7 +125,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
             self.display = True
 
     def say(self, tail: str, before: int) -> None:
-        """Show the newest end of the answer, which begins at `before` in the stream; append only the new part."""
+        """Show the newest part of the answer, which begins at `before` in the stream."""
         end = before + len(tail)
         if self._seen and end == self._end:
             return

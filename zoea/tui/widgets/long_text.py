@@ -28,10 +28,7 @@ FOLD_OVER = 4_000
 
 
 class FoldedTexts:
-    """Keep long texts that are shown as a short mark in the input.
-
-    A mark that a person edits becomes plain text.
-    """
+    """Keep long texts that are shown as a short mark in the input. A mark that a person edits becomes plain text."""
 
     def __init__(self) -> None:
         self._kept: dict[str, str] = {}
@@ -117,7 +114,7 @@ class LongText(TextArea):
 
 
 class FormText(LongText):
-    """Lines of text in a form; up and down lead to the fields beside it from its first and last line."""
+    """A text field of a form. Up and down leave it from its first and last line."""
 
     def action_cursor_up(self, select: bool = False) -> None:
         if select or not self.cursor_at_first_line:

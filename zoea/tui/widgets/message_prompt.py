@@ -301,7 +301,7 @@ class MessagePrompt(Vertical):
         self._note(self.target.describe(self.text), is_whole=False)
 
     def _note(self, text: str, is_whole: bool = True) -> None:
-        """Show a note below the text; in a narrow prompt one line of it, unless the whole one is wanted."""
+        """Show a note below the text. A narrow prompt shows one line of it, unless the whole one is wanted."""
         self._noted = (text, is_whole)
         note = self.query_one("#prompt-note", Static)
         shown, room = reveal(text).replace("\n", " "), self.app.size.width - _FRAME

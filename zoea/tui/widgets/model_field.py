@@ -111,7 +111,7 @@ class ModelField(Vertical):
             known()
 
     def offer_of(self, provider: str) -> None:
-        """Offer the models of a provider, as far as they are known; of the default one for an empty name."""
+        """Offer the known models of a provider. An empty name means the default provider."""
         found = (one for one in self._providers if one.name == provider or (not provider and one.is_default))
         view = next(found, None)
         self.offer(view.models or None if view is not None else None)

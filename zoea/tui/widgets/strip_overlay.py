@@ -45,10 +45,7 @@ def clip_strip(strip: Strip, width: int) -> Strip:
 
 
 def find_occurrences(text: str, words: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of `words` in `text`.
-
-    Words in lower case match any case, as in `zoea.queries.search_reader`.
-    """
+    """Yield the spans of `words` in `text`. Words in lower case match any case, as in `zoea.queries.search_reader`."""
     if not words:
         return
     if words == words.lower():

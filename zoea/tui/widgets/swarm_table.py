@@ -209,7 +209,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     @work(exit_on_error=False, group="files")
     async def _count_files(self) -> None:
-        """Count what myses changed in their worktrees; the column is there while one of them did."""
+        """Count what myses changed in their worktrees. The column is there while one of them did."""
         if await self._counts.update(cast("Cockpit", self.app)) and self.is_mounted:
             self.refresh()
             self.post_message(self.Sized())
