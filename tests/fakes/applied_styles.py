@@ -18,6 +18,8 @@ from textual.dom import DOMNode
 _apply = Stylesheet.apply
 _replace_rules = Stylesheet.replace_rules
 _MOST = 5_000
+_NO_RULES: RulesMap = {}
+"""What no rule concerns, which keeps what it has."""
 _BY_ORDER = {"first-of-type", "last-of-type", "first-child", "last-child", "empty"}
 
 
@@ -81,11 +83,13 @@ def apply_known(stylesheet: Stylesheet, node: DOMNode, *, animate: bool = False,
             _apply(stylesheet, node, animate=animate)
         finally:
             if _unknown and _unknown[-1][0] is node:
-                _unknown.pop()  # no rule concerns it
+                _unknown.pop()
+                candidates.known[path] = _NO_RULES
         return
     flags = candidates.flags
     node._has_hover_style, node._has_focus_within, node._has_order_style, node._has_odd_or_even = flags
-    stylesheet.replace_rules(node, rules, animate=animate)
+    if rules is not _NO_RULES:
+        stylesheet.replace_rules(node, rules, animate=animate)
     stylesheet._process_component_classes(node)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 import pytest
 from textual._styles_cache import StylesCache
 from textual.css.stylesheet import Stylesheet
@@ -12,6 +15,7 @@ from tests.fakes import paint_once
 from tests.fakes.applied_styles import apply_known, replace_changed
 from tests.fakes.found_handlers import find_handlers
 from tests.fakes.parsed_styles import parse_once
+from zoea.tui.theme import themes
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +35,22 @@ def _screens_are_painted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(StylesCache, name, getattr(paint_once, name))
 
 
+_read_theme = themes.read_theme
+_read_shipped = cache(_read_theme)
+_SHIPPED = themes.list_theme_folders(Path("none"))[0]
+
+
+def _read_shipped_once(file: Path) -> themes.ThemeSpec:
+    return (_read_shipped if file.parent == _SHIPPED else _read_theme)(file)
+
+
 @pytest.fixture(autouse=True)
 def _handlers_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look handlers of messages up once for each class."""
     monkeypatch.setattr(MessagePump, "_get_dispatch_methods", find_handlers)
+
+
+@pytest.fixture(autouse=True)
+def _shipped_themes_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parse the themes of Zoea once, not for each cockpit."""
+    monkeypatch.setattr(themes, "read_theme", _read_shipped_once)
