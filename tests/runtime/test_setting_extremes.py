@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import tomlkit
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from tests.fakes import mcp_faulty
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.fakes.setting_values import list_limits, list_values
 from tests.fakes.wire_server import Received
@@ -53,23 +55,26 @@ def test_a_number_without_meaning_is_refused_or_counts_as_the_nearest_bound(
         assert abs(get_value(found.model_dump(), path)) <= LARGEST
 
 
-OTHERS = ("upstream", "mcp", "metrics", "world")
-"""Sections that no turn of a mysis without upstreams reads."""
+OTHERS = ("mcp", "metrics", "world")
+"""Sections that no turn reads."""
 MEANT = {
     "turn.max_iterations": "the turn ends after its first request",
     "budget.swarm_per_day": "the swarm is on hold after its first request",
     "budget.mysis": "each request is slowed down",
     "budget.token_budget_per_task": "it may not be below token_budget_per_agent",
     "provider.NAME.rate": "the second request waits for 1,000 s",
+    "upstream.NAME.start_timeout": "no server starts in 0.1 s",
 }
 """Keys whose lowest value stops or delays a turn, as it says."""
 SECTIONS = sorted({path[0] for model, path, _ in NUMBERS if model is Settings} - {*OTHERS})
 
 
 def answer(request: Received) -> Say:
-    """Call a tool, then answer."""
-    is_result = request.json["messages"][-1]["role"] == "tool"
-    return Say("Done.") if is_result else Say(calls=(Call("zoea_recall", '{"query": "belts"}'),))
+    """Call the tool of an upstream, else one of Zoea; then answer."""
+    if request.json["messages"][-1]["role"] == "tool":
+        return Say("Done.")
+    names = [tool["function"]["name"] for tool in request.json["tools"]]
+    return Say(calls=(Call("echo", '{"text": "x"}') if "echo" in names else Call("zoea_recall", '{"query": "belts"}'),))
 
 
 @pytest.mark.parametrize("end", [min, max])
@@ -82,6 +87,8 @@ async def test_a_turn_is_answered_with_each_number_of_a_section_at_its_extreme(
     async with OpenAIServer(otherwise=answer) as server:
         tree: dict[str, Any] = {"provider": {"mine": {"type": "openai", "base_url": server.base_url, "model": "m"}}}
         tree["nudge"] = {"enabled": False}
+        if section == "upstream":
+            tree["upstream"] = {"mine": {"command": sys.executable, "args": [mcp_faulty.__file__]}}
         for _, path, field in NUMBERS:
             if path[0] == section and not (end is min and ".".join(path) in MEANT):
                 values = [
@@ -96,4 +103,6 @@ async def test_a_turn_is_answered_with_each_number_of_a_section_at_its_extreme(
             await swarm.create("alpha")
             await swarm.send("alpha", "Go.")
             await swarm.wait("alpha", timeout_s=20)
-    assert read_memories(where.database, "alpha", last=1)[0].content == "Done."
+    *_, result, last = read_memories(where.database, "alpha", last=2)
+    assert last.content == "Done."
+    assert (result.content == "x") is (section == "upstream")
