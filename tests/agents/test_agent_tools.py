@@ -12,7 +12,8 @@ import pytest
 from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say
 from tests.fakes.acp_agent import post
 from tests.swarm.harness import Swarm
-from zoea.model.enums import ApprovalAnswer, MysisState
+from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
+from zoea.model.status import StatusWord
 from zoea.settings import Settings
 
 HTTP: dict[str, Any] = {"http": True}
@@ -95,6 +96,41 @@ async def test_a_question_to_the_commander_is_answered(tmp_path: Path) -> None:
         await s.commander.answer(asked.id, ApprovalAnswer.ONCE, sentence="green")
         await s.settled()
         assert (await conversation(s))[-1][1] == "[result The commander answers: green]"
+
+
+@pytest.mark.parametrize("behaviour", [HTTP, {}], ids=["http", "stdio"])
+@pytest.mark.parametrize(
+    ("answer", "told"), [(ApprovalAnswer.ONCE, "answers: green"), (ApprovalAnswer.DENIED, "denied")]
+)
+async def test_an_answer_for_which_the_agent_did_not_wait_is_told_with_another_prompt(
+    tmp_path: Path, behaviour: dict[str, Any], answer: ApprovalAnswer, told: str
+) -> None:
+    async with agent_swarm(tmp_path, behaviour, serves=True) as s:
+        await say(s, ["give_up", "zoea_ask", {"question": "which colour?"}], ["touch", str(tmp_path / "gave up")])
+        await s.until((tmp_path / "gave up").exists)
+        prompts = [one for one in received(tmp_path) if one.get("method") == "session/prompt"]
+        await s.until(lambda: s.commander.swarm.live_view.freeze(1).status is StatusWord.ASKING)
+        [asked] = await s.commander.approvals()
+        await s.commander.answer(asked.id, answer, sentence="green")
+        await s.settled()
+        later = [one for one in received(tmp_path) if one.get("method") == "session/prompt"][len(prompts) :]
+        assert told in json.dumps(later)
+        assert "for which you did not wait" in json.dumps(later)
+        assert await last_outcome(s) == "answered"
+        assert len(await calls(s)) == 1
+
+
+async def test_a_message_joins_a_turn_whose_agent_did_not_wait_for_an_answer(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path, HTTP, serves=True) as s:
+        await say(s, ["give_up", "zoea_ask", {"question": "which colour?"}], ["touch", str(tmp_path / "gave up")])
+        await s.until((tmp_path / "gave up").exists)
+        await s.commander.send("alpha", json.dumps([["say", "and on"]]), mode=DeliveryMode.STEER)
+        await s.until(lambda: "and on" in json.dumps(received(tmp_path)))
+        [asked] = await s.commander.approvals()
+        await s.commander.answer(asked.id, ApprovalAnswer.ONCE, sentence="green")
+        await s.settled()
+        assert "answers: green" in json.dumps(received(tmp_path))
+        assert await last_outcome(s) == "answered"
 
 
 @pytest.mark.parametrize("title", ["zoea_zoea_send_message", "mcp__zoea__zoea_send_message", "zoea/zoea_send_message"])

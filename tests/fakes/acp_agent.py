@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -267,6 +268,33 @@ class Agent:
         found: dict[str, Any] = json.loads(self.bridge.stdout.readline())
         return found
 
+    def do_give_up(self, name: str, arguments: Any) -> None:
+        """Call a tool, and stop to wait for its result, as agents do after a minute."""
+        if not self.listed:
+            self.do_list_tools()
+        [server] = self.servers
+        if "url" in server:
+            self.sent += 1
+            line = json.dumps({"jsonrpc": "2.0", "id": self.sent, "method": "tools/call",
+                               "params": {"name": name, "arguments": arguments}})  # fmt: skip
+            with suppress(TimeoutError):
+                post(server["url"], line, {one["name"]: one["value"] for one in server["headers"]}, timeout=0.5)
+        else:
+            call = {
+                "jsonrpc": "2.0",
+                "id": 77,
+                "method": "tools/call",
+                "params": {"name": name, "arguments": arguments},
+            }
+            note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}}
+            assert self.bridge is not None
+            assert self.bridge.stdin is not None
+            for message, pause in ((call, 0.5), (note, 0.0)):
+                self.bridge.stdin.write(json.dumps(message) + "\n")
+                self.bridge.stdin.flush()
+                time.sleep(pause)
+        self.say("[gave up]")
+
     def do_read(self, path: str) -> None:
         answer = self.answer(self.request("fs/read_text_file", {"sessionId": self.session, "path": path}))
         self.say(f"read: {answer}")
@@ -346,10 +374,10 @@ class Agent:
         return True
 
 
-def post(url: str, body: str, heads: dict[str, str]) -> dict[str, Any]:
+def post(url: str, body: str, heads: dict[str, str], *, timeout: float = 30) -> dict[str, Any]:
     """Send a message to an MCP server over HTTP; an answer that is no JSON-RPC is an error."""
     address = urlsplit(url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=timeout)
     accept = "application/json, text/event-stream"
     connection.request("POST", address.path, body, {"Content-Type": "application/json", "Accept": accept, **heads})
     response = connection.getresponse()

@@ -30,10 +30,10 @@ _PARSE, _INVALID, _UNKNOWN, _PARAMS, _INTERNAL = -32700, -32600, -32601, -32602,
 
 
 class ServedTools(Struct, eq=False):
-    """The tools of one process, and its calls under way."""
+    """The tools of one process, and its requests under way with their ids."""
 
     tools: AgentTools
-    running: set[asyncio.Task[object]] = field(default_factory=set)
+    running: dict[asyncio.Task[object], int | str] = field(default_factory=dict)
 
 
 class _Refusal(Exception):
@@ -51,12 +51,16 @@ async def answer_message(served: ServedTools, body: bytes) -> web.Response:
     if not isinstance(message, dict):
         return _error(None, _INVALID, "the body must be one JSON object")
     method, number = message.get("method"), message.get("id")
+    params = message.get("params")
+    if method == "notifications/cancelled" and isinstance(params, dict):
+        for running, asked in served.running.items():
+            if asked == params.get("requestId"):
+                running.cancel()
     if not isinstance(method, str) or not isinstance(number, int | str):
         return web.Response(status=202)  # a notification, or an answer: nothing is asked of agents
-    params = message.get("params")
     task = asyncio.current_task()
     assert task is not None
-    served.running.add(task)
+    served.running[task] = number
     try:
         result = await _answer(served.tools, method, params if isinstance(params, dict) else {})
     except _Refusal as refusal:
@@ -64,7 +68,7 @@ async def answer_message(served: ServedTools, body: bytes) -> web.Response:
     except ZoeaError as error:
         return _error(number, _INTERNAL, error.text)
     finally:
-        served.running.discard(task)
+        served.running.pop(task, None)
     return web.json_response({"jsonrpc": "2.0", "id": number, "result": result})
 
 

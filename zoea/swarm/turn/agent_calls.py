@@ -320,9 +320,11 @@ class AgentCalls:
             if not call.id and not call.is_over and not self._is_served(call, is_over=True):
                 await self._store_call(call)
 
-    async def end_untold(self) -> None:
+    async def end_untold(self, *, but_own: bool = False) -> None:
         """End the calls that the agent left without an end, or without waiting for the answer that it asked for."""
         for call in self.open_calls():
+            if call.is_own and but_own:
+                continue
             if call.is_own:
                 await self._record.store(self._final_result(call))
             elif call.asked is not None:

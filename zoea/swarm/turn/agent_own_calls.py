@@ -34,6 +34,7 @@ OVER = ToolResult("not called: the turn of this mysis is over", is_error=True)
 _ENDING = ToolResult(
     "not called: you ended your turn. Write nothing but a last sentence, if you have one.", is_error=True
 )
+_LATE = "[note from Zoea] The call {name}, for which you did not wait, has ended:\n{result}"
 _TOO_MANY = ToolResult(f"not called: a turn has at most {MOST_CALLS:,} calls", is_error=True)
 
 
@@ -68,6 +69,7 @@ class OwnCalls:
 
     Attributes:
         is_ending: One of them ends the turn: it reported the end, or waits.
+        untold: What the agent has to be told of the calls for whose results it did not wait.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class OwnCalls:
         own: Callable[[asyncio.Task[None]], None],
     ) -> None:
         self.is_ending = False
+        self.untold: list[str] = []
         self._services, self._profile, self._masks = record.services, record.profile, record.masks
         self._record = record
         self._calls = calls
@@ -90,6 +93,11 @@ class OwnCalls:
             record.profile.settings.tool.timeout,
             lambda *ended: post(ToolFinished(*ended)),
         )
+
+    @property
+    def waits_for_person(self) -> bool:
+        """Whether the commander was asked and has not answered yet, or what was allowed still runs."""
+        return any(opened.call.asked is not None or opened.given is not None for opened in self._open.values())
 
     async def begin(self, asked: ToolAsked) -> None:
         """Store a call, and carry it out, or ask for it where the template says so."""
@@ -180,6 +188,8 @@ class OwnCalls:
     async def _end(self, opened: _Open, result: ToolResult, state: CallState) -> None:
         del self._open[opened.row.id]
         await self._calls.end_call(opened.call, result, state)
+        if opened.asked.answer.done():
+            self.untold.append(_LATE.format(name=opened.row.name, result=result.content))
         tell(opened.asked, result)
 
     def close(self) -> frozenset[asyncio.Task[None]]:

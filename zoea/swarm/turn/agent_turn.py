@@ -271,6 +271,15 @@ class AgentTurn:
         await self._services.hold.lifted(self._profile.mysis_id)
         return None if self._files.uses_gateway else await self._record.admit(tokens, self._spawn)
 
+    @property
+    def _has_news(self) -> bool:
+        """Whether the agent has to be prompted once more in this turn."""
+        return bool(self._steers or self._own.untold) and not self._own.is_ending
+
+    async def _take_news(self) -> list[str]:
+        untold, self._own.untold = self._own.untold, []
+        return [*untold, *(await self._take_steers() if self._steers else ())]
+
     async def _take_steers(self) -> list[str]:
         """Store the messages that join the turn, and return their texts."""
         op = t.TakeSteers(self._opened.turn_id, self._steers, self._record.next_seq)
@@ -299,12 +308,14 @@ class AgentTurn:
                 await self._calls.ask(given)
             case PermissionAnswered():
                 await (self._own if given.call.is_own else self._calls).approved(given.call, given.given)
+                await self._go_on()
             case ToolAsked():
                 await self._own.begin(given)
             case ToolFinished():
                 await self._own.finish(given)
                 if self._own.is_ending:
                     self._services.clock.call_after(END_S * SECOND, self._cut)
+                await self._go_on()
             case _Wakeup():
                 await self._go_on()
 
@@ -331,6 +342,8 @@ class AgentTurn:
                     self._closing = await self._leave(Outcome.BUDGET, failure=failure)
             else:
                 self._closing = await self._prompt_ended(prompting.result())
+        elif self._prompting is None and self._has_news:
+            self._closing = await self._prompt_again(await self._take_news())
         else:
             await self._cut_if_steered()
 
@@ -353,8 +366,11 @@ class AgentTurn:
         """Return the closing of the turn, or None where it goes on with another prompt."""
         await self._record.settle_prompt(end.usage)
         await self._calls.store_untold()
-        if self._steers and not self._own.is_ending:
-            return await self._prompt_again(await self._take_steers())
+        if self._has_news:
+            return await self._prompt_again(await self._take_news())
+        if self._own.waits_for_person and not self._own.is_ending and end.reason not in ("refusal", "cancelled"):
+            await self._calls.end_untold(but_own=True)
+            return None  # Agents wait a minute for a tool, people take longer: the answer comes with another prompt.
         await self._calls.end_untold()
         if self._plan is not None:
             lines = [f"- [{status}] {text}" for status, text in self._plan.entries]
