@@ -54,12 +54,13 @@ def snapshot(folder: Path) -> dict[str, tuple[str, bytes]]:
 
 
 def state(folder: Path) -> tuple[object, ...]:
-    """Return all that a person has in a checkout: files, index, branch, commit and stash."""
+    """Return all that a person has in a checkout: files, index, branch, commits and stash."""
     return (
         snapshot(folder),
         git(folder, "ls-files", "-s"),
         git(folder, "symbolic-ref", "-q", "HEAD", check=False),
         git(folder, "rev-parse", "HEAD"),
         git(folder, "stash", "list"),
+        git(folder, "rev-parse", "-q", "--verify", "ORIG_HEAD", check=False),
         git(folder, "status", "--porcelain", "--ignored"),
     )

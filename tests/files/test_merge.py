@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.files.repositories import commit, git, make_repository, snapshot, state
+from tests.waiting import until_true
 from zoea.files import merge as merge_module
 from zoea.files.changes import find_base, open_diff
 from zoea.files.git import Git
@@ -311,6 +314,23 @@ def ask_for_autostash(folder: Path) -> None:
     change_same_file(folder)
 
 
+OWNER = """
+import sys
+from pathlib import Path
+from zoea.files.merge import MergeRules, merge
+from zoea.files.worktrees import Worktrees
+merge(Worktrees(Path(sys.argv[1]), hooks=True), "alpha", MergeRules())
+"""
+
+
+def can_merge(trees: Worktrees, name: str) -> bool:
+    try:
+        merge(trees, name, RULES)
+    except MergeRefused:
+        return False
+    return True
+
+
 DIRTY = [
     change_file, change_same_file, stage_file, delete_file, begin_merge, begin_rebase, put_untracked_in_the_way,
     put_ignored_in_the_way, put_folder_in_the_way, hide_change, ask_for_autostash,
@@ -383,6 +403,27 @@ class TestThePersonsTree:
         assert git(repository, "status", "--porcelain") == ""
         merge(others, "alpha", RULES)
         assert (git(repository, "status", "--porcelain"), (repository / "c.txt").read_text()) == ("", "new\n")
+
+    def test_a_merge_that_outlives_its_killed_owner_keeps_the_lock(
+        self, trees: Worktrees, repository: Path, tmp_path: Path
+    ) -> None:
+        make(trees, repository, a__txt="changed\n")
+        make(trees, repository, "beta", b__txt="changed\n")
+        began, go_on = repository / ".git" / "began", repository / ".git" / "go-on"
+        os.mkfifo(began)
+        os.mkfifo(go_on)
+        hook = repository / ".git" / "hooks" / "post-merge"
+        hook.write_text(f"#!/bin/sh\necho >{began}\nread line <{go_on}\n")
+        hook.chmod(0o755)
+        owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path / "data")])
+        began.read_text()
+        owner.kill()
+        owner.wait()
+        with pytest.raises(MergeRefused, match="another merge moves a branch"):
+            merge(trees, "beta", RULES)
+        go_on.write_text("\n")
+        until_true(lambda: can_merge(trees, "beta"))
+        assert (repository / "b.txt").read_text() == "changed\n"
 
     def test_lines_that_end_with_cr_lf_and_names_in_other_scripts_stay(
         self, trees: Worktrees, repository: Path

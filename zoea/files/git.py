@@ -15,6 +15,7 @@ from typing import IO
 
 from msgspec import Struct
 
+from zoea.files.ownership import list_locks
 from zoea.model.errors import GitError
 from zoea.process.group_guard import guard
 
@@ -150,6 +151,7 @@ class Git:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     start_new_session=True,
+                    pass_fds=list_locks() if is_lasting else (),
                 )
             except OSError as error:
                 raise GitError(f"{what} did not start: {error.strerror}") from error

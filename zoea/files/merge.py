@@ -6,12 +6,10 @@ is checked out and clean, the tree follows by a fast-forward.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -19,7 +17,7 @@ from msgspec import Struct
 
 from zoea.files.command_runs import BoundedOutput
 from zoea.files.git import Git
-from zoea.files.ownership import Record
+from zoea.files.ownership import Record, hold_lock
 from zoea.files.sandbox import build_environment, find_sandbox
 from zoea.files.work_left import (
     find_changes,
@@ -336,7 +334,10 @@ def move(repository: Git, record: Record, old: str, new: str, hooks: bool) -> No
     Raises:
         MergeRefused: The target was moved in between, or its tree would lose something.
     """
-    with _lock_repository(record):
+    # One at a time, also of other workspaces: two `git merge` at once in one checkout would leave the files of one and
+    # the branch of the other. A lock of the folder writes nothing.
+    handle = os.open(record.repository, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with hold_lock(handle, MergeRefused(f"another merge moves a branch of {record.repository}", hint="Try again.")):
         tree = find_checkout(repository, record.target)
         if tree is None:
             why = f"zoea: merge {record.name}"
@@ -346,30 +347,17 @@ def move(repository: Git, record: Record, old: str, new: str, hooks: bool) -> No
             git = Git(tree, hooks=hooks)
             if find_commit(git, "HEAD") != old:
                 raise _moved(record)
+            before = find_commit(git, "ORIG_HEAD")
             result = git.write("merge", "--ff-only", "--quiet", "--no-overwrite-ignore", new, accept=(0, 1, 2, 128))
             if result.code and find_commit(git, "HEAD") == old:
+                # Git writes it before it looks at the files.
+                git.write("update-ref", *(("ORIG_HEAD", before) if before else ("-d", "ORIG_HEAD")))
                 raise MergeRefused(
                     f"git would not bring {tree} to the merged commit: {result.error.strip()}",
                     hint="Move what stands in the way and try again, or merge there by hand.",
                 )
         if find_commit(repository, record.target) != new:
             raise _moved(record)
-
-
-@contextmanager
-def _lock_repository(record: Record) -> Iterator[None]:
-    """Let one merge at a time move a branch of a repository, also those of other workspaces. Raises MergeRefused.
-
-    Two `git merge` at once in one checkout would leave the files of one and the branch of the other.
-    """
-    handle = os.open(record.repository, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # a lock of it writes nothing
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise MergeRefused(f"another merge moves a branch of {record.repository}", hint="Try again.") from None
-    finally:
-        os.close(handle)
 
 
 def _moved(record: Record) -> MergeRefused:

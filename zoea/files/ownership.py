@@ -1,6 +1,7 @@
 """Records of the worktrees that Zoea made, and locks for their use.
 
-Nothing is removed without a record. The locks are the kernel's, so they end with their process in any way.
+Nothing is removed without a record. The locks are the kernel's, so they end in any way with their process and the git
+commands that it started under them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import msgspec
@@ -24,6 +26,7 @@ FOLDER = "worktrees"
 """Folder of the data directory with the worktrees and their records."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 _MERGE = re.compile(r"\.merge-[0-9a-f]{16}")
+_locks: ContextVar[tuple[int, ...]] = ContextVar("locks", default=())
 
 
 class Record(Struct, frozen=True):
@@ -137,17 +140,34 @@ class Ownership:
         make_private_folder(self.root)
         while True:
             handle = open_private(file, os.O_RDWR | os.O_CREAT)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_there = os.fstat(handle).st_nlink > 0
-            except BlockingIOError:
-                os.close(handle)
-                raise WorkHeld(what, hint=hint) from None
-            if is_there:
-                break
-            os.close(handle)  # it was removed in between
+            with hold_lock(handle, WorkHeld(what, hint=hint)):
+                if os.fstat(handle).st_nlink > 0:
+                    yield
+                    return
+            # It was removed in between.
+
+
+@contextmanager
+def hold_lock(handle: int, refusal: FilesError) -> Iterator[None]:
+    """Lock an open file or folder and close it at the end. Raise the refusal where another process holds it.
+
+    Git commands that write hold it too, because they go on if this process is killed.
+    """
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise refusal from None
+        before = _locks.set((*_locks.get(), handle))
         try:
             yield
         finally:
-            with suppress(OSError):
-                os.close(handle)
+            _locks.reset(before)
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a process that a hook left behind may have it open
+    finally:
+        os.close(handle)
+
+
+def list_locks() -> tuple[int, ...]:
+    """Return the descriptors that this thread or task has locked."""
+    return _locks.get()
