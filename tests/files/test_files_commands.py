@@ -81,6 +81,8 @@ def test_a_queue_that_stops_says_why_with_the_hunks(zoea: Zoea, trees: Worktrees
     assert "not tried: gamma" in result.out
     value = zoea("merge", "beta", "--json").json
     assert (value["failed"], value["merged"], value["conflicts"][0]["path"]) == ("beta", [], "a.txt")
+    assert zoea("diff", "beta", "--stat").out.endswith("+1 -2, 1 file, has conflicts\n")
+    assert [zoea("diff", name, "--json").json["has_conflicts"] for name in ("beta", "gamma")] == [True, False]
     assert value["error"]["class"] == "MergeConflict"
 
 

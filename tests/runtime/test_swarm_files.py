@@ -13,21 +13,24 @@ import pytest
 
 from tests.agents.agent_harness import write_template
 from tests.files.repositories import git, make_repository, state
+from tests.waiting import until
 from zoea.files.changes import find_base, open_diff
 from zoea.files.merge import MergeRules, merge_all
 from zoea.files.worktrees import Worktrees
 from zoea.llm.providers.scripted import Reply, ScriptedProvider
 from zoea.llm.providers.scripts import results_of
-from zoea.model.enums import DONE_TOOL
+from zoea.model.enums import DONE_TOOL, ApprovalAnswer
 from zoea.model.errors import FilesError, UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.queries import stored_swarm
+from zoea.queries.change_origins import read_origins
 from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.runtime.upstream_set import workbench_upstream, world_upstream
 from zoea.settings import Settings
 from zoea.settings.paths import Places
+from zoea.text.patches import parse_patch
 
 SUM = "def total(numbers):\n    return sum(numbers) + 1\n"
 CHECK = "python3 -B -c 'from sums import total; assert total([1, 2]) == 3'"
@@ -119,6 +122,39 @@ async def test_a_context_commit_names_the_tree_of_its_turn(where: Places, tmp_pa
         tags = [json.loads(row[0]) for row in conn.execute("SELECT tags FROM ctx_note ORDER BY id")]
     assert tags[-1] == [f"tree-{tip[:12]}"]
     assert tags[0] != tags[-1]
+
+
+def run_and_edit(request: ModelRequest) -> Reply:
+    """Make a file by a command, and edit another one."""
+    steps = [
+        call("run", command="echo made > made.txt"),
+        call("read_file", path="sums.py"),
+        call("edit_file", path="sums.py", edits=[{"old": " + 1", "new": ""}]),
+        call(DONE_TOOL, summary="made"),
+    ]
+    done = len(results_of(request))
+    return steps[done] if done < len(steps) else Answer("ready")
+
+
+async def test_a_change_by_a_command_names_the_approval_of_the_command(where: Places, tmp_path: Path) -> None:
+    (where.config / "templates" / "free.toml").write_text('[tools]\npaths = ["*"]\n')
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    async with open_swarm(where, run_and_edit) as (swarm, _):
+        await swarm.create("alpha", template="free", task="Make it.", on=str(top), worktree=True)
+        [asked] = await until(swarm.approvals)
+        await swarm.answer(asked.id, ApprovalAnswer.ONCE)
+        await swarm.wait("alpha", timeout_s=60)
+    trees = Worktrees(where.data)
+    record = trees.owned.read("alpha")
+    tree = trees.git(record)
+    with open_diff(tree, base := find_base(tree, record)) as diff:
+        files = parse_patch(diff.patch())
+    found = read_origins(where.database, "alpha", tree, base, files)
+    made, edited = (
+        next(origin for (at, _), origin in found.items() if files[at].path == path) for path in ("made.txt", "sums.py")
+    )
+    assert (made.turns, made.answer, made.allowed_at > 0, made.is_command) == ((1,), "once", True, True)
+    assert (edited.turns, edited.answer, edited.allowed_at, edited.is_command) == ((1,), "", 0, False)
 
 
 async def test_a_report_without_a_change_says_so(where: Places, tmp_path: Path) -> None:

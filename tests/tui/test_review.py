@@ -100,11 +100,21 @@ async def test_f_opens_the_review_from_a_conversation(tmp_path: Path) -> None:
         assert stage.shows(FocusScreen)
 
 
-@pytest.mark.parametrize(("answer", "words"), [("once", "allowed by you "), ("template", "by your grant of ")])
+@pytest.mark.parametrize(
+    ("answer", "is_command", "words"),
+    [
+        ("once", False, "allowed by you "),
+        ("template", False, "by your grant of "),
+        ("once", True, "a command · allowed by you "),
+    ],
+)
 async def test_a_changed_place_names_its_turns_and_its_approval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, is_command: bool, words: str
 ) -> None:
-    origins = {(0, 0): HunkOrigin((3, 7), START, answer), (1, 0): HunkOrigin((), 0, "", is_committed=False)}
+    origins = {
+        (0, 0): HunkOrigin((3, 7), START, answer, is_command=is_command),
+        (1, 0): HunkOrigin((), 0, "", is_committed=False),
+    }
     monkeypatch.setattr(worktree_access, "read_change_origins", lambda places, name, review: origins)
     async with reviewed(tmp_path) as (stage, _, folders):
         change(folders["alpha"])
@@ -244,6 +254,10 @@ async def test_the_question_offers_to_merge_all_that_are_done(tmp_path: Path) ->
         await stage.press("a")
         await stage.until(lambda: "beta is merged into main" in said(stage))
         assert "alpha is merged into main" in said(stage)
+        commit(folders["alpha"], "more", a__txt="more\n")
+        await stage.press("m")
+        await stage.until(lambda: stage.shows(ConfirmDialog))
+        assert "Done too" not in stage.text()
 
 
 async def test_marked_myses_are_merged_one_after_the_other(tmp_path: Path) -> None:
@@ -411,6 +425,22 @@ async def test_the_list_shows_what_myses_changed_while_one_did(tmp_path: Path) -
         stage.app.tick()
         await stage.until(lambda: "2 files" not in stage.text())
         assert not stage.one(SwarmTable).columns.files
+
+
+async def test_the_list_and_the_review_say_that_a_mysis_has_conflicts_until_it_resolves_them(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, repository, folders):
+        change(folders["alpha"])
+        commit(repository, "mine", notes__txt="one\nzwei\nthree\n")
+        stage.app.tick()
+        await stage.until(lambda: "has conflicts" in stage.text())
+        await open_review(stage)
+        assert "+3 -2, 2 files, has conflicts · zoea/alpha from main" in stage.text()
+        await stage.press("escape")
+        git(folders["alpha"], "merge", "main", check=False)
+        commit(folders["alpha"], "resolve", notes__txt="one\n2\nthree\n")
+        stage.app.tick()
+        await stage.until(lambda: "+2 -2, 2 files" in stage.text())
+        assert "has conflicts" not in stage.text()
 
 
 def test_a_tree_is_counted_again_only_after_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,17 +28,23 @@ class ChangedFile(Struct, frozen=True):
 
 
 class Changes(Struct, frozen=True):
-    """All changes since a commit."""
+    """All changes since a commit.
+
+    Attributes:
+        has_conflicts: Whether its commits and its target changed the same.
+    """
 
     base: str
     files: tuple[ChangedFile, ...]
+    has_conflicts: bool = False
 
     @property
     def text(self) -> str:
-        """The sums of all files, for example `+12 -3, 2 files`."""
+        """The sums of all files, for example `+12 -3, 2 files`, and whether it has conflicts."""
         added = sum(file.added or 0 for file in self.files)
         removed = sum(file.removed or 0 for file in self.files)
-        return f"+{added:,} -{removed:,}, {len(self.files):,} {'file' if len(self.files) == 1 else 'files'}"
+        conflicts = ", has conflicts" if self.has_conflicts else ""
+        return f"+{added:,} -{removed:,}, {len(self.files):,} {'file' if len(self.files) == 1 else 'files'}{conflicts}"
 
 
 class TreeDiff:
@@ -56,8 +62,8 @@ class TreeDiff:
         line = ("diff", "--cached", *_PLAIN, *options, self._base)
         return self._git.run(*line, environment=self._environment, most=most)
 
-    def count(self) -> Changes:
-        """Return the changed files with their lines. Raises GitError."""
+    def count(self, target: str = "") -> Changes:
+        """Return the changed files with their lines, and conflicts with a target. Raises GitError."""
         files = []
         for record in self._diff("--numstat", "-z", "--no-renames").out.split(b"\0"):
             if record:
@@ -65,7 +71,12 @@ class TreeDiff:
                 files.append(
                     ChangedFile(path, None if added == "-" else int(added), None if removed == "-" else int(removed))
                 )
-        return Changes(self._base, tuple(files))
+        return Changes(self._base, tuple(files), bool(target) and self._has_conflicts(target))
+
+    def _has_conflicts(self, target: str) -> bool:
+        line = ("merge-tree", "--write-tree", "--no-messages", target, "HEAD")
+        ended = self._git.run(*line, environment=self._environment, accept=(0, 1, 128, 129))
+        return ended.code == 1  # the higher ones: the target is gone, or git is too old
 
     def patch(self) -> str:
         """Return the patch; a long one is cut, and says so. Raises GitError."""

@@ -33,7 +33,7 @@ SELECT t.number, c.name, c.started_at, a.answer, a.answered_at,
 FROM mysis y JOIN template p ON p.hash = y.template_hash JOIN turn t ON t.mysis_id = y.id
 JOIN memory m ON m.turn_id = t.id JOIN tool_call c ON c.memory_id = m.id
 LEFT JOIN approval a ON a.tool_call_id = c.id AND a.answer IN ('once', 'session', 'template')
-WHERE y.id = ? AND c.name IN ('write_file', 'edit_file') AND c.state = 'done'
+WHERE y.id = ? AND c.name IN ('write_file', 'edit_file', 'run') AND c.state = 'done'
   AND json_valid(coalesce(a.about ->> 'arguments', c.arguments)) ORDER BY c.id
 """
 
@@ -44,8 +44,9 @@ class HunkOrigin(Struct, frozen=True):
     Attributes:
         turns: The numbers of the turns whose commits made it, in order.
         allowed_at: When a person allowed the newest call that changed the file in these turns, in µs; 0 where none was
-            asked, or a command made it.
-        answer: How it was allowed: `once`, `session` or `template`.
+            asked. Where none names the file, the newest command of these turns, which may have changed it.
+        answer: How it was allowed: `once`, `session`, `template` or `grant`.
+        is_command: Whether that call was a command.
         is_committed: Whether all of it is committed.
     """
 
@@ -53,6 +54,7 @@ class HunkOrigin(Struct, frozen=True):
     allowed_at: int = 0
     answer: str = ""
     is_committed: bool = True
+    is_command: bool = False
 
 
 def read_origins(
@@ -75,9 +77,11 @@ def read_origins(
                 hunks[-1][1].add(_find(added, line.new) if line.new else _find(removed, line.old))
         for head, commits in hunks:
             numbers = tuple(sorted({turns[one[:_TREE_DIGITS]] for one in commits if one[:_TREE_DIGITS] in turns}))
-            allowed = [call for call in calls.get(file.path, ()) if call[0] in numbers]
+            edits, commands = ([call for call in calls.get(key, ()) if call[0] in numbers] for key in (file.path, ""))
+            allowed = [call for call in edits or commands if call[1]]
             _, allowed_at, answer = allowed[-1] if allowed else (0, 0, "")
-            found[at, head] = HunkOrigin(numbers, allowed_at, answer, UNCOMMITTED not in commits)
+            is_command = bool(allowed) and not edits
+            found[at, head] = HunkOrigin(numbers, allowed_at, answer, UNCOMMITTED not in commits, is_command)
     return found
 
 
@@ -89,7 +93,10 @@ def _find(commits: Mapping[int, str], line: int) -> str:
 
 
 def _read_turns(database: Path, name: str) -> tuple[dict[str, int], dict[str, list[tuple[int, int, str]]]]:
-    """Return the turns by the beginning of their commit, and the turn, time and kind of approvals by path."""
+    """Return the turns by their commit's first digits, and the turn, time and kind of approvals by path.
+
+    Calls that no one was asked about have the time 0; commands stand below "".
+    """
     with open_database(database) as reader:
         row = reader.execute("SELECT id FROM mysis WHERE name = ? ORDER BY id DESC LIMIT 1", (name,)).fetchone()
         if row is None:
@@ -97,9 +104,9 @@ def _read_turns(database: Path, name: str) -> tuple[dict[str, int], dict[str, li
         turns = {one["tag"].removeprefix("tree-"): one["number"] for one in reader.execute(_TURNS, (row["id"],))}
         calls: dict[str, list[tuple[int, int, str]]] = {}
         for call in reader.execute(_CALLS, (row["id"],)):
-            if at := call["answered_at"] or call["granted_at"] or 0:
-                path = str(Path(str(call["path"])))
-                calls.setdefault(path, []).append((call["number"], at, call["answer"] or "grant"))
+            path = "" if call["name"] == "run" else str(Path(str(call["path"])))
+            at = call["answered_at"] or call["granted_at"] or 0
+            calls.setdefault(path, []).append((call["number"], at, call["answer"] or "grant"))
     return turns, calls
 
 

@@ -73,11 +73,11 @@ def diff(
     record = trees.owned.read(name)
     git = trees.git(record)
     with open_diff(git, find_base(git, record)) as changed:
-        counts = changed.count()
+        counts = changed.count(record.target)
         patch = "" if stat else changed.patch()
     origins = _read_origins(where, name, git, counts.base, patch) if patch and output.is_json else []
     lines = [f"{_amount('+', file.added)} {_amount('-', file.removed)}  {one_line(file.path)}" for file in counts.files]
-    value = {"name": name, "branch": record.branch, "base": counts.base, "files": counts.files}
+    value = {"name": name, "branch": record.branch, **asdict(counts)}
     shown = [*lines, counts.text] if stat else [patch or "nothing changed"]
     return Output(value | ({} if stat else {"patch": patch, "origins": origins}), shown)
 

@@ -220,6 +220,7 @@ class ReviewScreen(CockpitScreen[None]):
         turns = ", ".join(map(str, origin.turns))
         parts = (
             f"turn {turns}" if turns else "",
+            "a command" if origin.is_command else "",
             (f"allowed by you {at}" if origin.answer == "once" else f"by your grant of {at}") if at else "",
             "" if origin.is_committed else "not committed",
         )
@@ -392,7 +393,7 @@ class ReviewScreen(CockpitScreen[None]):
             names = await self._list_owned(names)
         elif names:
             done = [view.name for view in self.cockpit.feed.in_order() if view.status is StatusWord.DONE]
-            others = [one for one in await self._list_owned(done) if one != names[0]]
+            others = [one for one in await self._list_owned(done, with_work=True) if one != names[0]]
         if not names:
             self.notify("None of the marked myses has a worktree", severity="warning", markup=False)
             return
@@ -410,9 +411,9 @@ class ReviewScreen(CockpitScreen[None]):
             more=(more, lambda: self._merge_all(all_names)),
         )  # fmt: skip
 
-    async def _list_owned(self, names: Sequence[str]) -> list[str]:
+    async def _list_owned(self, names: Sequence[str], *, with_work: bool = False) -> list[str]:
         with suppress(ZoeaError):
-            return await asyncio.to_thread(worktree_access.list_owned, self.cockpit.places, names)
+            return await asyncio.to_thread(worktree_access.list_owned, self.cockpit.places, names, with_work=with_work)
         return list(names)
 
     def _merge_all(self, names: Sequence[str]) -> None:

@@ -86,7 +86,7 @@ def read_review(places: Places, name: str) -> Review:
     record = trees.owned.read(name)
     git = trees.git(record)
     with open_diff(git, find_base(git, record)) as changed:
-        counts, patch = changed.count(), changed.patch()
+        counts, patch = changed.count(record.target), changed.patch()
     files = parse_patch(patch)
     shown = {file.path for file in files}
     if patch.endswith(" bytes left out]\n"):
@@ -107,10 +107,15 @@ def read_change_origins(places: Places, name: str, review: Review) -> dict[tuple
     return read_origins(places.database, name, git, review.base, review.files)
 
 
-def list_owned(places: Places, names: Sequence[str]) -> list[str]:
-    """Return the names that have a worktree. Raises FilesError for a record that cannot be read."""
-    owned = open_worktrees(places).owned
-    return [name for name in names if owned.find(name) is not None]
+def list_owned(places: Places, names: Sequence[str], *, with_work: bool = False) -> list[str]:
+    """Return the names that have a worktree. Raises FilesError for a record that cannot be read.
+
+    Args:
+        with_work: Only where a worktree holds what is nowhere else.
+    """
+    trees = open_worktrees(places)
+    found = [(name, record) for name in names if (record := trees.owned.find(name)) is not None]
+    return [name for name, record in found if not with_work or trees.find_work(record)]
 
 
 def merge_worktrees(places: Places, names: Sequence[str]) -> tuple[str, str]:
@@ -164,7 +169,7 @@ class FileCounts:
         return self.texts != before
 
     def read(self, places: Places, names: Collection[str]) -> dict[str, str]:
-        """Return `+12 -3, 2 files` by name, for those that changed files. Call it in a thread."""
+        """Return `+12 -3, 2 files` or `has conflicts` by name, for those that changed files. Call it in a thread."""
         if not (places.data / "worktrees").is_dir():
             return {}
         from zoea.files.changes import find_base, open_diff
@@ -182,8 +187,9 @@ class FileCounts:
                 if known[name][0] != stamps:
                     git = trees.git(record)
                     with open_diff(git, find_base(git, record)) as changed:
-                        counts = changed.count()
-                    known[name] = stamps, counts.text if counts.files else ""
+                        counts = changed.count(record.target)
+                    text = "has conflicts" if counts.has_conflicts else counts.text
+                    known[name] = stamps, text if counts.files else ""
         self._known = known
         return {name: text for name, (_, text) in known.items() if text}
 
