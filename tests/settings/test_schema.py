@@ -13,7 +13,8 @@ from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSett
 from zoea.settings.fields import lowest_bound, parse_seconds
 from zoea.settings.key_paths import get_value
 from zoea.settings.problems import TABLES, model_at
-from zoea.settings.schema import Settings
+from zoea.settings.reference import describe_kind
+from zoea.settings.schema import BudgetSettings, Settings
 from zoea.settings.settings_conflicts import find_conflicts
 from zoea.settings.template import Template
 
@@ -102,6 +103,11 @@ def test_an_invalid_duration_is_refused(written: Any) -> None:
 def test_the_number_of_myses_has_limits(written: Any) -> None:
     with pytest.raises(ValidationError):
         Settings.model_validate({"swarm": {"max_myses": written}})
+
+
+@pytest.mark.parametrize(("name", "kind"), [("mysis", 'whole number or "none"'), ("mysis_money", 'number or "none"')])
+def test_the_kind_of_a_bound_says_whether_fractions_are_accepted(name: str, kind: str) -> None:
+    assert describe_kind(BudgetSettings.model_fields[name]) == kind
 
 
 @pytest.mark.parametrize(("written", "meant"), [("none", None), ("NONE", None), (5, 5), ("5", 5), (None, None)])

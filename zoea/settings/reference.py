@@ -191,7 +191,8 @@ def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
     if parse_words in special:
         return "list of texts"
     if parse_bound in special:
-        return 'number or "none"' if float in get_args(annotation) else 'whole number or "none"'
+        bounded = get_args(annotation)[0]  # Annotated, or the numbers would not be limited
+        return f'{_plain(get_args(bounded)[0])} or "none"'
     if get_origin(annotation) in (Union, UnionType):
         return _either([_kind(one, ()) for one in get_args(annotation) if one is not NoneType])
     return _plain(annotation) + limits
