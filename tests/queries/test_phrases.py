@@ -54,7 +54,26 @@ def test_an_event_names_the_text_it_needs(
         ("mysis.configured", {"changed": ""}, "is configured, as it was before"),
         ("mysis.configured", {}, "has a new configuration"),
         ("message.sent", {"said": "direct"}, "says: hello {0} [/]"),
-        ("budget.refused", {"scope": "swarm", "used": 5, "limit": 4}, "budget of swarm is spent: 5 of 4 tokens"),
+        (
+            "budget.refused",
+            {"scope": "swarm", "used": 5, "limit": 4},
+            "budget of the swarm today has no room for the request: 5 of 4 tokens used",
+        ),
+        (
+            "budget.refused",
+            {"scope": "swarm", "used": 934_300, "limit": 1_000_000, "unit": "money"},
+            "budget of the swarm today has no room for the request: $0.9343 of $1.00 used",
+        ),
+        (
+            "budget.warning",
+            {"scope": "swarm", "used": 807_300, "limit": 1_000_000, "unit": "money"},
+            "budget of the swarm today: $0.8073 of $1.00 used",
+        ),
+        (
+            "budget.warning",
+            {"scope": "turn", "used": 161_000, "limit": 200_000},
+            "budget of this turn: 161,000 of 200,000 tokens used",
+        ),
         (
             "budget.refused",
             {"scope": "background", "used": 5, "limit": 50, "needed": 900},
@@ -64,7 +83,7 @@ def test_an_event_names_the_text_it_needs(
         (
             "budget.refused",
             {"scope": "background", "used": 5, "limit": 4},
-            "budget of background is spent: 5 of 4 tokens",
+            "budget of summaries today has no room for the request: 5 of 4 tokens used",
         ),
         ("context.summary", {"messages": 4, "tokens": 12_000}, "Previous context summary added"),
         (
@@ -101,8 +120,15 @@ def test_a_reason_equal_to_the_title_of_the_error_is_not_repeated() -> None:
             "go on beyond the budget",
             "budget",
             '{"budget": "turn", "used": 5, "limit": 4}',
-            'asks to go on beyond the budget: budget="turn", used=5, limit=4',
+            "asks to go on beyond the budget: up to 5 of 4 tokens (this turn)",
         ),
+        (
+            "go on beyond the budget",
+            "budget",
+            '{"budget": "mysis money", "used": 546830, "limit": 500000}',
+            "asks to go on beyond the budget: up to $0.5468 of $0.50 (this mysis)",
+        ),
+        ("go on beyond the budget", "budget", "{", "asks to go on beyond the budget"),
     ],
 )
 def test_an_approval_is_described_by_its_question_or_call(tool: str, kind: str, arguments: str, said: str) -> None:

@@ -281,6 +281,21 @@ async def test_only_the_answers_that_are_possible_are_offered(
         assert await answers(stage) == []
 
 
+async def test_a_budget_of_money_is_shown_in_dollars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = approval_ops.view
+    about = '{"budget": "mysis money", "used": 546830, "limit": 500000}'
+    change = {"kind": "budget", "upstream": "", "tool": "go on beyond the budget", "arguments": about}
+    monkeypatch.setattr(approval_ops, "view", lambda row: replace(view(row), **change))
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        panel = await open_panel(stage)
+        await stage.until(lambda: "deny" in panel.query_one("#answers", KeyFooter).text)
+        assert "up to $0.5468 of $0.50 (this mysis)" in panel.query_one("#call", TextLines).plain
+        told = panel.query_one("#who", TextBlock).plain
+        assert "y lets this turn exceed the limit to its end, s this mysis until it stops" in told
+        assert "of Zoea itself" not in told
+
+
 async def test_n_denies_with_a_sentence_that_the_model_reads(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")

@@ -14,7 +14,7 @@ from zoea.model.enums import ASK_TOOL, DONE_TOOL, MASK, CallState, ErrorClass, M
 from zoea.model.swarm_api import ReloadReport
 from zoea.model.values import ApprovalView, Event, ToolCall
 from zoea.text.amounts import format_dollars, short_count
-from zoea.text.call_text import MOST_CHARS, format_arguments, format_call, parse_arguments
+from zoea.text.call_text import MOST_CHARS, format_call, parse_arguments
 from zoea.text.control_characters import reveal_exactly, reveal_unambiguously
 from zoea.text.sentences import count_of
 from zoea.text.shorten import head_with_length
@@ -44,8 +44,8 @@ _WORDS = {
     "memory.released": "message {memory} is kept no longer",
     "context.trimmed": "Context trimmed to stay within budget",
     "context.summary_skipped": "the conversation is long, but its summary is still recent",
-    "budget.warning": "has used {used} of the {limit} tokens of the budget of {scope}",
-    "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",
+    "budget.warning": "budget of {scope}: {used} of {limit} used",
+    "budget.refused": "budget of {scope} has no room for the request: {used} of {limit} used",
     "approval.asked": "asks you something ({approval})",
     "approval.answered": "approval {approval}: {answer}",
     "topic.published": "publishes message {topic_message} of the ledger",
@@ -65,10 +65,14 @@ _NOTES = {
 }
 """What the kinds of notes mean that do not say it themselves."""
 
-_OF_MONEY = {
-    "budget.warning": "has spent {used} of the {limit} of the budget of {scope}",
-    "budget.refused": "the money of {scope} is spent: {used} of {limit}",
+_SCOPES = {
+    "turn": "this turn",
+    "mission": "its message",
+    "mysis": "this mysis",
+    "swarm": "the swarm today",
+    "background": "summaries today",
 }
+"""Whose a budget is, in words."""
 _STATES: Mapping[str, str] = {MysisState.RUNNING: "started"}
 """Words for states that no status of the cockpit has."""
 _GOOD_ENDS = (Outcome.ANSWERED, Outcome.CANCELLED, Outcome.INTERRUPTED)
@@ -152,13 +156,20 @@ def event_sentence(event: Event, text: str = "") -> str:
     words = _NO_MODEL if is_summary_refusal(event) else _WORDS.get(event.kind)
     if words is None:
         return " ".join([event.kind, *(f"{key}={value}" for key, value in event.data.items())])
-    if event.data.get("unit") == "money" and event.kind in _OF_MONEY:
-        used, limit = (format_dollars(float(event.data.get(key) or 0)) for key in ("used", "limit"))
-        return _OF_MONEY[event.kind].format(scope=event.data.get("scope", ""), used=used, limit=limit)
+    data = event.data
+    if words is not _NO_MODEL and {"scope", "used", "limit"} <= data.keys():
+        used, limit = _amounts(data, is_money=data.get("unit") == "money")
+        data = {**data, "scope": _SCOPES.get(str(data["scope"]), data["scope"]), "used": used, "limit": limit}
     try:
-        return words.format(**event.data)
+        return words.format(**data)
     except KeyError:
         return words.partition(" {")[0].removesuffix(":")
+
+
+def _amounts(data: Mapping[str, object], *, is_money: bool) -> tuple[str, str]:
+    """Return what is used of a budget and its limit, the unit behind the second."""
+    used, limit = (float(str(data.get(key) or 0)) for key in ("used", "limit"))
+    return (format_dollars(used), format_dollars(limit)) if is_money else (f"{used:,.0f}", f"{limit:,.0f} tokens")
 
 
 def _turn_end(outcome: str, text: str) -> str:
@@ -198,7 +209,7 @@ def is_summary_refusal(event: Event) -> bool:
 
 def approval_line(asked: ApprovalView) -> str:
     """Return the question of an approval, or its tool call, on one line."""
-    question = head_with_length(approval_question(asked), MOST_CHARS)
+    question = head_with_length(approval_question(asked), MOST_CHARS) or budget_question(asked)
     return question or format_call(asked.tool, asked.arguments, hidden=MASK)
 
 
@@ -207,8 +218,22 @@ def approval_phrase(asked: ApprovalView) -> str:
     if question := approval_question(asked):
         return f"asks: {question}"
     if asked.kind == "budget":
-        return f"asks to {asked.tool}: {format_arguments(asked.arguments)}"
+        return f"asks to {budget_question(asked)}"
     return f"asks to run {format_call(asked.tool, asked.arguments, hidden=MASK)}"
+
+
+def budget_question(asked: ApprovalView) -> str:
+    """Say by how much a request would exceed which budget. It is empty for other questions."""
+    if asked.kind != "budget":
+        return ""
+    try:
+        about = json.loads(asked.arguments)
+        scope = str(about["budget"])
+        used, limit = _amounts(about, is_money=scope.endswith(" money"))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return asked.tool
+    whose = scope.removesuffix(" money")
+    return f"{asked.tool}: up to {used} of {limit} ({_SCOPES.get(whose, whose)})"
 
 
 def approval_question(asked: ApprovalView) -> str:

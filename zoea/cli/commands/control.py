@@ -12,7 +12,7 @@ from zoea.model.errors import StoreMissing, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ApprovalView, GrantView
 from zoea.process.command_line import argument, arguments, flag, option, row_id
-from zoea.queries.phrases import approval_question
+from zoea.queries.phrases import approval_question, budget_question
 from zoea.queries.stored_swarm import read_approval, read_open_approvals
 from zoea.queries.stored_swarm import read_grants as stored_grants
 from zoea.settings.paths import Places
@@ -54,7 +54,7 @@ def _describe_waiting(waiting: tuple[ApprovalView, ...]) -> Iterator[str]:
         question = approval_question(asked)
         how = "answer" if question else "approve or deny"
         yield f"{asked.id}  {one_line(asked.mysis)} asks  until {moment(asked.expires_at)}  ({how})"
-        yield indented(question or reveal_call(_tool_name(asked), asked.arguments))
+        yield indented(question or budget_question(asked) or reveal_call(_tool_name(asked), asked.arguments))
 
 
 def _stored(where: Places) -> tuple[ApprovalView, ...]:

@@ -23,7 +23,7 @@ from textual.widgets import Input
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import ZoeaError
 from zoea.model.values import ApprovalView, UpstreamView
-from zoea.queries.phrases import approval_question
+from zoea.queries.phrases import approval_question, budget_question
 from zoea.queries.stored_swarm import read_approval
 from zoea.text.call_text import reveal_arguments
 from zoea.text.control_characters import one_line
@@ -54,6 +54,7 @@ _WORDS = {
     ApprovalAnswer.TEMPLATE: "allowed for template",
     ApprovalAnswer.DENIED: "denied",
 }
+_WITH_NEXT = "That is all so far, with the next request and its longest answer."
 _GONE = "no longer asks"
 _SENT = "being answered"
 _MYSIS, _TOOL, _RISK = 16, 30, 12
@@ -219,6 +220,8 @@ class ApprovalDialog(CockpitDialog[None]):
             self._call.put("")
         elif asked := approval_question(shown):
             self._call.put(asked)
+        elif asked := budget_question(shown):
+            self._call.put(f"{asked}\n{_WITH_NEXT}")
         elif self._has_texts and not self._shows_json:
             self._call.put(list(iterate_argument_lines(shown.arguments)))
         else:
@@ -371,7 +374,10 @@ class ApprovalDialog(CockpitDialog[None]):
             return []
         until, template = self.cockpit.key("approval.session"), self.cockpit.key("approval.template")
         if shown.kind == "budget":
-            return [[(f"{until} lets this mysis exceed the limit until it stops", "quiet")]]
+            once = self.cockpit.key("approval.once")
+            return [
+                [(f"{once} lets this turn exceed the limit to its end, {until} this mysis until it stops", "quiet")]
+            ]
         grants = self.cockpit.key("screen.grants")
         if shown.why_once:
             return [[("a command that a shell may read as more than one program can be allowed only once", "quiet")]]
@@ -520,7 +526,7 @@ def build_question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:
     """Return the lines about a question: tool, upstream, waiting time and deadline."""
     upstream, is_question = one_line(approval.upstream), bool(approval_question(approval))
     head: list[Piece] = [(f"{upstream}/" if upstream else "", "quiet"), (one_line(approval.tool), "tool")]
-    head += [] if upstream else [("  of Zoea itself", "quiet")]
+    head += [] if upstream or approval.kind == "budget" else [("  of Zoea itself", "quiet")]
     left = number_format.span(max(0, (approval.expires_at - now) / number_format.SECOND))
     then = "goes on without an answer" if is_question else "denied automatically"
     return [

@@ -240,7 +240,9 @@ def _block(need: _Need, now: int, glyphs: Mapping[str, str], width: int) -> list
     head = _head(need, glyphs)
     words: Line = [("  ", "", ""), *need.answers]
     if need.asks:
-        what = "asks to run" if need.question and not approval_question(need.question) else "asks"
+        asked = need.question
+        is_call = asked is not None and asked.kind == "tool" and not approval_question(asked)
+        what = "asks to run" if is_call else "asks"
         more = f" ×{need.view.approvals}" if need.view.approvals > 1 else ""
         lines: list[Line] = [
             [*head, (f" {what}{more}", "", ""), *need.since(now, " ago")],
