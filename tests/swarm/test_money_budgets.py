@@ -133,13 +133,15 @@ def test_money_is_written_in_dollars(micros: int, said: str) -> None:
 
 def test_messages_say_what_is_left_and_what_the_request_needs() -> None:
     assert exceeded("turn", 205_660, 200_000, 199_100).endswith("; 900 left, this request needs 6,560")
-    assert spent(10, 30, 20) == "Swarm budget: 10/20 tokens used today, and the next request may take 20"
+    said = "Swarm budget: 10/20 tokens used today, and the next request may take 20"
+    assert spent(10, 30, 20) == f"{said}: raise budget.swarm_per_day, then resume"
+    assert spent(10, 30, 20, is_money=True).endswith(": raise budget.swarm_money_per_day, then resume")
 
 
 @pytest.mark.parametrize(
     ("tokens", "money", "shown"),
     [
-        (5_000, None, "Swarm budget: 4,661/5,000 tokens used today, and the next request may take 900"),
+        (5_000, None, spent(4_661, 5_561, 5_000)),
         (500_000, None, "Swarm budget is now 500,000 tokens: resume to go on"),
         (None, 2.0, "Swarm budget is lifted: resume to go on"),
     ],

@@ -29,7 +29,7 @@ async def test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end(tmp_path:
         await stage.press("dollar_sign")
         await stage.until(lambda: "1.8M of 2M" in stage.text())
         assert "raise budget.swarm_per_day, then resume the swarm" in stage.text()
-        assert "summaries today" in stage.text()
+        assert "0 of 500k then without a model" in stage.text()
         assert "hard ends the turn or stops the mysis, approve asks you." in stage.text()
         assert "hard (default) holds the swarm." in stage.text()
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import Failure, SwarmView
+from zoea.swarm.budgets import spent
 from zoea.tui.screens.base import LAG_SHOWN_US
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, TypedKey, fit_pieces
@@ -136,6 +137,23 @@ async def test_the_header_shows_money_only_where_some_was_spent(tmp_path: Path) 
         assert "$" not in top(stage)
         stage.app.feed.take(SwarmView(10, False, "", views, tokens_today=12_000, cost_today_micros=400))
         await stage.until(lambda: "$0.0004" in top(stage))
+
+
+async def test_the_header_shows_the_limit_of_money_beside_what_was_spent(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(120, 40)) as stage:
+        views, cost = tuple(stage.app.feed.in_order()), 934_300
+        stage.app.feed.take(SwarmView(9, False, "", views, cost_today_micros=cost, money_today=1_000_000))
+        await stage.until(lambda: "$0.9343 of $1.00" in top(stage))
+
+
+async def test_resuming_a_hold_for_a_spent_budget_says_that_it_comes_back(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(120, 40)) as stage:
+        await hold(stage, "for lunch")
+        await stage.press("x")
+        assert not stage.notices
+        await hold(stage, spent(19_000, 21_000, 20_000))
+        await stage.press("x")
+        await stage.until(lambda: any("raise budget.swarm_per_day, then resume" in said for said in stage.notices))
 
 
 async def test_a_hold_says_how_many_calls_still_end(tmp_path: Path) -> None:

@@ -84,6 +84,11 @@ class BudgetUse(Struct, frozen=True):
         return words.get(self.scope, self.name)
 
     @property
+    def at_limit(self) -> str:
+        """What happens at the limit: a word of `budget.enforcement`, or for summaries how they are made then."""
+        return "then without a model" if self.scope == "background" else self.enforcement
+
+    @property
     def advice(self) -> str:
         """Return what a person can do; empty while less than three quarters are used."""
         if self.limit is None or self.share < 0.75:

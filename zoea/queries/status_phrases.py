@@ -70,6 +70,9 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
             return "; ".join(filter(None, (why, "the call under way finishes first" if finishes_call(view) else "")))
         case StatusWord.ERRORED:
             return one_line(describe_failure(view.failure) if view.failure else view.state_reason)
+        case StatusWord.IDLE if view.state is MysisState.RUNNING:
+            is_nudged = not (view.is_at_rest or view.pending)  # a message that waits opens its next turn instead
+            return "Zoea reminds it of its task soon" if is_nudged else describe_reason(view)
         case StatusWord.STOPPED | StatusWord.IDLE | StatusWord.DONE:
             return describe_reason(view)
     return ""

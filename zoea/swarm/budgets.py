@@ -143,12 +143,17 @@ def without_price(scope: str, model: str) -> str:
 
 def spent(used: int, total: int, limit: int, *, is_money: bool = False) -> str:
     """Format the reason for a hold: no waiting request fits the rest of today's budget."""
-    unit = "spent" if is_money else "tokens used"
+    unit, setting = ("spent", "swarm_money_per_day") if is_money else ("tokens used", "swarm_per_day")
     needs = _amount(total - used, is_money)
     return (
         f"Swarm budget: {_amount(used, is_money)}/{_amount(limit, is_money)} {unit} today,"
-        f" and the next request may take {needs}"
+        f" and the next request may take {needs}: raise budget.{setting}, then resume"
     )
+
+
+def is_spent(reason: str) -> bool:
+    """Return whether the swarm is on hold for its budget, which no request has room in yet."""
+    return _SPENT.match(reason) is not None
 
 
 def renew_reason(reason: str, tokens: int | None, money: float | None) -> str:

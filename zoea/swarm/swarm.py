@@ -22,7 +22,7 @@ from zoea.settings import Settings, Template, Templates
 from zoea.store import Store, WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.approvals import ApprovalQueue
-from zoea.swarm.budgets import renew_reason
+from zoea.swarm.budgets import as_micros, renew_reason
 from zoea.swarm.commit_capture import RECOVERED, CommitCapture
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.persistence import capture_ops, load_mysis, mysis_ops, spend_ops, swarm_reads, time_ops
@@ -353,6 +353,7 @@ class Swarm:
             tokens_today=self.today.tokens,
             cost_today_micros=self.today.cost_micros,
             budget_today=budget.swarm_per_day,
+            money_today=as_micros(budget.swarm_money_per_day),
             event_id=self.services.events.last_id,
             started_at=self._started_at,
         )

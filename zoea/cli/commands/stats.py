@@ -101,7 +101,7 @@ def _budget_use(one: BudgetUse) -> str:
         text += f", {_amount(one.reserved, one)} reserved"
     if one.is_money and one.unpriced:
         text += f", and {count_of(one.unpriced, 'request')} of unknown price"
-    return f"{text} ({one.enforcement})" if one.limit is not None else text
+    return f"{text} ({one.at_limit})" if one.limit is not None else text
 
 
 def _amount(number: int, one: BudgetUse) -> str:

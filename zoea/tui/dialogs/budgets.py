@@ -109,5 +109,5 @@ def _row(one: BudgetUse) -> list[Piece]:
         (filled, role),
         (empty, "quiet"),
         (f"  {used} of {format_amount(one.limit)}", role if role != "running" else ""),
-        (f" {one.enforcement}{reserved}", "quiet"),
+        (f" {one.at_limit}{reserved}", "quiet"),
     ]

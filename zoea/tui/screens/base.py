@@ -347,7 +347,8 @@ class CockpitScreen(BaseScreen[T]):
             cost = view.cost_today_micros
             if not cost or not is_narrow:
                 right.append((f"  {self._describe_today(view)}", "quiet"))
-            right += [(f"  {format_dollars(cost)}", "quiet")] if cost else []
+            most = f" of {format_dollars(view.money_today)}" if view.money_today and has_clock else ""
+            right += [(f"  {format_dollars(cost)}{most}", "quiet")] if cost else []
             clock = number_format.clock(cockpit.now(), cockpit.now()) if has_clock else ""
             right.append((f"   {clock} " if clock else " ", "quiet"))
         return right
