@@ -89,8 +89,14 @@ def test_an_event_names_the_text_it_needs(
         (
             "approval.answered",
             {"approval": 4, "answer": "once", "changed": True},
-            "approval 4: once, with changed arguments",
+            "approval 4: allowed once, with changed arguments",
         ),
+        (
+            "approval.answered",
+            {"approval": 4, "answer": "once"},
+            "approval 4: allowed once, or its question answered",
+        ),
+        ("approval.answered", {"approval": 4, "answer": "denied"}, "approval 4: denied"),
         ("hold.set", {}, "is paused"),
         ("hold.set", {"reason": "{x}"}, "is paused: {x}"),
         ("hold.lifted", {}, "goes on: its pause is lifted"),

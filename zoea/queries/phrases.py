@@ -47,12 +47,18 @@ _WORDS = {
     "budget.warning": "budget of {scope}: {used} of {limit} used",
     "budget.refused": "budget of {scope} has no room for the request: {used} of {limit} used",
     "approval.asked": "asks you something ({approval})",
-    "approval.answered": "approval {approval}: {answer}",
     "topic.published": "publishes message {topic_message} of the ledger",
     "clock.set": "the system's clock was set by {seconds} s",
     "grant.revoked": "grant {grant} is revoked: its tool asks again",
 }
 
+_OR_ANSWERED = ", or its question answered"
+_ANSWERS = {
+    "once": f"allowed once{_OR_ANSWERED}",  # the event does not say which of the two was asked
+    "session": "allowed for the session",
+    "template": "allowed for the template",
+    "expired": "nobody answered in time",
+}
 _NO_MODEL = (
     "its summary has chosen lines instead of a model's prose, because that needs budget.background = {needed}, which"
     " is {limit}"
@@ -142,8 +148,10 @@ def event_sentence(event: Event, text: str = "") -> str:
             return f"is configured: new {changed}" if changed else "is configured, as it was before"
         case "approval.asked" if text:
             return text
-        case "approval.answered" if event.data.get("changed"):
-            return f"approval {event.data.get('approval')}: {event.data.get('answer')}, with changed arguments"
+        case "approval.answered":
+            answer = str(event.data.get("answer"))
+            said = f"approval {event.data.get('approval')}: {_ANSWERS.get(answer, answer)}"
+            return f"{said.removesuffix(_OR_ANSWERED)}, with changed arguments" if event.data.get("changed") else said
         case "context.recalled":
             return f"Memory recalled ({count_of(int(event.data.get('items') or 0), 'item')})"
         case "turn.note":
