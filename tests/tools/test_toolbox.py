@@ -130,7 +130,7 @@ async def test_a_status_has_the_figures_for_fronts(open_box: Opener, faulty: Fau
         ({"name": "bad name", "command": "x"}, "a name is 1 to 32"),
         ({"name": "a"}, "neither command nor url"),
         ({"name": "a", "command": "x", "url": "http://h"}, "command and url"),
-        ({"name": "a", "url": "ftp://h"}, "is not an http or https address"),
+        ({"name": "a", "url": "ftp://h"}, "is not an http or https address, such as http://"),
         ({"name": "a", "command": "x", "inject": {"s": "token"}}, 'upstream.a.inject.s: must be "account", or'),
         (
             {"name": "a", "command": "x", "max_parallel": 0},

@@ -28,6 +28,7 @@ from zoea.settings.fields import (
     setting,
 )
 
+_NO_ADDRESS = "is not an http or https address, such as http://127.0.0.1:8080/v1"
 REFERENCE = re.compile(r"(env|keyring|file):([A-Za-z0-9_][A-Za-z0-9_./@ -]{0,127})")
 
 
@@ -90,9 +91,9 @@ def check_address(value: str) -> str:
         parts = urlsplit(value)
         port_is_fine = parts.port is None or parts.port >= 0
     except ValueError:
-        raise ValueError("is not an http or https address") from None
+        raise ValueError(_NO_ADDRESS) from None
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_fine:
-        raise ValueError("is not an http or https address")
+        raise ValueError(_NO_ADDRESS)
     if parts.username is not None or parts.password is not None:
         raise ValueError("contains a user or password; put credentials into headers, by reference")
     return value

@@ -66,7 +66,7 @@ def connection_error(error: Exception, name: str) -> ProviderError:
                 ErrorClass.TRANSIENT,
                 f"{name} could not be reached: {_unreachable_reason(error.os_error)}",
                 title="The provider cannot be reached",
-                hint="Check that it runs and that base_url is right.",
+                hint="Check that it runs and that its address (base_url) is right.",
             )
         case aiohttp.ClientResponseError():
             said = f"the server's answer is not HTTP: {shorten(error.message)}"
