@@ -218,6 +218,8 @@ def test_the_provider_that_a_template_means_is_named(tmp_path: Path) -> None:
     found = read_options(where, tmp_path / "no.db", 0)
     assert found.describe_provider("scout") == "autopilot (by the template)"
     assert found.describe_provider("clerk") == "home (by your settings)"
+    where.config_file.write_text("")
+    assert read_options(where, tmp_path / "no.db", 0).describe_provider("clerk") == "autopilot (no model is connected)"
 
 
 async def test_a_model_is_not_asked_for_where_the_autopilot_plays(tmp_path: Path) -> None:

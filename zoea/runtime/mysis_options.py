@@ -43,6 +43,7 @@ class MysisOptions(Struct, frozen=True):
         own_providers: The provider of each template that names one.
         own_models: The model of each template that names one.
         usual_provider: The provider of the other templates.
+        usual_why: Why it is that one.
         prompt_tokens: Of the prompt of each template.
         by_name: The templates that can be read.
         most_myses: How many the swarm may have.
@@ -56,6 +57,7 @@ class MysisOptions(Struct, frozen=True):
     own_providers: dict[str, str]
     own_models: dict[str, str]
     usual_provider: str
+    usual_why: str
     prompt_tokens: dict[str, int]
     by_name: dict[str, Template]
     prices: PriceList
@@ -64,7 +66,7 @@ class MysisOptions(Struct, frozen=True):
     def describe_provider(self, template: str) -> str:
         """Say which provider a mysis of this template uses where none is chosen."""
         own = self.own_providers.get(template, "")
-        return f"{own} (by the template)" if own else f"{self.usual_provider} (by your settings)"
+        return f"{own} (by the template)" if own else f"{self.usual_provider} ({self.usual_why})"
 
     def warn_of(self, template: str, before: str) -> tuple[str, ...]:
         """Return what changes for a conversation of another template that one might not expect."""
@@ -109,6 +111,9 @@ def read_options(places: Places | None, database: Path, now: int, chosen: str = 
         own_providers={name: one.provider for name, one in readable.items() if one.provider},
         own_models={name: one.model for name, one in readable.items() if one.model},
         usual_provider=settings.provider_name(),
+        usual_why="by your settings"
+        if settings.provider or settings.swarm.default_provider
+        else "no model is connected",
         by_name=readable,
         prompt_tokens={name: estimate.tokens(one.prompt) for name, one in readable.items()},
         prices=PriceList(None if places is None else places.prices, partial(costs_nothing, settings)),
