@@ -111,7 +111,7 @@ async def test_q_asks_whether_the_swarm_ends_or_keeps_running(tmp_path: Path) ->
         await stage.press("q")
         assert stage.shows(QuitDialog)
         text = stage.text()
-        assert "3 of 3 myses active: 0 working, 3 at rest" in text
+        assert "3 of 3 myses started: 0 working, 3 at rest" in text
         assert "end the swarm" in text
         assert "leave it running" in text
         await stage.press("escape")
@@ -124,7 +124,7 @@ async def test_q_counts_no_mysis_that_waits_as_at_work(tmp_path: Path) -> None:
         await stage.api.send("alpha", "go")
         await stage.until(lambda: "1 waiting" in stage.text())
         await stage.press("q")
-        await stage.until(lambda: "1 of 1 mysis active: 0 working, 1 waiting" in stage.text())
+        await stage.until(lambda: "1 of 1 mysis started: 0 working, 1 waiting" in stage.text())
 
 
 async def test_s_ends_the_swarm_and_the_app(tmp_path: Path) -> None:

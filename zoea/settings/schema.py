@@ -168,7 +168,7 @@ class BroadcastSettings(Section):
 
     ask_above: Whole = early_setting(
         "ask_above",
-        "Ask above recipients",
+        "Ask if there are more than",
         "Myses above which the cockpit asks once before a broadcast or a command; 0 never asks.",
         ge=0,
         le=2000,
