@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.agent_harness import agent_swarm, conversation, say
+from tests.agents.agent_harness import FAKE, agent_swarm, conversation, say
 from zoea.agents.agent_launch import build_launch, known_agents
 from zoea.files.sandbox import find_sandbox
 from zoea.model.enums import MysisState
@@ -18,6 +18,9 @@ from zoea.settings.template import AgentSettings
 
 WORKS = bool(find_sandbox(Path.cwd()).program)
 """Whether bubblewrap works on this machine; where it does not, a fenced agent must not run at all."""
+CHECKOUT = FAKE.parents[2]
+NEEDED = [str(CHECKOUT)] if CHECKOUT.is_relative_to("/tmp") else []
+"""What the fake agent itself needs: the fence has an empty `/tmp`, and the checkout may be there."""
 
 
 async def test_a_fenced_agent_writes_its_folder_and_what_the_template_names_alone(tmp_path: Path) -> None:
@@ -26,7 +29,7 @@ async def test_a_fenced_agent_writes_its_folder_and_what_the_template_names_alon
         folder.mkdir()
     (secret / "key").write_text("a key")
     log = str(tmp_path / "work" / "agent.log")
-    async with agent_swarm(tmp_path, {"log": log}, acp=f'fence = true\nwritable = ["{named}"]') as s:
+    async with agent_swarm(tmp_path, {"log": log}, acp=f"fence = true\nwritable = {[str(named), *NEEDED]}") as s:
         await say(
             s,
             ["touch", str(tmp_path / "work" / "inside")],
@@ -46,7 +49,7 @@ async def test_a_fenced_agent_writes_its_folder_and_what_the_template_names_alon
 
 
 async def test_in_the_fence_it_reaches_zoea_s_tools_and_its_children_end_with_it(tmp_path: Path) -> None:
-    async with agent_swarm(tmp_path, {"log": ""}, acp="fence = true", serves=True) as s:
+    async with agent_swarm(tmp_path, {"log": ""}, acp=f"fence = true\nwritable = {NEEDED}", serves=True) as s:
         await say(s, ["tool", "zoea_list_myses", {}])
         await s.settled()
         if WORKS:
