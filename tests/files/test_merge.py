@@ -14,6 +14,7 @@ import pytest
 from tests.files.repositories import commit, git, make_repository, snapshot, state
 from tests.waiting import until_true
 from zoea.files import merge as merge_module
+from zoea.files import work_left
 from zoea.files.changes import find_base, open_diff
 from zoea.files.git import Git
 from zoea.files.merge import MergeConflict, MergeRules, build_rules, merge, merge_all, move, send_back
@@ -532,4 +533,4 @@ def test_uncommitted_work_survives_every_verb(seed: int, trees: Worktrees, repos
 
 
 def test_the_check_and_the_hunks_are_bounded() -> None:
-    assert merge_module._split_hunks("<<<<<<< a\n" + "x\n" * 100)[-1] == "[42 lines left out]"
+    assert work_left._split_hunks("<<<<<<< a\n" + "x\n" * 100)[-1] == "[42 lines left out]"

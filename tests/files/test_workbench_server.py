@@ -78,7 +78,7 @@ async def test_a_failing_test_is_made_to_pass_and_merged(repository: Path, trees
             trees.drop("alpha", force=True)
         (trees.owned.path("alpha") / ".gitignore").write_text("__pycache__\n")
         assert trees.commit("alpha", "Add the numbers")
-    merge(trees, "alpha", MergeRules(f"{PYTHON} -B test_add.py", 60))
+    await asyncio.to_thread(merge, trees, "alpha", MergeRules(f"{PYTHON} -B test_add.py", 60))
     assert (repository / "add.py").read_text() == "def add(a, b):\n    return a + b\n"
     assert (repository / "notes.txt").read_text() == "mine"
     trees.drop("alpha")

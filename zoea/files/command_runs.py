@@ -30,6 +30,7 @@ _REAP_S = 1.0
 _CHUNK = 65_536
 _SUBREAPER = 36
 _MOST_ROUNDS = 200
+_MARK = "ZOEA_RUN"
 
 
 class BoundedOutput:
@@ -64,8 +65,7 @@ class BoundedOutput:
 class CommandRun:
     """One command and its process group."""
 
-    def __init__(self, line: str, process: Process, deadline: float, mark: str) -> None:
-        self.line = line
+    def __init__(self, process: Process, deadline: float, mark: str) -> None:
         self._mark = mark
         self.output = BoundedOutput()
         self.end = ""
@@ -94,10 +94,14 @@ class CommandRun:
             await asyncio.shield(self._task)
 
     @property
+    def code(self) -> int | None:
+        """Its exit status; None while it runs."""
+        return self._process.returncode
+
+    @property
     def text(self) -> str:
         """Its state or exit status, and its output."""
-        code = self._process.returncode
-        state = self.end or ("running" if not self.is_done or code is None else f"exit code {code}")
+        state = self.end or ("running" if not self.is_done or self.code is None else f"exit code {self.code}")
         return f"[{state}; {self.output.size:,} bytes of output]\n{self.output.text}"
 
     async def _run(self) -> None:
@@ -158,13 +162,12 @@ class CommandRuns:
 
     async def start(self, line: str, deadline: float) -> CommandRun:
         """Start a line in a shell. Raises FilesError."""
-        mark = f"ZOEA_RUN={token_hex(8)}"
-        name, _, value = mark.partition("=")
+        value = token_hex(8)
         try:
             process = await asyncio.create_subprocess_exec(
                 *self.sandbox.wrap(["/bin/sh", "-c", line]),
                 cwd=self._folder,
-                env={**build_environment(), name: value},
+                env={**build_environment(), _MARK: value},
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=STDOUT,
@@ -172,7 +175,7 @@ class CommandRuns:
             )
         except (OSError, ValueError) as error:
             raise FilesError(f"the command did not start: {error}") from error
-        return CommandRun(line, process, deadline, mark)
+        return CommandRun(process, deadline, f"{_MARK}={value}")
 
     async def start_background(self, line: str, deadline: float) -> int:
         """Start a line and return its number. Raises FilesError above `MOST_BACKGROUND`."""

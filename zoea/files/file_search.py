@@ -57,16 +57,7 @@ class FileSearch:
 
     async def list_names(self, under: list[str], pattern: str, most: int) -> Hits:
         """List files below a folder that match a glob, of which `**` covers any folders."""
-        matches = _compile(pattern)
-        hits = Hits([])
-
-        def take(record: bytes) -> bool:
-            name = self._fit(record, under)
-            if name is not None and (matches is None or matches(name)):
-                hits.lines.append(name)
-            return len(hits.lines) < most
-
-        await self._run(self._list_line(), take, b"\0", hits, most)
+        hits = await self._run(self._list_line(), lambda record: (record, ""), b"\0", under, pattern, most)
         hits.lines.sort()
         return hits
 
@@ -74,20 +65,7 @@ class FileSearch:
         """Search lines that match a regular expression. Raises FilesError for one that cannot be read."""
         if "\n" in expression or "\0" in expression:
             raise FilesError("the pattern has more than one line", hint="Lines are searched one by one.")
-        matches = _compile(pattern)
-        hits = Hits([])
-
-        def take(record: bytes) -> bool:
-            if (hit := _HIT.fullmatch(record)) is None:
-                return True
-            name = self._fit(hit[1], under)
-            if name is not None and (matches is None or matches(name)):
-                line = hit[3].decode("utf-8", "replace").rstrip("\r")
-                cut = f"… [{len(line):,} characters]" if len(line) > MOST_CHARS else ""
-                hits.lines.append(f"{name}:{int(hit[2])}:{line[:MOST_CHARS]}{cut}")
-            return len(hits.lines) < most
-
-        await self._run(self._search_line(expression, ignore_case), take, b"\n", hits, most)
+        hits = await self._run(self._search_line(expression, ignore_case), _read_hit, b"\n", under, pattern, most)
         hits.lines.sort(key=lambda line: line.partition(":")[0])
         return hits
 
@@ -118,8 +96,26 @@ class FileSearch:
             return None
         return text
 
-    async def _run(self, line: list[str], take: Callable[[bytes], bool], end: bytes, hits: Hits, most: int) -> None:
-        """Run a program in the folder and pass its records on until `take` returns False."""
+    async def _run(
+        self,
+        line: list[str],
+        read: Callable[[bytes], tuple[bytes, str] | None],
+        end: bytes,
+        under: list[str],
+        pattern: str,
+        most: int,
+    ) -> Hits:
+        """Run a program in the folder and read the name and the rest of each record, until there are `most`."""
+        matches = _compile(pattern)
+        hits = Hits([])
+
+        def take(record: bytes) -> bool:
+            found = read(record)
+            name = self._fit(found[0], under) if found is not None else None
+            if found is not None and name is not None and (matches is None or matches(name)):
+                hits.lines.append(name + found[1])
+            return len(hits.lines) < most
+
         process = await asyncio.create_subprocess_exec(
             *line, cwd=self._folder, env={**build_environment(), "GIT_OPTIONAL_LOCKS": "0"}, stdin=DEVNULL,
             stdout=PIPE, stderr=PIPE, start_new_session=True,
@@ -132,12 +128,12 @@ class FileSearch:
             async with asyncio.timeout(DEADLINE_S):
                 if not await _take_records(process.stdout, take, end):
                     hits.cut = f"cut at {most:,}"
-                    return
+                    return hits
                 await wait_for_end(process)
                 problem = (await errors).decode("utf-8", "replace").strip()
         except TimeoutError:
             hits.cut = f"ended after {DEADLINE_S:g} s"
-            return
+            return hits
         finally:
             await kill_and_wait(process)
             errors.cancel()
@@ -145,6 +141,15 @@ class FileSearch:
                 transport.close()
         if process.returncode not in (0, 1) and problem:
             raise FilesError(f"the search failed: {problem[:500]}", hint="Change the pattern.")
+        return hits
+
+
+def _read_hit(record: bytes) -> tuple[bytes, str] | None:
+    if (hit := _HIT.fullmatch(record)) is None:
+        return None
+    line = hit[3].decode("utf-8", "replace").rstrip("\r")
+    cut = f"… [{len(line):,} characters]" if len(line) > MOST_CHARS else ""
+    return hit[1], f":{int(hit[2])}:{line[:MOST_CHARS]}{cut}"
 
 
 async def _take_records(stdout: asyncio.StreamReader, take: Callable[[bytes], bool], end: bytes) -> bool:

@@ -6,49 +6,39 @@ is checked out and clean, the tree follows by a fast-forward.
 
 from __future__ import annotations
 
+import asyncio
 import os
-import subprocess
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from zoea.files.command_runs import BoundedOutput
+from zoea.files.command_runs import CommandRun, CommandRuns
 from zoea.files.git import Git
 from zoea.files.ownership import Record, hold_lock
-from zoea.files.sandbox import build_environment, find_sandbox
+from zoea.files.sandbox import find_sandbox
 from zoea.files.work_left import (
+    Conflict,
     find_changes,
     find_commit,
     find_lost_repositories,
-    find_unresolved,
     is_ancestor,
     is_merged,
+    read_conflicts,
 )
 from zoea.files.worktrees import Worktrees, list_worktrees
 from zoea.model.errors import FilesError, MergeRefused, WorkHeld
-from zoea.process.group_guard import guard
 from zoea.settings.paths import Places
-from zoea.text.control_characters import one_line, split_lines
+from zoea.text.control_characters import one_line
 
 if TYPE_CHECKING:
     from zoea.settings.schema import FilesSettings
 
-_MOST_HUNK_LINES = 60
 _HEADS = ("rebase-merge/head-name", "rebase-apply/head-name")
-_READ_S = 1.0
 _MOST_CHECK = 4_000
 _MOST_TOLD = 8_000
 """Characters of hunks in the message to a mysis."""
-
-
-class Conflict(Struct, frozen=True):
-    """A file that two branches changed differently. `hunks` are the lines with marks, cut where they are long."""
-
-    path: str
-    hunks: tuple[str, ...]
 
 
 class MergeConflict(MergeRefused):
@@ -153,13 +143,10 @@ def merge(trees: Worktrees, name: str, rules: MergeRules) -> Merged:
     record = trees.owned.read(name)
     git = trees.git(record)
     repository = Git(Path(record.repository), hooks=trees.hooks)
-    if find_unresolved(git):
-        raise _conflict(trees, record, read_conflicts(git, trees.owned.path(name)))
-    if changes := find_changes(git):
-        raise WorkHeld(
-            f"the worktree of {name} has uncommitted changes: {', '.join(changes[:5])}",
-            hint=f"`zoea merge {name} --commit MESSAGE` commits them first.",
-        )
+    conflicts = read_conflicts(git)
+    if any(conflict.hunks for conflict in conflicts):
+        raise _conflict(trees, record, conflicts)
+    _check_committed(git, name, f"`zoea merge {name} --commit MESSAGE` commits them first.")
     if not record.target or not (old := find_commit(repository, record.target)):
         raise MergeRefused(f"{name} came from no branch that is there", hint="Merge its branch by hand.")
     tip = find_commit(git, "HEAD")
@@ -191,7 +178,7 @@ def prepare(
             message = f"Merge {record.branch.removeprefix('refs/heads/')}"
             result = git.write("merge", "--no-ff", "--quiet", "-m", message, tip, accept=(0, 1), author="Zoea")
             if result.code:
-                raise _conflict(trees, record, read_conflicts(git, path))
+                raise _conflict(trees, record, read_conflicts(git))
         new = git.text("rev-parse", "--verify", "HEAD^{commit}")
         return new, run_check(path, record, rules) if rules.check else ""
 
@@ -215,14 +202,10 @@ def send_back(trees: Worktrees, name: str) -> str:
     git, target = trees.git(record), short(record.target)
     with trees.owned.lock(name):
         if not find_commit(git, "MERGE_HEAD"):
-            if changes := find_changes(git):
-                raise WorkHeld(
-                    f"the worktree of {name} has uncommitted changes: {', '.join(changes[:5])}",
-                    hint=f"Wait until {name} has ended its turn, or `zoea merge {name} --commit MESSAGE`.",
-                )
+            _check_committed(git, name, f"Wait until its turn has ended, or `zoea merge {name} --commit MESSAGE`.")
             message = f"Merge {target} into {record.branch.removeprefix('refs/heads/')}"
             git.write("merge", "--no-ff", "--quiet", "-m", message, record.target, accept=(0, 1), author="Zoea")
-        conflicts = read_conflicts(git, trees.owned.path(name))
+        conflicts = read_conflicts(git)
     told, hunks = 0, []
     for one in conflicts:
         text = "\n".join((one_line(one.path), *(one.hunks or ("It has no marks: what stands in the folder counts.",))))
@@ -239,33 +222,13 @@ def send_back(trees: Worktrees, name: str) -> str:
     )
 
 
+def _check_committed(git: Git, name: str, hint: str) -> None:
+    if changes := find_changes(git):
+        raise WorkHeld(f"the worktree of {name} has uncommitted changes: {', '.join(changes[:5])}", hint=hint)
+
+
 def _list_paths(conflicts: tuple[Conflict, ...]) -> str:
     return ", ".join([one_line(conflict.path) for conflict in conflicts])
-
-
-def read_conflicts(git: Git, path: Path) -> tuple[Conflict, ...]:
-    """Return the files with conflicts and their hunks. Raises GitError."""
-    found = []
-    for name in dict.fromkeys(git.run("diff", "--name-only", "--diff-filter=U", "-z").records):
-        file = path / name
-        text = file.read_bytes().decode("utf-8", "replace") if file.is_file() and not file.is_symlink() else ""
-        found.append(Conflict(name, tuple(_split_hunks(text))))
-    return tuple(found)
-
-
-def _split_hunks(text: str) -> list[str]:
-    hunks: list[list[str]] = []
-    is_inside = False
-    for number, line in enumerate(split_lines(text), 1):
-        if line.startswith("<<<<<<<"):
-            hunks.append([f"line {number}:"])
-            is_inside = True
-        if is_inside:
-            hunks[-1].append(line)
-        if line.startswith(">>>>>>>"):
-            is_inside = False
-    cut = [f"[{len(hunk) - _MOST_HUNK_LINES} lines left out]" for hunk in hunks if len(hunk) > _MOST_HUNK_LINES]
-    return ["\n".join(hunk[:_MOST_HUNK_LINES]) for hunk in hunks] + cut
 
 
 def run_check(path: Path, record: Record, rules: MergeRules) -> str:
@@ -273,28 +236,18 @@ def run_check(path: Path, record: Record, rules: MergeRules) -> str:
 
     Raises MergeRefused with the end of its output.
     """
-    output = BoundedOutput()
     sandbox = find_sandbox(path, rules.hidden, (Path(record.repository),), network=rules.network)
-    process = subprocess.Popen(
-        sandbox.wrap(["/bin/sh", "-c", rules.check]), cwd=path, env=build_environment(), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
-    guard.add(process.pid)
-    assert process.stdout is not None
-    reader = threading.Thread(target=_read_all, args=(process.stdout, output), daemon=True, name="check output")
-    reader.start()
-    try:
-        code: int | None = process.wait(rules.check_s)
-    except subprocess.TimeoutExpired:
-        code = None
-    finally:
-        guard.end(process.pid)
-        process.wait()
-        reader.join(_READ_S)
-    if code != 0:
-        how = f"took longer than {rules.check_s:g} s" if code is None else f"failed with exit code {code}"
+
+    async def run() -> CommandRun:
+        started = await CommandRuns(sandbox, path).start(rules.check, rules.check_s)
+        await started.wait()
+        return started
+
+    ended = asyncio.run(run())
+    if ended.end or ended.code:
+        how = f"took longer than {rules.check_s:g} s" if ended.end else f"failed with exit code {ended.code}"
         raise MergeRefused(
-            f"the check `{rules.check}` {how} ({sandbox.text}):\n{output.text[-_MOST_CHECK:]}",
+            f"the check `{rules.check}` {how} ({sandbox.text}):\n{ended.output.text[-_MOST_CHECK:]}",
             hint="Nothing was merged.",
         )
     return f"checked, {sandbox.text}"
@@ -367,9 +320,3 @@ def _moved(record: Record) -> MergeRefused:
 def short(branch: str) -> str:
     """Return a branch as people write it."""
     return branch.removeprefix("refs/heads/")
-
-
-def _read_all(stream: IO[bytes], output: BoundedOutput) -> None:
-    with stream:
-        while data := os.read(stream.fileno(), 65_536):
-            output.add(data)

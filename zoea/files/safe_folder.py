@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from typing import BinaryIO
 
 from zoea.files.git import Git
 from zoea.files.work_left import DRAFT
@@ -123,27 +124,15 @@ class SafeFolder:
             os.close(opened.pop())
         return [part for part in target.removeprefix(str(self.path)).split("/") if part not in ("", ".")]
 
-    @contextmanager
-    def open_file(self, path: str) -> Iterator[int]:
-        """Open a file to read and yield its descriptor. Raises FilesError if it is not a regular file."""
-        with self.open_parent(path) as (folder, name):
-            handle = os.open(name or ".", _READ, dir_fd=folder)
-            try:
-                if not stat.S_ISREG(os.fstat(handle).st_mode):
-                    raise FilesError(f"{reveal_exactly(path[:200])} is no file", hint="list_files shows what is there.")
-                yield handle
-            finally:
-                os.close(handle)
-
     def read(self, path: str, most: int) -> bytes | None:
         """Return the content of a file, None where there is none. Raises FilesError above `most` bytes."""
+        shown = reveal_exactly(path[:200])
         try:
-            with self.open_file(path) as handle:
-                size = os.fstat(handle).st_size
+            with self.open_parent(path) as (folder, name), _open_regular(name or ".", folder, shown) as stream:
+                size = os.fstat(stream.fileno()).st_size
                 if size > most:
-                    raise FilesError(f"{reveal_exactly(path[:200])} has {size:,} bytes", hint=f"At most {most:,}.")
-                with os.fdopen(os.dup(handle), "rb") as stream:
-                    return stream.read(most)
+                    raise FilesError(f"{shown} has {size:,} bytes", hint=f"At most {most:,}.")
+                return stream.read(most)
         except FilesError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 return None
@@ -254,21 +243,25 @@ def _enter(name: str, folder: int, make: bool) -> int:
     return os.open(name, _FOLDER, dir_fd=folder)
 
 
-def _read_now(name: str, folder: int, most: int) -> bytes | None:
-    try:
-        handle = os.open(name, _READ, dir_fd=folder)
-    except FileNotFoundError:
-        return None
+@contextmanager
+def _open_regular(name: str, folder: int, shown: str) -> Iterator[BinaryIO]:
+    """Open a file to read. Raises OSError, and FilesError if it is not a regular file."""
+    handle = os.open(name, _READ, dir_fd=folder)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise FilesError(f"{name} is no file")
-        parts = []
-        while most > 0 and (part := os.read(handle, most)):
-            parts.append(part)
-            most -= len(part)
-        return b"".join(parts)
+            raise FilesError(f"{shown} is no file", hint="list_files shows what is there.")
+        with os.fdopen(handle, "rb", closefd=False) as stream:
+            yield stream
     finally:
         os.close(handle)
+
+
+def _read_now(name: str, folder: int, most: int) -> bytes | None:
+    try:
+        with _open_regular(name, folder, name) as stream:
+            return stream.read(most)
+    except FileNotFoundError:
+        return None
 
 
 def _remove_stale(folder: int) -> None:

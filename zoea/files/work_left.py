@@ -14,11 +14,13 @@ from msgspec import Struct
 from zoea.files.git import Git
 from zoea.files.ownership import Record
 from zoea.model.errors import GitError
+from zoea.text.control_characters import split_lines
 
 DRAFT = re.compile(r"\.zoea-[0-9a-f]{16}\.tmp")
 """Name of a file that is not written to its end."""
 DRAFTS = ":(exclude,glob)**/.zoea-*.tmp"
 _MOST_COMMITS = 5_000
+_MOST_HUNK_LINES = 60
 _UNDER_WAY = {
     "MERGE_HEAD": "a merge",
     "CHERRY_PICK_HEAD": "a cherry-pick",
@@ -64,6 +66,13 @@ class WorkLeft(Struct, frozen=True):
         return "; ".join(parts)
 
 
+class Conflict(Struct, frozen=True):
+    """A file that two branches changed differently. `hunks` are the lines with marks, cut where they are long."""
+
+    path: str
+    hunks: tuple[str, ...]
+
+
 def find_work(record: Record, path: Path) -> WorkLeft:
     """Return what would be lost with a worktree. It never raises: what cannot be told is work."""
     changes: tuple[str, ...] = ()
@@ -93,15 +102,29 @@ def find_changes(git: Git, *, untracked: bool = True) -> tuple[str, ...]:
     return tuple(line[3:] for line in result.records if not DRAFT.fullmatch(line.rpartition("/")[2].rpartition(" ")[2]))
 
 
-def find_unresolved(git: Git) -> list[str]:
-    """Return the files in which a merge left marks that still stand there. Raises GitError."""
+def read_conflicts(git: Git) -> tuple[Conflict, ...]:
+    """Return the files that a merge left in conflict, with the marks that still stand in them. Raises GitError."""
     found = []
     for name in dict.fromkeys(git.run("diff", "--name-only", "--diff-filter=U", "-z").records):
         file = git.folder / name
-        lines = file.read_bytes().split(b"\n") if file.is_file() and not file.is_symlink() else []
-        if any(line.startswith((b"<<<<<<< ", b">>>>>>> ")) for line in lines):
-            found.append(name)
-    return found
+        text = file.read_bytes().decode("utf-8", "replace") if file.is_file() and not file.is_symlink() else ""
+        found.append(Conflict(name, tuple(_split_hunks(text))))
+    return tuple(found)
+
+
+def _split_hunks(text: str) -> list[str]:
+    hunks: list[list[str]] = []
+    is_inside = False
+    for number, line in enumerate(split_lines(text), 1):
+        is_end = line.startswith(">>>>>>> ")
+        if line.startswith("<<<<<<< ") or (is_end and not is_inside):
+            hunks.append([f"line {number}:"])
+            is_inside = True
+        if is_inside:
+            hunks[-1].append(line)
+        is_inside = is_inside and not is_end
+    cut = [f"[{len(hunk) - _MOST_HUNK_LINES} lines left out]" for hunk in hunks if len(hunk) > _MOST_HUNK_LINES]
+    return ["\n".join(hunk[:_MOST_HUNK_LINES]) for hunk in hunks] + cut
 
 
 def find_lost_repositories(git: Git, base: str, tip: str) -> list[str]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from zoea.files.git import Git, find_top
 from zoea.files.ownership import Ownership, Record
-from zoea.files.work_left import DRAFTS, WorkLeft, find_changes, find_commit, find_unresolved, find_work
+from zoea.files.work_left import DRAFTS, WorkLeft, find_changes, find_commit, find_work, read_conflicts
 from zoea.model.errors import FilesError, GitError, WorkHeld
 
 _MOST_BRANCHES = 100
@@ -133,7 +133,7 @@ class Worktrees:
             is_merging = bool(find_commit(git, "MERGE_HEAD"))
             if not is_merging and not find_changes(git):
                 return ""
-            if marked := find_unresolved(git):
+            if marked := [conflict.path for conflict in read_conflicts(git) if conflict.hunks]:
                 raise WorkHeld(
                     f"the worktree of {name} has marks of a conflict in {', '.join(marked[:5])}",
                     hint=f"{name}, or you in {self.owned.path(name)}, removes the marks first.",
