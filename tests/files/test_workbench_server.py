@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import random
 import signal
@@ -18,6 +19,7 @@ from mcp_types import TextContent
 from tests.fakes.processes import is_alive
 from tests.files.repositories import commit, git, make_repository, snapshot, state
 from tests.waiting import until, until_true
+from zoea.files import workbench_server
 from zoea.files.leftovers import find_leftovers
 from zoea.files.merge import MergeRules, merge
 from zoea.files.safe_folder import SafeFolder
@@ -107,6 +109,25 @@ async def test_a_session_lists_the_tools_says_how_it_is_confined_and_reports_ref
     await workbench.close()
 
 
+async def test_the_server_ends_its_commands_when_its_client_closes_stdin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here in one process; the real one is ended in all ways below."""
+    workbench = Workbench(SafeFolder(tmp_path), Sandbox(tmp_path, text="not confined"))
+    run = workbench.runs.find(await workbench.runs.start_background("exec sleep 600", 600))
+    read, write = os.pipe()
+    os.write(write, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    os.close(write)
+    out = io.BytesIO()
+    monkeypatch.setattr(workbench_server, "adopt_orphans", lambda: None)  # for the whole process
+    with os.fdopen(read) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out))
+        await workbench_server.run_stdio(workbench)
+    assert b'"id":1' in out.getvalue()
+    assert run.is_done
+
+
 async def test_names_that_are_no_text_and_surrogates_are_answered_as_escapes(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"\xff\xfename")).write_text("found\n")
     workbench = Workbench(SafeFolder(tmp_path), Sandbox(tmp_path, text="not confined"))
@@ -191,11 +212,6 @@ import sys
 from pathlib import Path
 from zoea.files.merge import MergeRules, merge
 from zoea.files.safe_folder import SafeFolder
-from zoea.files.safe_folder import SafeFolder
-from zoea.files.sandbox import Sandbox
-from zoea.files.workbench import Workbench
-from zoea.files.workbench_server import answer, build_server
-from zoea.files.workbench_tools import TOOLS
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError
 data, repository = map(Path, sys.argv[1:])

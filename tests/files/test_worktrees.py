@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.files.repositories import commit, git, make_repository, state
+from tests.files.rights import checked_rights
 from zoea.files import git as git_module
+from zoea.files import worktrees as worktrees_module
 from zoea.files.changes import MOST_PATCH, open_diff
 from zoea.files.git import Git
 from zoea.files.leftovers import find_leftovers
@@ -114,6 +116,15 @@ class TestMaking:
             make(trees, repository)
         assert trees.owned.names() == []
 
+    def test_a_free_branch_is_looked_for_only_so_far(
+        self, trees: Worktrees, repository: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(worktrees_module, "_MOST_BRANCHES", 2)
+        git(repository, "branch", "zoea/alpha")
+        with pytest.raises(FilesError, match="there are 2 branches zoea/alpha-N"):
+            make(trees, repository)
+        assert trees.owned.names() == []
+
     def test_a_worktree_that_was_never_finished_is_said_and_can_be_dropped(
         self, trees: Worktrees, repository: Path
     ) -> None:
@@ -162,6 +173,14 @@ class TestCommitting:
         assert trees.commit("alpha", "the rest")
         assert git(folder, "show", "--format=", "--name-only") == "new.txt"
         assert trees.find_work(trees.owned.read("alpha")).changes == ("inner/",)
+
+    def test_what_only_a_repository_inside_holds_is_no_commit(self, trees: Worktrees, repository: Path) -> None:
+        folder = make(trees, repository)
+        make_repository(folder / "inner")
+        assert trees.commit("alpha", "a repository")
+        (folder / "inner" / "a.txt").write_text("not committed there\n")
+        assert trees.find_work(trees.owned.read("alpha")).changes == ("inner",)
+        assert trees.commit("alpha", "nothing") == ""
 
     def test_a_patch_larger_than_the_output_of_git_is_cut(
         self, trees: Worktrees, repository: Path, monkeypatch: pytest.MonkeyPatch
@@ -486,11 +505,40 @@ class TestDropping:
         cache.mkdir(parents=True)
         (cache / "file").write_text("x")
         (folder / "out").symlink_to(outside)
-        cache.chmod(0o555)
-        cache.parent.chmod(0o500)
-        trees.drop("alpha", force=True)
+        (folder / "closed" / "deep").mkdir(parents=True)
+        for closed, rights in ((cache, 0o555), (cache.parent, 0o500), (folder / "closed", 0), (folder, 0o500)):
+            closed.chmod(rights)
+        with checked_rights():
+            trees.drop("alpha", force=True)
         assert not folder.exists()
         assert (outside / "kept").read_text() == "kept"
+
+    def test_a_folder_that_cannot_be_removed_keeps_its_record(self, trees: Worktrees, repository: Path) -> None:
+        folder = make(trees, repository)
+        trees.owned.root.chmod(0o500)
+        with checked_rights(), pytest.raises(FilesError, match="cannot be removed"):
+            trees.drop("alpha")
+        trees.owned.root.chmod(0o700)
+        assert trees.owned.names() == [folder.name]
+        trees.drop("alpha")
+
+    def test_a_drop_that_was_killed_is_named_and_goes_on(
+        self, trees: Worktrees, repository: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        make(trees, repository)
+
+        def kill(folder: Path, **_: object) -> None:
+            (folder / "a.txt").unlink()
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr("shutil.rmtree", kill)
+            with pytest.raises(KeyboardInterrupt):
+                trees.drop("alpha")
+        [leftover] = find_leftovers(trees.owned.root.parent)
+        assert (leftover.name, "is gone" in leftover.problem) == ("alpha", True)
+        trees.drop("alpha")
+        assert list(trees.owned.root.iterdir()) == []
 
     def test_a_link_in_place_of_the_folder_is_not_followed(
         self, trees: Worktrees, repository: Path, tmp_path: Path

@@ -40,6 +40,7 @@ def find_leftovers(data: Path) -> list[Leftover]:
         if problem:
             found.append(Leftover(name, problem, f"`zoea drop {name}` removes it, unless it holds work."))
     known = {record.name for record in records} | {leftover.name for leftover in found}
+    known |= {owned.removed(name).name for name in known}
     folders = [entry for entry in sorted(owned.root.iterdir()) if entry.is_dir()] if owned.root.is_dir() else []
     for folder in folders:
         if folder.name not in known:

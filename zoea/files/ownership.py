@@ -72,6 +72,10 @@ class Ownership:
             )
         return self.root / name
 
+    def removed(self, name: str) -> Path:
+        """Return the folder of a worktree while it is removed."""
+        return self._file(name, "removed")
+
     def _file(self, name: str, kind: str) -> Path:
         return self.path(name).with_name(f"{name}.{kind}")
 

@@ -185,9 +185,11 @@ class Worktrees:
         Args:
             tips: Commits that the branch may end with; one that was moved since then stays.
         """
-        path = self.owned.path(record.name)
+        path, removed = self.owned.path(record.name), self.owned.removed(record.name)
         if os.path.lexists(path):
-            _remove_folder(path)
+            _move(path, removed)  # else a kill leaves half a worktree, whose missing files look like work
+        if os.path.lexists(removed):
+            _remove_folder(removed)
         git = Git(Path(record.repository), hooks=self.hooks)
         if Path(record.repository).exists():
             if str(path) in list_worktrees(git):
@@ -216,6 +218,17 @@ def list_worktrees(git: Git) -> dict[str, str]:
     return found
 
 
+def _move(path: Path, removed: Path) -> None:
+    try:
+        if path.is_symlink() or not path.is_dir():
+            raise FilesError(f"{path} is no folder any more", hint="Look at it and remove it.")
+        if os.path.lexists(removed):
+            _remove_folder(removed)
+        path.rename(removed)
+    except OSError as error:
+        raise FilesError(f"{path} cannot be removed: {error}", hint="Remove it, then drop again.") from error
+
+
 def _remove_folder(path: Path) -> None:
     """Remove a folder with all in it, never what links in it lead to. Raises FilesError."""
 
@@ -231,8 +244,6 @@ def _remove_folder(path: Path) -> None:
             Path(name).unlink()
 
     try:
-        if path.is_symlink() or not path.is_dir():
-            raise FilesError(f"{path} is no folder any more", hint="Look at it and remove it.")
         shutil.rmtree(path, onerror=lambda call, name, info: allow(call, name, info[1]))
     except OSError as error:
         raise FilesError(f"{path} cannot be removed: {error}", hint="Remove it, then drop again.") from error
