@@ -512,12 +512,24 @@ def test_uncommitted_work_survives_every_verb(seed: int, trees: Worktrees, repos
         tracked = git(repository, "rev-parse", "HEAD")
         its, its_tip = snapshot(folder), git(folder, "rev-parse", "HEAD")
         try:
-            match chance.choice(["commit", "merge", "drop", "make"]):
+            match chance.choice(["commit", "merge", "check", "send back", "diff", "drop", "make"]):
                 case "commit":
                     trees.commit("alpha", "turn")
                     assert snapshot(folder) == its
                 case "merge":
                     merge(trees, "alpha", RULES)
+                case "check":
+                    merge(trees, "alpha", MergeRules("true", 60))
+                case "send back":
+                    send_back(trees, "alpha")
+                    assert git(folder, "merge-base", "--is-ancestor", its_tip, "HEAD") == ""
+                case "diff":
+                    before = state(repository), state(folder)
+                    record = trees.owned.read("alpha")
+                    with open_diff(tree := trees.git(record), find_base(tree, record)) as diff:
+                        assert diff.count(record.target) is not None
+                        assert diff.patch() is not None
+                    assert (state(repository), state(folder)) == before
                 case "drop":
                     trees.drop("alpha")
                     assert git(repository, "merge-tree", "--write-tree", "main", its_tip).split()[0]
