@@ -99,9 +99,6 @@ class Git:
         """Run a command that only reads and return what it wrote. Raises GitError."""
         return self.run(*arguments).text
 
-    def _where(self) -> tuple[str, ...]:
-        return () if self.git_dir is None else (f"--git-dir={self.git_dir}", f"--work-tree={self.folder}")
-
     def write(self, *arguments: str, accept: tuple[int, ...] = (0,), author: str = "", stdin: bytes = b"") -> GitResult:
         """Run a command that writes. It goes on if this process is killed, so that it leaves no lock. Raises GitError.
 
@@ -137,7 +134,8 @@ class Git:
             raise GitError("git is not installed", hint="Install git; without it a plain folder works.")
         options = _OPTIONS if self.hooks else {**_OPTIONS, "core.hooksPath": os.devnull}
         pairs = [part for key, value in options.items() for part in ("-c", f"{key}={value}")]
-        line = [program, "--no-pager", *self._where(), *pairs, *arguments]
+        where = () if self.git_dir is None else (f"--git-dir={self.git_dir}", f"--work-tree={self.folder}")
+        line = [program, "--no-pager", *where, *pairs, *arguments]
         what = f"git {' '.join(arguments[:2])} in {self.folder}"
         with tempfile.TemporaryFile() as source:
             source.write(stdin)

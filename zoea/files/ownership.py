@@ -10,7 +10,7 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -120,17 +120,13 @@ class Ownership:
         for kind in ("json", "lease", "lock"):
             self._file(name, kind).unlink(missing_ok=True)
 
-    @contextmanager
-    def lock(self, name: str) -> Iterator[None]:
+    def lock(self, name: str) -> AbstractContextManager[None]:
         """Hold a worktree while it is made, committed or removed. Raises WorkHeld."""
-        with self._hold(name, "lock", f"another command works with the worktree of {name}", "Try again soon."):
-            yield
+        return self._hold(name, "lock", f"another command works with the worktree of {name}", "Try again soon.")
 
-    @contextmanager
-    def lease(self, name: str) -> Iterator[None]:
+    def lease(self, name: str) -> AbstractContextManager[None]:
         """Hold a worktree while a workbench serves it. Raises WorkHeld."""
-        with self._hold(name, "lease", f"a workbench serves the worktree of {name}", f"Stop {name} first."):
-            yield
+        return self._hold(name, "lease", f"a workbench serves the worktree of {name}", f"Stop {name} first.")
 
     def check_lease(self, name: str) -> None:
         """Raise WorkHeld while a workbench serves a worktree."""

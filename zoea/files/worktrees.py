@@ -185,11 +185,8 @@ class Worktrees:
         Args:
             tips: Commits that the branch may end with; one that was moved since then stays.
         """
-        path, removed = self.owned.path(record.name), self.owned.removed(record.name)
-        if os.path.lexists(path):
-            _move(path, removed)  # else a kill leaves half a worktree, whose missing files look like work
-        if os.path.lexists(removed):
-            _remove_folder(removed)
+        path = self.owned.path(record.name)
+        _remove_folder(path, self.owned.removed(record.name))
         git = Git(Path(record.repository), hooks=self.hooks)
         if Path(record.repository).exists():
             if str(path) in list_worktrees(git):
@@ -218,25 +215,18 @@ def list_worktrees(git: Git) -> dict[str, str]:
     return found
 
 
-def _move(path: Path, removed: Path) -> None:
-    try:
-        if path.is_symlink() or not path.is_dir():
-            raise FilesError(f"{path} is no folder any more", hint="Look at it and remove it.")
-        if os.path.lexists(removed):
-            _remove_folder(removed)
-        path.rename(removed)
-    except OSError as error:
-        raise FilesError(f"{path} cannot be removed: {error}", hint="Remove it, then drop again.") from error
+def _remove_folder(path: Path, removed: Path) -> None:
+    """Remove a folder with all in it, never what links in it lead to. Raises FilesError.
 
-
-def _remove_folder(path: Path) -> None:
-    """Remove a folder with all in it, never what links in it lead to. Raises FilesError."""
+    Args:
+        removed: Its name meanwhile, because the missing files of half a worktree would look like work after a kill.
+    """
 
     def allow(_: object, name: str, error: BaseException) -> None:
         """Give the rights that are missing, as in the caches of some tools, and try again."""
         above = Path(name).parent
         for folder in (above, Path(name)):
-            if not folder.is_symlink() and folder.is_dir() and (folder == path or path in folder.parents):
+            if not folder.is_symlink() and folder.is_dir() and (folder == removed or removed in folder.parents):
                 folder.chmod(stat.S_IRWXU)
         if Path(name).is_dir() and not Path(name).is_symlink():
             shutil.rmtree(name)
@@ -244,6 +234,11 @@ def _remove_folder(path: Path) -> None:
             Path(name).unlink()
 
     try:
-        shutil.rmtree(path, onerror=lambda call, name, info: allow(call, name, info[1]))
+        for folder in (removed, path):  # the first is there where a drop was killed
+            if not os.path.lexists(folder):
+                continue
+            if folder.is_symlink() or not folder.is_dir():
+                raise FilesError(f"{folder} is no folder any more", hint="Look at it and remove it.")
+            shutil.rmtree(folder.rename(removed), onerror=lambda call, name, info: allow(call, name, info[1]))
     except OSError as error:
         raise FilesError(f"{path} cannot be removed: {error}", hint="Remove it, then drop again.") from error
