@@ -156,7 +156,7 @@ def matches_command(pattern: str, line: Any) -> bool:
     """Return whether a line is one simple command whose words match a pattern such as `pytest *`.
 
     Each word of the pattern is a glob for one word, a star at its end stands for all further ones; the program is
-    named exactly.
+    named exactly. A glob with a folder fits no path that leads out of it by `..`.
     """
     try:
         program, *globs = shlex.split(pattern)
@@ -170,7 +170,10 @@ def matches_command(pattern: str, line: Any) -> bool:
     rest = words[1:]
     if len(rest) < len(globs) or (len(rest) > len(globs) and not has_rest):
         return False
-    return all(fnmatchcase(word, glob) for word, glob in zip(rest, globs, strict=False))
+    return all(
+        fnmatchcase(word, glob) and (word == glob or "/" not in glob or ".." not in re.split("[/=]", word))
+        for word, glob in zip(rest, globs, strict=False)
+    )
 
 
 def parse_simple_command(line: Any) -> tuple[str, ...]:
