@@ -224,7 +224,15 @@ class TestListener:
             with socket.socket() as probe, pytest.raises(OSError, match="refused"):
                 probe.connect(("127.0.0.2", r.gateway.port))
 
-    @pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "https://evil.example"}])
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {"host": "evil.example"},
+            {"host": "127.0.0.1:x"},
+            {"host": "localhost:99999"},
+            {"origin": "https://evil.example"},
+        ],
+    )
     async def test_pages_of_other_names_are_refused(self, tmp_path: Path, headers: dict[str, str]) -> None:
         async with rig(tmp_path, has_turn=False) as r:
             assert (await r.post("/chat/completions", {}, headers=headers))[0] == 403

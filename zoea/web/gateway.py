@@ -203,7 +203,11 @@ class GatewayServer:
 
 
 def _refuse_foreign(request: web.Request) -> None:
-    if request.url.host not in _NAMES or "origin" in request.headers:
+    try:
+        host = request.url.host
+    except ValueError:  # the Host header holds no port where one should be
+        host = None
+    if host not in _NAMES or "origin" in request.headers:
         raise GatewayRefusal(403, "the gateway serves agents of this machine, no pages", code="forbidden")
 
 

@@ -19,6 +19,7 @@ from zoea.model.errors import ZoeaError
 from zoea.model.ports import AgentTools
 from zoea.model.request import ToolSpec
 from zoea.text import clean
+from zoea.web.gateway_answers import in_thread_if_large
 
 PATH = "/mcp"
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -26,6 +27,8 @@ INSTRUCTIONS = (
     "The swarm that you work in. Search what was said and done before you ask or do it again; write to the other "
     "myses and to the commander; report with zoea_done that your task is done, or that you can do no more for it."
 )
+MOST_ARGUMENT_CHARS = 1_000_000
+"""Characters of the arguments of one call."""
 _PARSE, _INVALID, _UNKNOWN, _PARAMS, _INTERNAL = -32700, -32600, -32601, -32602, -32603
 
 
@@ -45,7 +48,7 @@ class _Refusal(Exception):
 async def answer_message(served: ServedTools, body: bytes) -> web.Response:
     """Answer a message of an agent; one that is no request gets no body."""
     try:
-        message = json.loads(body)
+        message = await in_thread_if_large(len(body), json.loads, body)
     except (ValueError, RecursionError):
         return _error(None, _PARSE, "the body is not JSON")
     if not isinstance(message, dict):
@@ -98,7 +101,10 @@ async def _answer(tools: AgentTools, method: str, params: Mapping[str, Any]) -> 
 
 def _write(arguments: dict[str, Any]) -> str:
     try:
-        return clean(json.dumps(arguments, ensure_ascii=False, allow_nan=False))
+        written = clean(json.dumps(arguments, ensure_ascii=False, allow_nan=False))
+        if len(written) > MOST_ARGUMENT_CHARS:
+            raise _Refusal(_PARAMS, f"the arguments have over {MOST_ARGUMENT_CHARS:,} characters")
+        return written
     except (ValueError, RecursionError):
         raise _Refusal(_PARAMS, "the arguments hold a number beyond all bounds, or are nested too deeply") from None
 
