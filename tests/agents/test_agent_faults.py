@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from acp import schema
 
 from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say
 from tests.swarm.harness import Swarm
 from tests.waiting import until
-from zoea.agents import agent_connection, agent_process, agent_session
+from zoea.agents import agent_connection, agent_process, agent_session, updates
 from zoea.model.enums import MysisState
 from zoea.settings import Settings
+from zoea.swarm.turn import agent_turn
+from zoea.swarm.turn.agent_calls import TurnCall
 
 
 def failure(s: Swarm) -> str:
@@ -295,6 +298,8 @@ async def test_an_error_for_the_prompt_is_the_failure_of_the_mysis(tmp_path: Pat
         {"sessionUpdate": "tool_call_update"},
         {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "AAAA", "mimeType": "image/png"}},
         {"sessionUpdate": "usage_update", "used": -1, "size": "?"},
+        {"sessionUpdate": "usage_update", "used": 10**30, "size": 10**30},
+        {"sessionUpdate": "usage_update", "used": -5, "size": -5},
     ],
 )
 async def test_strange_updates_are_skipped(tmp_path: Path, update: dict[str, Any]) -> None:
@@ -312,3 +317,85 @@ async def test_strange_updates_are_skipped(tmp_path: Path, update: dict[str, Any
 def test_no_key_of_a_vendor_reaches_an_agent(name: str) -> None:
     places = {"XDG_CONFIG_HOME": "/x", "LC_ALL": "C.UTF-8", "PATH": "/bin"}
     assert agent_process.base_environment({**places, name: "sk-secret"}) == places
+
+
+@pytest.mark.parametrize(
+    ("update", "told"),
+    [
+        ({"sessionUpdate": "current_mode_update", "currentModeId": "x\ud800\0"}, "changed its mode to x\ufffd\u2400."),
+        (
+            {
+                "sessionUpdate": "plan",
+                "entries": [{"content": "x\ud800\0", "priority": "low", "status": "pending"}],
+            },
+            "- [pending] x\ufffd\u2400",
+        ),
+    ],
+)
+async def test_notes_hold_no_character_that_the_database_refuses(
+    tmp_path: Path, update: dict[str, Any], told: str
+) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["update", update], ["say", "fine"])
+        await s.settled()
+        assert s.state() is MysisState.IDLE
+        assert told in await s.value("SELECT content FROM turn_note")
+
+
+@pytest.mark.parametrize("tokens", [(10**30, 1), (2**63 - 1, 1), (1, -5), (-5, 1)])
+async def test_impossible_counts_of_tokens_are_none(tmp_path: Path, tokens: tuple[int, int]) -> None:
+    usage = {"totalTokens": 1, "inputTokens": tokens[0], "outputTokens": tokens[1]}
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["say", "fine"], ["end_with", usage])
+        await s.settled()
+        assert s.state() is MysisState.IDLE
+        assert await s.value("SELECT input_tokens FROM request") in (
+            None,
+            await s.value("SELECT estimated_tokens FROM request"),
+        )
+
+
+async def test_every_change_of_the_mode_is_noted_once_and_not_without_end(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        modes = ["ask", "ask", "auto", *(f"m{number}" for number in range(150))]
+        await say(s, *(["update", {"sessionUpdate": "current_mode_update", "currentModeId": mode}] for mode in modes))
+        await s.settled()
+        notes = [row["content"] for row in await s.rows("SELECT content FROM turn_note ORDER BY kind")]
+        assert [note.split()[-1] for note in notes[:3]] == ["ask.", "auto.", "m0."]
+        assert len(notes) == agent_turn.MOST_MODES
+
+
+async def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        (tmp_path / "work").rmdir()
+        await say(s, ["say", "never"])
+        await s.settled()
+        assert f"the folder {tmp_path / 'work'} of python is gone" in failure(s)
+
+
+async def test_a_large_output_is_cut_when_it_comes_and_a_call_that_is_over_keeps_no_texts() -> None:
+    size = updates.MOST_RESULT_CHARS
+    told = updates.read_call(
+        schema.ToolCallStart(session_update="tool_call", tool_call_id="a", title="t", raw_output={"x": "y" * 2 * size})
+    )
+    assert len(told.output) < size + 100
+    call = TurnCall(updates.MergedCall(told))
+    call.close()
+    assert call.agent.told == updates.CallTold("a")
+
+
+async def test_a_call_too_long_to_be_looked_through_is_denied_and_one_that_is_told_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updates, "MOST_ARGUMENT_CHARS", 1_000)
+    monkeypatch.setattr(updates, "MOST_RESULT_CHARS", 500)
+    long = {"command": "x" * 2_000}
+    async with agent_swarm(tmp_path) as s:
+        ask = {"toolCallId": "b", "title": "run", "kind": "execute", "rawInput": long}
+        await say(s, ["call", "a", "execute", long, "completed"], ["ask", ask])
+        await s.settled()
+        texts = [text for _, text in await conversation(s)]
+        assert texts[-1] == "[no]"
+        assert "nobody can look through a call" in texts[-2]
+        first = await s.value("SELECT arguments FROM tool_call ORDER BY id LIMIT 1")
+        assert "1,515 characters left out" in first

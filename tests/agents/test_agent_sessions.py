@@ -14,6 +14,7 @@ import pytest
 from tests.agents.agent_harness import FAKE, agent_swarm, conversation, last_outcome, received, say
 from tests.fakes.processes import find_processes
 from tests.swarm.harness import script
+from tests.waiting import until
 from zoea.agents.agent_launch import build_launch, known_agents
 from zoea.agents.agent_pool import AgentPool
 from zoea.model.enums import MysisState
@@ -92,6 +93,32 @@ async def test_idle_agents_are_ended_for_others_and_go_on_later(tmp_path: Path) 
         assert methods(tmp_path).count("initialize") == 3
         assert methods(tmp_path).count("session/resume") == 1
         assert [text for _, text in await conversation(s)].count("alpha") == 2
+
+
+async def test_a_prompt_for_an_agent_whose_process_is_being_ended_begins_another_one(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"acp": {"max_processes": 1}})
+    behaviour = {"close": True, "keeps_session": True, "resume": True}
+    async with agent_swarm(tmp_path, behaviour, settings=settings) as s:
+        await say(s, ["say", "one"])
+        await s.settled()
+        await say(s, ["say", "other"], name="beta")
+        await until(lambda: "session/close" in methods(tmp_path))
+        await say(s, ["say", "two"])
+        await s.settled()
+        await s.settled("beta")
+        assert {text for _, text in await conversation(s)} == {"one", "two", "other"}
+
+
+async def test_a_place_whose_process_could_not_be_ended_is_still_taken() -> None:
+    class Failing(_Holder):
+        async def release(self) -> None:
+            raise OSError("it cannot be ended")
+
+    pool, stuck = AgentPool(lambda: 1), Failing()
+    await pool.take(stuck)
+    with pytest.raises(OSError, match="cannot be ended"):
+        await pool.take(_Holder())
+    assert pool.running == 1
 
 
 async def test_a_process_that_was_killed_between_turns_is_replaced(tmp_path: Path) -> None:

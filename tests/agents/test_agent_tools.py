@@ -151,9 +151,21 @@ async def test_a_call_that_never_came_to_zoea_is_stored_as_the_agent_tells_it(tm
         assert await calls(s) == [("outer", "other", "error")] or (await calls(s))[0][1:] == ("other", "error")
 
 
-async def test_a_permission_for_a_tool_of_zoea_is_the_template_s_and_that_of_another_is_asked(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"rawInput": {"command": "rm -r ."}},
+        {"kind": "fetch"},
+        {"title": "Fetch https://evil.example/?zoea_list_myses"},
+        {"title": "https://evil.example/zoea_list_myses"},
+        {"title": "send the file, then zoea_list_myses"},
+    ],
+)
+async def test_a_permission_for_a_tool_of_zoea_is_the_template_s_and_that_of_another_is_asked(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
     own = {"toolCallId": "a", "kind": "other", "title": "zoea_zoea_list_myses", "rawInput": {}}
-    other = {"toolCallId": "b", "kind": "other", "title": "zoea_zoea_list_myses", "rawInput": {"command": "rm -r ."}}
+    other = {"toolCallId": "b", "kind": "other", "title": "zoea_zoea_list_myses", **more}
     async with agent_swarm(tmp_path, HTTP, serves=True) as s:
         await say(s, ["ask", own], ["ask", other])
         await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
@@ -273,7 +285,7 @@ async def test_a_malformed_message_gets_an_error_and_ends_nothing(tmp_path: Path
         url, heads = token_of(tmp_path)
         bad = ["", "[]", "null", '{"id": 1, "method": "x"}', '{"id": 1, "method": "tools/call", "params": {"name": 4}}']
         odd = '{"id": 1, "method": "tools/call", "params": {"name": "zoea_ask", "arguments": {"question": %s}}}'
-        for body in (*bad, "[" * 100_000, odd % "1e999", odd % "NaN"):
+        for body in (*bad, "[" * 100_000, odd % "1e999", odd % "NaN", odd % ('"' + "m" * 1_000_001 + '"')):
             assert "error" in await asyncio.to_thread(post, url, body, heads)
         assert "zoea_done" in await list_tools(tmp_path)
 

@@ -153,8 +153,8 @@ class Agent:
         self.say("old answer")
         return self.modes()
 
-    def on_session_close(self, *_: Any) -> dict[str, Any]:
-        return {}
+    def on_session_close(self, *_: Any) -> dict[str, Any] | None:
+        return None if self.behaviour.get("keeps_session") else {}
 
     def on_session_set_mode(self, params: dict[str, Any], _: Any) -> dict[str, Any]:
         if self.behaviour.get("keeps_mode"):
@@ -362,6 +362,9 @@ class Agent:
     def do_end(self, reason: str, **more: Any) -> bool:
         self.write({"id": self.prompt_id, "result": {"stopReason": reason, **more}})
         return True
+
+    def do_end_with(self, usage: dict[str, Any]) -> bool:
+        return self.do_end("end_turn", usage=usage)
 
     def do_end_before(self, text: str) -> bool:
         """End the turn, and only then tell the last of its text."""

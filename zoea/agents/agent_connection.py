@@ -116,9 +116,13 @@ class AgentConnection:
         """Pass what comes for a session to a client, with what came before its id was known."""
         self._clients[session_id] = client
         early = [update for owner, update in self._early if owner == session_id]
-        self._early = deque(((o, u) for o, u in self._early if o != session_id), maxlen=MOST_EARLY)
+        self._early = deque(((o, u) for o, u in self._early if o != session_id), maxlen=self._early.maxlen)
         for update in early if with_early else ():
             client.take_update(update)
+
+    def drop_early(self) -> None:
+        """Keep no updates of other sessions any more, because the one of this connection has begun."""
+        self._early = deque(maxlen=0)
 
     async def request(self, method: str, params: BaseModel, answer: type[A], *, within: float | None = None) -> A:
         """Send a request and wait for its answer.

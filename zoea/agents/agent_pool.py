@@ -45,7 +45,11 @@ class AgentPool:
                 await self._changed.wait()
                 continue
             del self._holders[idle]
-            await idle.release()
+            try:
+                await idle.release()
+            except BaseException:
+                self._holders.setdefault(idle, None)  # its process may still run
+                raise
         self.touch(holder)
 
     def touch(self, holder: PlaceHolder) -> None:

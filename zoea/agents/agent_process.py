@@ -91,6 +91,8 @@ class AgentProcess:
                 limit=CHUNK_BYTES,
             )
         except (OSError, ValueError) as error:
+            if str(getattr(error, "filename", None)) == str(cwd):
+                raise AgentError(f"the folder {cwd} of {name} is gone", hint="Bring it back.") from error
             raise AgentError(
                 f"{program} cannot be started: {getattr(error, 'strerror', None) or error}",
                 hint=f"`zoea agents` shows how {name} is installed.",

@@ -12,7 +12,7 @@ from msgspec import Struct
 from zoea.agents import tools_bridge
 from zoea.agents.agent_connection import NEVER, AgentClient, AgentConnection
 from zoea.agents.agent_launch import AgentLaunch
-from zoea.agents.updates import AgentUpdate, CallTold, ModeTold, PermissionOption
+from zoea.agents.updates import AgentUpdate, CallTold, ModeTold, PermissionOption, is_count
 from zoea.model.errors import AgentError, FilesError
 from zoea.model.ports import ToolsAccess
 from zoea.model.values import Usage
@@ -69,7 +69,7 @@ class AgentSession:
         self._is_replaying = True
         self._last_update = 0.0
         self._open_asks: set[asyncio.Future[str | None]] = set()
-        self._is_cancelled = False
+        self._is_cancelled = self._is_closing = False
         self._prompting: asyncio.Task[PromptEnd] | None = None
 
     @classmethod
@@ -101,7 +101,8 @@ class AgentSession:
 
     @property
     def is_open(self) -> bool:
-        return self.connection.is_open
+        """Whether it can be prompted: it is neither lost nor being closed."""
+        return self.connection.is_open and not self._is_closing
 
     # Beginning.
 
@@ -113,6 +114,7 @@ class AgentSession:
             state, is_new = await self._new_session(), True
         self._note_choices(state)
         self._is_replaying = False
+        self.connection.drop_early()
         await self._set_mode()
         await self._set_model()
         return Begun(self.session_id, is_new, is_fork)
@@ -304,7 +306,9 @@ class AgentSession:
 
     async def close(self) -> None:
         """End the session where the agent can, and its process."""
-        if self.session_id and self.is_open and (self._prompting is None or self._prompting.done()):
+        is_first, self._is_closing = not self._is_closing, True
+        is_idle = self._prompting is None or self._prompting.done()
+        if self.session_id and is_first and self.connection.is_open and is_idle:
             await self._close_session()
         if self._prompting is not None:
             self._prompting.cancel()
@@ -381,10 +385,14 @@ def _option_values(option: Any) -> tuple[str, ...]:
 def _read_usage(usage: schema.Usage | None) -> Usage:
     if usage is None:
         return Usage()
-    cached = usage.cached_read_tokens or 0
+    cached, written, thought = (
+        count or 0 for count in (usage.cached_read_tokens, usage.cached_write_tokens, usage.thought_tokens)
+    )
+    if not is_count(usage.input_tokens, usage.output_tokens, cached, written, thought):
+        return Usage()
     return Usage(
-        input_tokens=usage.input_tokens + cached + (usage.cached_write_tokens or 0),
+        input_tokens=usage.input_tokens + cached + written,
         cached_tokens=cached or None,
-        output_tokens=usage.output_tokens + (usage.thought_tokens or 0),
+        output_tokens=usage.output_tokens + thought,
         reasoning_tokens=usage.thought_tokens,
     )

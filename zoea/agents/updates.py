@@ -10,10 +10,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from zoea.text import clean
 from zoea.text.control_characters import split_lines
 
 MOST_RESULT_CHARS = 400_000
 """Characters that are kept of what one tool call told."""
+MOST_ARGUMENT_CHARS = 2_000_000
+"""Characters of a call's arguments. A longer call is not allowed where it asks; where it is told, it is cut."""
+MOST_TOKENS = 10**12
+"""A count above, or a negative one, is none."""
 MOST_DIFF_CHARS = 10_000
 """Characters of a file up to which a change is shown as a difference."""
 READ_KINDS = frozenset({"read", "search", "think"})
@@ -129,7 +134,13 @@ class MergedCall(Struct):
         is_about = asks or (self.name in CHANGE_KINDS and self.told.status not in ENDED)
         if self.told.text and self.told.text not in known and is_about:
             _add(values, "change" if self.name in CHANGE_KINDS else "content", self.told.text)
-        return json.dumps(values, ensure_ascii=False, default=str)
+        written = json.dumps(values, ensure_ascii=False, default=str)
+        if asks or (left := len(written) - MOST_ARGUMENT_CHARS) <= 0:
+            return written
+        cut = (
+            f"{written[:MOST_RESULT_CHARS]}\n[… {left + MOST_ARGUMENT_CHARS - MOST_RESULT_CHARS:,} characters left out]"
+        )
+        return json.dumps({"input": cut}, ensure_ascii=False)
 
     def write_scope(self) -> str:
         """Return as JSON the arguments that grants and patterns are compared with."""
@@ -159,7 +170,7 @@ class MergedCall(Struct):
         text = self.told.text or ""
         if not text and self.told.output is not None:
             output = self.told.output
-            text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
+            text = output if isinstance(output, str) else json.dumps(output)
         return text or ("(failed; the agent told no more)" if self.told.status == "failed" else "(no output told)")
 
 
@@ -193,6 +204,8 @@ def read_update(update: Any) -> AgentUpdate | None:
         case "tool_call_update":
             return read_call(update)
         case "usage_update":
+            if not is_count(update.used, update.size):
+                return None
             cost = update.cost
             is_dollars = cost is not None and cost.currency.upper() == "USD" and 0 <= cost.amount < 1e9
             return UsageTold(update.used, update.size, int(cost.amount * 1_000_000) if is_dollars else None)
@@ -210,14 +223,29 @@ def read_call(update: Any, *, is_start: bool = False) -> CallTold:
     return CallTold(
         call_id=update.tool_call_id,
         is_start=is_start,
-        title=update.title,
+        title=None if update.title is None else clean(update.title),
         kind=None if update.kind is None else str(update.kind),
         status=None if update.status is None else str(update.status),
         arguments=update.raw_input,
-        output=update.raw_output,
+        output=_bound_output(update.raw_output),
         text=None if content is None else _read_content(content),
-        paths=None if paths is None else tuple(one.path for one in paths),
+        paths=None if paths is None else tuple(clean(one.path) for one in paths),
     )
+
+
+def is_count(*values: int) -> bool:
+    """Return whether all values are plausible counts of tokens."""
+    return all(0 <= value <= MOST_TOKENS for value in values)
+
+
+def _bound_output(output: Any) -> Any:
+    """Return an output, as a cut text where it is large: a turn keeps those of all its open calls."""
+    if output is None or isinstance(output, bool | int | float):
+        return output
+    try:
+        return _bounded(output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str))
+    except RecursionError:
+        return "[nested too deeply to be shown]"
 
 
 def _read_content(content: Iterable[Any]) -> str:

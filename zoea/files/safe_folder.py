@@ -53,7 +53,7 @@ class SafeFolder:
     def split(self, path: str) -> list[str]:
         """Return the parts of a path. Raises FilesError if it leads out of the folder or is invalid."""
         shown = reveal_exactly(path[:200])
-        if "\0" in path or len(os.fsencode(path.encode("utf-8", "replace"))) > MOST_PATH:
+        if not _is_path(path):
             raise FilesError(f"{shown!r} is no path", hint="Give a path in the folder.")
         if path.startswith("/"):
             prefix = f"{self.path}/"
@@ -282,3 +282,11 @@ def _refusal(shown: str, error: OSError) -> FilesError:
     if error.errno in _LINKS:
         return FilesError(f"{shown} was a link at this moment, or a part of it is no folder", hint="Try again.")
     return FilesError(f"{shown}: {error.strerror or error}", hint="list_files shows what is there.")
+
+
+def _is_path(path: str) -> bool:
+    """Return whether the system can take a text as a path."""
+    try:
+        return "\0" not in path and len(os.fsencode(path)) <= MOST_PATH
+    except UnicodeEncodeError:
+        return False

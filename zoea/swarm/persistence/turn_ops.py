@@ -32,7 +32,7 @@ from zoea.swarm.persistence import (
 from zoea.swarm.resolved_template import drop_told_goal
 from zoea.swarm.turn import prompt_budget, shown_notes, tool_budget
 from zoea.swarm.turn import turn_types as t
-from zoea.text import estimate
+from zoea.text import clean, estimate
 
 _PLAN_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _BROKEN = "the arguments are not a JSON object: {why}. You wrote: {text}"
@@ -266,9 +266,10 @@ def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: t.Store
 
 def store_note(conn: WriterConnection, mysis_id: int, op: t.StoreNote) -> Note:
     """Store a note of a turn, once at its place."""
-    conn.execute(_NOTE, (op.turn_id, op.after_seq, op.kind, op.content))
+    content = clean(op.content)
+    conn.execute(_NOTE, (op.turn_id, op.after_seq, op.kind, content))
     conn.emit("turn.note", mysis_id, turn=op.turn_id, note=op.kind)
-    return Note(op.after_seq, op.kind, op.content)
+    return Note(op.after_seq, op.kind, content)
 
 
 def _leave(conn: WriterConnection, info: memory_ops.TurnInfo, op: t.CloseTurn | t.BreakOffTurn) -> t.OpStored:

@@ -32,6 +32,7 @@ MOST_CALLS = 2_000
 """Calls of one turn that are stored; an agent that makes more has lost its way."""
 NOT_TOLD = "unknown: the agent ended its turn without saying how this ended"
 _FORBIDDEN = "denied: the template does not allow {name} calls"
+_TOO_LONG = f"denied: nobody can look through a call of over {up.MOST_ARGUMENT_CHARS:,} characters"
 _ONLY_ALWAYS = "the agent offers only to allow this always; answer for the session to allow it"
 
 
@@ -63,6 +64,7 @@ class TurnCall(Struct, eq=False):
         if self.asked is not None:
             answer_asked(self.asked, None)
         self.is_over, self.asked = True, None
+        self.agent, self.shown = up.MergedCall(up.CallTold(self.agent.told.call_id)), None  # its texts may be large
 
 
 class AgentCalls:
@@ -242,6 +244,8 @@ class AgentCalls:
         if agent_policy.find_own(call.agent, self._own) is not None and not call.id:
             # The template decides when the call comes to Zoea.
             return answer_asked(asked, agent_policy.choose_option(ApprovalAnswer.SESSION, asked.options))
+        if len(call.agent.write_arguments(asks=True)) > up.MOST_ARGUMENT_CHARS:
+            return await self._deny(call, asked, ApprovalAnswer.DENIED, _TOO_LONG)
         if call.asked is not None:  # the same call asks twice: one after the other
             call.asked.answer.add_done_callback(lambda _: self._post(asked))
             return None

@@ -18,6 +18,11 @@ from zoea.tools.policy import ToolPolicy, apply_policy
 SCHEMA_HASH = "acp"
 """Stands in grants for the schema of a tool, which the kinds of an agent's calls do not have."""
 
+_OUTSIDE = CHANGE_KINDS | {"fetch", "switch_mode"}
+"""Kinds that no tool of Zoea's own is of."""
+_TITLE = r"(?:\w+: )?(?:[\w-]+[/:.])?[\w-]*(?<![a-z]){}(?![a-z_])"
+"""A title that begins with the name of a tool, behind that of its server. Models choose what else titles hold."""
+
 
 def describe_tool(call: MergedCall, agent: str, folder: str) -> ToolSpec:
     """Return a call's kind as a tool. One that only reads does so within the folder."""
@@ -66,11 +71,11 @@ def is_covered(call: MergedCall, folder: str, tools: ToolPolicySettings) -> bool
 
 def find_own(call: MergedCall, tools: Iterable[ToolSpec]) -> ToolSpec | None:
     """Return the tool of Zoea's own that a call names, such as `zoea_zoea_done` or `mcp__zoea__zoea_done`."""
-    if call.takes_command or call.files or call.name in CHANGE_KINDS:
+    if call.takes_command or call.files or call.name in _OUTSIDE:
         return None
     given = call.told.arguments if isinstance(call.told.arguments, dict) else {}
     for tool in tools:
-        if re.search(rf"(?<![a-z]){tool.name}(?![a-z_])", call.title):
+        if re.match(_TITLE.format(tool.name), call.title):
             return tool if given.keys() <= tool.input_schema.get("properties", {}).keys() else None
     return None
 

@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 END_S = 60
 """Time for an agent to end its turn by itself, after it called what ends it."""
+MOST_MODES = 100
+"""Changes of the mode that a turn notes."""
 NO_END = "The agent told no end of its turn"
 _REFUSAL = Failure("Refusal", "The agent refused", "it does not go on with what it was asked", "ask for something else")
 
@@ -101,6 +103,7 @@ class AgentTurn:
         self._is_cut = False
         self._is_repaired = self._is_second = self._has_told = False
         self._texts: list[str] = []
+        self._mode, self._modes = "", 0
         self._writes = count(1)
         self._mask: Callable[[str], str] = lambda text: text
         self._closing: TurnClosing | None = None
@@ -301,7 +304,7 @@ class AgentTurn:
             case up.UsageTold():
                 self._record.take_usage(given)
             case up.ModeTold():
-                await self._record.note("mode", f"The agent changed its mode to {given.mode}.")
+                await self._note_mode(given.mode)
             case up.PlanTold():
                 self._plan = given
             case PermissionAsked():
@@ -318,6 +321,13 @@ class AgentTurn:
                 await self._go_on()
             case _Wakeup():
                 await self._go_on()
+
+    async def _note_mode(self, mode: str) -> None:
+        """Note a mode that is another one than before, and not without end."""
+        if mode != self._mode and self._modes < MOST_MODES:
+            self._mode, self._modes = mode, self._modes + 1
+            # A kind stands once at a place, and the last mode is the one that counts.
+            await self._record.note(f"mode {self._modes:03}", f"The agent changed its mode to {mode}.")
 
     async def _go_on(self) -> None:
         """Look at what changed: a command, the end of the prompt, a message that joins."""

@@ -74,11 +74,13 @@ class AgentTurns(RunnerBase[AgentTurn]):
 
     async def end(self) -> None:
         """See `TurnRunner.end`."""
-        await self.release()
-        self._services.agents.leave(self)
-        if self._services.gateway is not None:
-            await self._services.gateway.close(self._owner.mysis.id)
-        await super().end()
+        try:
+            await self.release()
+        finally:
+            self._services.agents.leave(self)
+            if self._services.gateway is not None:
+                await self._services.gateway.close(self._owner.mysis.id)
+            await super().end()
 
     # The `PlaceHolder` of the pool.
 
@@ -88,12 +90,12 @@ class AgentTurns(RunnerBase[AgentTurn]):
 
     async def release(self) -> None:
         """End the process of the agent. The next prompt resumes its session."""
-        session = self._agent
+        session, tools = self._agent, self._tools
         if session is not None:
             await session.close()  # kept until then, so that another caller waits for its end too
             self._agent = None if self._agent is session else self._agent
-        if self._tools is not None and self._agent is None:
-            await self._tools.end()
+        if tools is not None:
+            await tools.end()
 
     # The turns.
 
