@@ -17,9 +17,10 @@ from tests.swarm.harness import script
 from tests.tui.cockpit import Stage, asks_when_told, cockpit, cockpit_over
 from tests.tui.idle_pilot import IdlePilot
 from tests.tui.test_approvals import ask
+from zoea.model.enums import MysisState
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.request import Answer, AnswerCall
-from zoea.model.values import MysisView
+from zoea.model.values import MysisView, SwarmView
 from zoea.store import Store
 from zoea.tui.app import CockpitApp
 from zoea.tui.dialogs.quit import QuitDialog
@@ -116,6 +117,14 @@ async def test_q_asks_whether_the_swarm_ends_or_keeps_running(tmp_path: Path) ->
         assert "leave it running" in text
         await stage.press("escape")
         assert stage.shows(DashboardScreen)
+
+
+async def test_q_says_that_a_nudge_follows_and_costs(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha",)) as stage:
+        nudged = replace(stage.view(), state=MysisState.RUNNING, is_at_rest=False)
+        stage.app.feed.take(SwarmView(9, False, "", (nudged,)))
+        await stage.press("q")
+        assert "1 of 1 mysis active: 0 working, 1 between turns" in stage.text()
 
 
 async def test_q_counts_no_mysis_that_waits_as_at_work(tmp_path: Path) -> None:

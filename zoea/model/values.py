@@ -358,10 +358,9 @@ class UpstreamFault(Struct, frozen=True):
 class SwarmView(Struct, frozen=True):
     """The swarm at one moment; `version` grows with every change.
 
-    `budget_today` is in tokens, `money_today` in millionths of a dollar; None is no limit.
-    In a report of changes, `myses` are the changed ones and `removed` the ids of deleted ones.
-    `lag_ms` is how long the owner's event loop did not run the last time that it was held up,
-    `lagged_at` when that ended, in µs UTC; both 0 if it never was.
+    In a report of changes, `myses` are the changed ones and `removed` the ids of deleted ones. `budget_today` (tokens) and
+    `money_today` (micros) are limits, None for none. `lag_ms` is how long the owner's event loop did not run the last time
+    that it was held up, `lagged_at` when that ended, in µs UTC; 0 if it never was.
     """
 
     version: int

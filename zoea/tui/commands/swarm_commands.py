@@ -13,7 +13,6 @@ from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.swarm_api import ReloadReport, SwarmApi
 from zoea.model.values import MysisView, Receipt, Recipients
 from zoea.queries.phrases import describe_reload
-from zoea.swarm.budgets import is_spent
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.action import find_refusing_providers
 from zoea.tui.state.cockpit import Cockpit
@@ -91,7 +90,11 @@ def toggle_hold(cockpit: Cockpit) -> None:
     view = cockpit.feed.view
     assert view is not None, "the action is possible in an open swarm only"
     cockpit.ask_swarm(cockpit.api.hold(not view.held))
-    if view.held and is_spent(view.hold_reason):  # otherwise the key seems to do nothing
+    if not view.held:
+        return
+    from zoea.swarm.budgets import is_spent
+
+    if is_spent(view.hold_reason):  # otherwise the key seems to do nothing
         cockpit.notify(one_line(view.hold_reason), title="on hold again at the next request", markup=False)
 
 

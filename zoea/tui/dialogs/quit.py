@@ -88,7 +88,9 @@ class QuitDialog(CockpitDialog[None]):
         said += f", {asking} asking you" if asking else ""
         said += f", {waiting} waiting" if waiting else ""
         rest = len(running) - busy - asking - waiting
-        said += f", {rest} at rest" if rest > 0 else ""
+        nudged = min(rest, sum(1 for view in running if view.status is StatusWord.IDLE and not view.is_at_rest))
+        said += f", {nudged} between turns" if nudged > 0 else ""
+        said += f", {rest - nudged} at rest" if rest > nudged else ""
         again = self.cockpit.key("swarm.again")
         leaving = "leave it running, and spending; zoea run shows it again"
         ending = f"end the swarm for now: no more costs; next time {again} continues it"
