@@ -38,7 +38,7 @@ MEANINGS = {
     StatusWord.RETRYING: "a request failed; Zoea sends it again by itself at the time shown",
     StatusWord.WAITING: "it asked to wait, or its provider did; it goes on at the time shown",
     StatusWord.ASKING: "it waits for your answer, and goes on then",
-    StatusWord.IDLE: "it costs nothing now; its next turn begins with a message, or when Zoea reminds it of its task",
+    StatusWord.IDLE: "no cost now; a message, or a reminder of its task, begins its next turn",
     StatusWord.DONE: "it reports its task as done; you review it",
     StatusWord.HELD: "the whole swarm is on hold: nothing new starts until you resume it",
     StatusWord.PAUSED: "you paused this one: nothing new starts for it until you resume it",

@@ -358,9 +358,8 @@ class UpstreamFault(Struct, frozen=True):
 class SwarmView(Struct, frozen=True):
     """The swarm at one moment; `version` grows with every change.
 
-    In a report of changes, `myses` are the changed ones and `removed` the ids of deleted ones. `budget_today` (tokens) and
-    `money_today` (micros) are limits, None for none. `lag_ms` is how long the owner's event loop did not run the last time
-    that it was held up, `lagged_at` when that ended, in µs UTC; 0 if it never was.
+    In a report of changes, `myses` are the changed ones, `removed` the ids of deleted ones. `budget_today` (tokens) and
+    `money_today` (micros) are limits. `lag_ms` is how long the owner's loop stood still, until `lagged_at` (µs UTC).
     """
 
     version: int
