@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -330,9 +331,10 @@ async def test_hostile_lines_do_not_end_it(tmp_path: Path) -> None:
         assert await process.wait() == 0
 
 
-def test_without_an_editor_it_says_what_it_is_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", ["empty", os.devnull])
+def test_without_an_editor_it_says_what_it_is_for(tmp_path: Path, given: str) -> None:
     (tmp_path / "empty").write_text("")
-    with (tmp_path / "empty").open() as nothing:
+    with (tmp_path / given).open() as nothing:
         ran = subprocess.run(
             [sys.executable, "-m", "zoea", "acp"],
             env=environment(),
@@ -344,4 +346,5 @@ def test_without_an_editor_it_says_what_it_is_for(tmp_path: Path) -> None:
         )
     assert ran.returncode == 2
     assert "an editor starts this command" in ran.stderr
+    assert "Traceback" not in ran.stderr
     assert zoea("acp", "--mysis", "a", "--template", "b").returncode == 2

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import stat
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,8 +27,12 @@ async def protocol_streams() -> AsyncIterator[tuple[asyncio.StreamReader, asynci
     """Take stdin and stdout for the protocol; what else is printed goes to stderr.
 
     Raises:
-        UsageError: They are a terminal or a file, so that no client is there.
+        UsageError: They are no pipes, but a terminal or a file, so that no client is there.
     """
+    if not all(stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) for mode in (os.fstat(0).st_mode, os.fstat(1).st_mode)):
+        raise UsageError(  # asyncio would take /dev/null, and fail later
+            "an editor starts this command, and talks to it over pipes", hint="Name `zoea acp` as an agent there."
+        )
     sys.stdout.flush()
     given, wanted = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -36,17 +41,12 @@ async def protocol_streams() -> AsyncIterator[tuple[asyncio.StreamReader, asynci
     os.close(null)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LINE_BYTES)
-    try:
-        source, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(given, "rb", buffering=0)
-        )
-        transport, protocol = await loop.connect_write_pipe(
-            asyncio.streams.FlowControlMixin, os.fdopen(wanted, "wb", buffering=0)
-        )
-    except ValueError:
-        raise UsageError(
-            "an editor starts this command, and talks to it over pipes", hint="Name `zoea acp` as an agent there."
-        ) from None
+    source, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(given, "rb", buffering=0)
+    )
+    transport, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(wanted, "wb", buffering=0)
+    )
     try:
         yield reader, asyncio.StreamWriter(transport, protocol, None, loop)
     finally:
