@@ -77,7 +77,7 @@ async def test_a_command_that_is_not_there_says_so(tmp_path: Path) -> None:
         template.write_text(template.read_text().replace(sys.executable, "/nowhere/agent"))
         await say(s, ["say", "never"])
         await s.settled()
-        assert "/nowhere/agent cannot be started" in failure(s)
+        assert "the program /nowhere/agent cannot be started" in failure(s)
 
 
 @pytest.mark.parametrize(

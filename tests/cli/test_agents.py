@@ -13,7 +13,7 @@ def test_known_agents_are_listed_with_how_to_install_them(zoea: Zoea, monkeypatc
     monkeypatch.setenv("PATH", "/nowhere")
     listed = zoea("agents", "list")
     assert "opencode" in listed.out
-    assert "npm install -g opencode-ai" in listed.out
+    assert "no program opencode; it is installed by: npm install -g opencode-ai" in listed.out
     [codex] = [one for one in zoea("agents", "list", "--json").json if one["name"] == "codex"]
     assert (codex["program"], codex["gateway"]) == (None, "responses")
 
@@ -34,7 +34,8 @@ def test_what_cannot_be_tried_says_why(zoea: Zoea, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", "/nowhere")
     missing = zoea("agents", "test", "opencode")
     assert missing.code == 14
-    assert "opencode cannot be started" in missing.err
+    assert "the program opencode cannot be started" in missing.err
+    assert "`zoea agents list`" in missing.err
     assert zoea("agents", "test", "nobody").code == 2
     own = zoea("agents", "test", "assistant")
     assert own.code == 2

@@ -124,7 +124,7 @@ def find_agent(name: str) -> KnownAgent:
     agents = known_agents()
     if name not in agents:
         raise AgentError(
-            f"there is no agent {name!r}", hint=f"There are: {', '.join(agents)}. `zoea agents` shows them."
+            f"there is no agent {name!r}", hint=f"There are: {', '.join(agents)}. `zoea agents list` shows them."
         )
     return agents[name]
 

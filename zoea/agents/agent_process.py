@@ -94,8 +94,8 @@ class AgentProcess:
             if str(getattr(error, "filename", None)) == str(cwd):
                 raise AgentError(f"the folder {cwd} of {name} is gone", hint="Bring it back.") from error
             raise AgentError(
-                f"{program} cannot be started: {getattr(error, 'strerror', None) or error}",
-                hint=f"`zoea agents` shows how {name} is installed.",
+                f"the program {program} cannot be started: {getattr(error, 'strerror', None) or error}",
+                hint="`zoea agents list` shows which agents are installed, and how to install the others.",
             ) from error
         guard.add(process.pid)
         return cls(name, process)

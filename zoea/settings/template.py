@@ -136,7 +136,7 @@ class ToolPolicySettings(Section):
 class AgentSettings(Section):
     """The external agent that plays the myses of a template with `runtime = "acp"`."""
 
-    agent: str = setting("", "Agent", "One that `zoea agents` lists; empty where the command is given.", max_length=40)
+    agent: str = setting("", "Agent", "One of `zoea agents list`; empty where the command is given.", max_length=40)
     command: str = setting(
         "", "Command", "The program that speaks the protocol on stdin and stdout; that of the agent."
     )

@@ -41,7 +41,11 @@ def list_(where: Places) -> Output:
     ]
     lines = []
     for one in known_agents().values():
-        there = f"installed: {one.program}" if one.program else f"not installed: {one.install}"
+        there = (
+            f"installed: {one.program}"
+            if one.program
+            else f"no program {one.command}; it is installed by: {one.install}"
+        )
         through = "through Zoea's gateway" if one.gateway is not None else "by its own login alone"
         lines.append(f"{one.name}  {one.title}, {through}\n  {one.help}\n  {there}")
     return Output(found, lines)
