@@ -97,6 +97,7 @@ def test_an_event_names_the_text_it_needs(
             "approval 4: allowed once, or its question answered",
         ),
         ("approval.answered", {"approval": 4, "answer": "denied"}, "approval 4: denied"),
+        ("approval.answered", {"approval": 4, "answer": "template"}, "approval 4: allowed for its template"),
         ("hold.set", {}, "is paused"),
         ("hold.set", {"reason": "{x}"}, "is paused: {x}"),
         ("hold.lifted", {}, "goes on: its pause is lifted"),

@@ -55,8 +55,8 @@ _WORDS = {
 _OR_ANSWERED = ", or its question answered"
 _ANSWERS = {
     "once": f"allowed once{_OR_ANSWERED}",  # the event does not say which of the two was asked
-    "session": "allowed for the session",
-    "template": "allowed for the template",
+    "session": "allowed until the mysis stops",
+    "template": "allowed for its template",
     "expired": "nobody answered in time",
 }
 _NO_MODEL = (
