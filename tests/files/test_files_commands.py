@@ -104,7 +104,7 @@ def test_a_check_of_the_settings_is_run(
 def test_what_is_uncommitted_is_committed_on_demand(zoea: Zoea, trees: Worktrees, repository: Path) -> None:
     folder = make(trees, repository)
     (folder / "new.txt").write_text("new")
-    assert "--commit MESSAGE" in zoea("merge", "alpha").out
+    assert "c in the review, or `zoea merge alpha --commit MESSAGE`" in zoea("merge", "alpha").out
     assert zoea("merge", "alpha", "--commit", "Add new").code == 0
     assert git(repository, "log", "-1", "--format=%an %s") == "alpha Add new"
 

@@ -146,7 +146,7 @@ def merge(trees: Worktrees, name: str, rules: MergeRules) -> Merged:
     conflicts = read_conflicts(git)
     if any(conflict.hunks for conflict in conflicts):
         raise _conflict(trees, record, conflicts)
-    _check_committed(git, name, f"`zoea merge {name} --commit MESSAGE` commits them first.")
+    _check_committed(git, name, f"Commit them first: c in the review, or `zoea merge {name} --commit MESSAGE`.")
     if not record.target or not (old := find_commit(repository, record.target)):
         raise MergeRefused(f"{name} came from no branch that is there", hint="Merge its branch by hand.")
     tip = find_commit(git, "HEAD")
@@ -202,7 +202,9 @@ def send_back(trees: Worktrees, name: str) -> str:
     git, target = trees.git(record), short(record.target)
     with trees.owned.lock(name):
         if not find_commit(git, "MERGE_HEAD"):
-            _check_committed(git, name, f"Wait until its turn has ended, or `zoea merge {name} --commit MESSAGE`.")
+            _check_committed(
+                git, name, f"Wait until {name} has ended its turn, or press c in the review to commit them."
+            )
             message = f"Merge {target} into {record.branch.removeprefix('refs/heads/')}"
             git.write("merge", "--no-ff", "--quiet", "-m", message, record.target, accept=(0, 1), author="Zoea")
         conflicts = read_conflicts(git)
