@@ -242,7 +242,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
         Action("history.open", "enter", "open", "Show the commit, or unfold a message", footer=45),
         Action("history.fork", "f", "fork", "Make myses that know the conversation up to the commit",
                require_visible_list, footer=20, flags=SWARM | TEXT),
-        Action("history.ask", "a", "ask it", "Ask what the mysis knew at the commit; the mysis does not see the question",
+        Action("history.ask", "a", "ask it", "Ask what the mysis knew at the commit; it does not see the question",
                require_visible_list, footer=24, flags=SWARM | TEXT),
         Action("history.resume", "r", "resume", "Start the mysis of the commit again with its whole conversation",
                require_visible_list, footer=22, flags=SWARM | TEXT | SPARE),
