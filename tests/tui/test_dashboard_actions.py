@@ -114,6 +114,8 @@ async def test_a_slash_filters_while_typing_and_escape_shows_all(tmp_path: Path)
         await stage.write("ga")
         assert names(stage) == ["gamma"]
         assert "1 of 3 with 'ga'" in stage.text()
+        await stage.write("zz")
+        await stage.until(lambda: "No mysis matches the filter: esc shows all" in stage.text())
         await stage.press("escape")
         assert names(stage) == ["alpha", "beta", "gamma"]
 

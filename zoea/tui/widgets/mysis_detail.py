@@ -278,4 +278,5 @@ def build_empty_lines(cockpit: Cockpit) -> list[list[Piece]]:
         return [[(error.title, "errored")], [(error.what, "")], [(error.hint, "quiet")]]
     if cockpit.opened is None:
         return [[("Opening the swarm…", "quiet")]]
-    return [[("No mysis yet: press n to create one", "quiet")]]
+    text = "No mysis matches the filter: esc shows all" if cockpit.feed.myses else "No mysis yet: press n to create one"
+    return [[(text, "quiet")]]
