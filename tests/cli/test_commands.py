@@ -352,6 +352,22 @@ class TestWords:
         )
         assert "lists the commands" in zoea("xyzzy").err
 
+    @pytest.mark.parametrize(
+        ("word", "command"),
+        [
+            ("pause", "hold"),
+            ("resume", "hold --lift"),
+            ("remove", "delete"),
+            ("create", "new"),
+            ("message", "send"),
+            ("settings", "config"),
+        ],
+    )
+    def test_a_word_that_other_programs_use_is_answered_with_the_command(
+        self, zoea: Zoea, word: str, command: str
+    ) -> None:
+        assert zoea(word).err.endswith(f"  Did you mean `zoea {command}`?\n")
+
     def test_a_mistyped_option_is_a_usage_error(self, zoea: Zoea) -> None:
         ran = zoea("list", "--jason")
         assert ran.code == 2

@@ -312,8 +312,26 @@ def overview() -> str:
     return "\n".join(lines)
 
 
+_MEANT = {
+    "hold": "pause freeze suspend",
+    "hold --lift": "resume unpause continue",
+    "start": "relaunch restart",
+    "stop": "kill end",
+    "new": "create add spawn",
+    "delete": "remove rm",
+    "send": "message tell ask",
+    "list": "status ps",
+    "log": "history conversation",
+    "config": "settings setting set",
+    "providers": "models model provider",
+    "run": "attach cockpit",
+}
+"""Words of people for commands; by its letters `pause` would be taken for `purge`."""
+
+
 def _nearest(name: str, commands: Iterable[str], path: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, commands, n=1)
+    meant = [command for command, words in _MEANT.items() if commands is COMMANDS and name in words.split()]
+    near = meant or get_close_matches(name, commands, n=1)
     return f"Did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists the commands."
