@@ -24,13 +24,14 @@ from zoea.llm.discovery import (
     best_of,
     probe,
 )
-from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.provider_config import ProviderConfig, is_loopback
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo
 from zoea.settings import load, places
+from zoea.settings.endpoints import ProviderType
 
 Models = Callable[[], tuple[ModelInfo, ...]]
 
@@ -270,4 +271,6 @@ def test_the_usual_ports_and_keys_are_looked_at() -> None:
         "LM Studio": 1234,
         "vLLM": 8000,
     }
+    own = {kind.address for kind in ProviderType if is_loopback(kind.address)}
+    assert own <= {f"http://127.0.0.1:{port.port}{port.path}" for port in PORTS}
     assert {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"} <= {key.variable for key in KEYS}

@@ -63,9 +63,9 @@ class UsualPort(Struct, frozen=True):
 
 PORTS: tuple[UsualPort, ...] = (
     *(
-        UsualPort(kind.vendor, urlsplit(kind.address).port or 0, kind.value)
+        UsualPort(kind.vendor, at.port or 0, kind.value, at.path)
         for kind in ProviderType
-        if is_loopback(kind.address)
+        if is_loopback(kind.address) and (at := urlsplit(kind.address))
     ),
     UsualPort("llama.cpp", 8080, "openai", "/v1"),
     UsualPort("LM Studio", 1234, "openai", "/v1"),
