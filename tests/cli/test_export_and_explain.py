@@ -86,7 +86,9 @@ def test_a_refused_explain_names_the_reason(zoea: Zoea, stored_turns: None) -> N
     refused = zoea("explain", "alpha", "3").err
     assert "belongs to beta" in refused
     assert "`zoea explain beta 3`" in refused
-    assert zoea("explain", "alpha", "99").code == 2
+    unknown = zoea("explain", "alpha", "99")
+    assert unknown.code == 2
+    assert "`zoea explain NAME` shows the newest one" in unknown.err
     assert zoea("explain", "nobody").code == 6
 
 

@@ -175,7 +175,7 @@ def inspect_request(database: Path, request_id: int) -> Inspection:
     with open_database(database) as reader:
         row = reader.execute(f"{_REQUEST} WHERE q.id = ?", (request_id,)).fetchone()
         if row is None:
-            raise UsageError(f"there is no request {request_id}")
+            raise UsageError(f"there is no request {request_id}", hint="`zoea explain NAME` shows the newest one.")
         request = _request(row)
         tools = _tools(reader, request.catalogue_hash)
         if not request.has_plan:
