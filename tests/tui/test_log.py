@@ -51,6 +51,7 @@ async def test_each_event_has_a_line_and_errors_are_highlighted(tmp_path: Path) 
         await stage.until(lambda: "is errored" in stage.text())
         assert "you           → alpha: Mine the belt" in lines.plain
         assert "alpha         turn 1 begins" in lines.plain
+        assert "turn failed" not in lines.plain  # the errored mysis tells it
         place = next(at for at in range(lines.count) if "is errored" in lines.text_of(at))
         assert "errored" in [role for _, role in stage.screen.draw_event(place, 100)]  # type: ignore[attr-defined]  # the log
         error = stage.view().failure

@@ -106,8 +106,9 @@ FROM event e LEFT JOIN mysis y ON y.id = e.mysis_id
 """
 _KEPT = f"e.kind NOT IN ({', '.join(repr(kind) for kind in sorted(UNREMARKABLE))})"
 
-_IS_LATER_ATTEMPT = "(e.kind = 'request.retried' AND json_extract(e.data, '$.attempt') > 2)"
-"""The first attempt that failed tells why; rows count the later ones."""
+_IS_OF_REQUEST = """(e.kind = 'request.retried' AND json_extract(e.data, '$.attempt') > 2
+  OR e.kind = 'turn.broke_off' AND json_extract(e.data, '$.why') = 'failed')"""
+"""As `is_of_request`. The first attempt that failed tells why; rows count the later ones."""
 
 
 class LogLine(Struct, frozen=True):
@@ -126,7 +127,7 @@ class LogLine(Struct, frozen=True):
 
 def read_line_ids(database: Path, *, with_requests: bool = False) -> array[int]:
     """Read the ids of all lines of the log, oldest first. Raises StoreError."""
-    query = f"SELECT e.id FROM event e WHERE {_KEPT} AND NOT {_IS_LATER_ATTEMPT} ORDER BY e.id"
+    query = f"SELECT e.id FROM event e WHERE {_KEPT} AND NOT {_IS_OF_REQUEST} ORDER BY e.id"
     if with_requests:
         events = f"SELECT e.id, e.created_at AS at FROM event e WHERE {_KEPT}"
         query = f"SELECT id FROM ({events} UNION ALL {REQUEST_LINE_IDS}) ORDER BY at, id < 0, abs(id)"

@@ -115,7 +115,12 @@ def event_text_source(event: Event) -> tuple[EventTextSource, int] | None:
 
 
 def is_of_request(event: Event) -> bool:
-    """Return whether an event tells details of a request, which lines for people leave out unless asked for."""
+    """Return whether an event tells details of a request, which lines for people leave out unless asked for.
+
+    A turn that broke off because it failed is one: the errored mysis tells the same failure with its cause.
+    """
+    if event.kind == "turn.broke_off":
+        return event.data.get("why") == Outcome.FAILED
     attempt = event.data.get("attempt")
     return event.kind in OF_REQUESTS or (event.kind == "request.retried" and isinstance(attempt, int) and attempt > 2)
 
