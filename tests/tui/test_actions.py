@@ -184,5 +184,6 @@ async def test_an_action_without_effect_is_refused() -> None:
 async def test_a_possible_action_has_no_reason_against_it() -> None:
     now = await situation(MysisState.ERRORED, approvals=2, can_undo=True, finding=True)
     failed = replace(now.targets[0], failure=Failure("auth", REFUSED_KEY), retry_at=1)
+    all_there = replace(now, targets=(failed,), ended=1, in_need=1, has_own_value=True, has_repository=True)
     for action in ACTIONS:
-        assert action.why_not(replace(now, targets=(failed,), ended=1, in_need=1, has_own_value=True)) == "", action.id
+        assert action.why_not(all_there) == "", action.id

@@ -44,6 +44,22 @@ def test_each_part_of_a_hint_is_a_clickable_key() -> None:
     assert [content.plain[span.start : span.end] for span in coloured] == ["enter", "^t", "esc"]
 
 
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (39, "enter new · ^o on/off · esc back"),
+        (44, "enter new · ^o on/off · ^r revoke · esc back"),
+        (20, "enter new · esc back"),
+        (10, "esc back"),
+        (5, "esc …"),
+    ],
+)
+def test_hints_without_room_go_as_a_whole_and_the_way_back_last(width: int, shown: str) -> None:
+    cut = key_hints("enter new · ^o on/off · ^r revoke · esc back").truncate(width, ellipsis=True)
+    assert cut.plain == shown
+    assert key_hints("oldest first · a sorts by name · < > sort").truncate(30).plain == "oldest first · a sorts by name"
+
+
 async def test_the_keys_of_a_dialog_can_be_clicked(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("q")

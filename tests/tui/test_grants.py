@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,10 @@ async def test_a_grant_is_listed_and_its_tool_asks_again_after_it_is_revoked(tmp
         assert PRESS_AGAIN not in stage.text()
         await allow_burning(stage)
         assert len(stage.one(PickList).ids) == 1
+        assert "upstream" in stage.text()
+        await stage.pilot.resize_terminal(60, 16)
+        await stage.until(lambda: re.search(r"template +tool +allowed", stage.text()))
+        await stage.pilot.resize_terminal(120, 40)
         await stage.press("r")
         assert PRESS_AGAIN in stage.text()
         await stage.press("j", "r")  # another key in between takes it away

@@ -12,7 +12,6 @@ from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.status import MEANINGS
 from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.screens.help import SYNONYMS, WORDS, HelpScreen
-from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickList
 from zoea.tui.widgets.status_bars import KeyFooter
 
@@ -94,7 +93,7 @@ async def test_a_long_description_is_shown_in_full(tmp_path: Path) -> None:
         assert not lines.is_cut
         words = " ".join(line.strip("│ ") for line in stage.text().splitlines() if "│" in line).split()
         assert BY_ID["focus.keep"].description in " ".join(words)
-        assert stage.one(TextBlock).plain == f"{BY_ID['focus.keep'].description}  not here: in a conversation"
+        assert " ".join(words).count(BY_ID["focus.keep"].description) == 1
 
 
 async def test_enter_runs_the_action_on_the_screen_below(tmp_path: Path) -> None:

@@ -380,6 +380,9 @@ async def test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history(
         assert isinstance(screen, HistoryScreen)
         known = screen.listed
         await stage.until(lambda: "third" in known.plain and "second" in known.plain)
+        await stage.pilot.resize_terminal(60, 16)
+        await stage.until(lambda: "2 commits · ● after a request" in stage.text())
+        await stage.pilot.resize_terminal(120, 40)
         await stage.press("left")
         await stage.until(lambda: "first" in known.plain and "second" in known.plain)
         await stage.press("left")

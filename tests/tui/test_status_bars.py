@@ -75,6 +75,9 @@ async def test_at_eighty_columns_the_footer_keeps_hold_help_and_approvals(tmp_pa
         assert "ON HOLD" in top(stage)
         assert " · 1 needs you: alpha" in top(stage)
         assert "x resume" in keys(stage)
+        await stage.pilot.resize_terminal(60, 16)
+        await stage.until(lambda: "ON HOLD  ⬡ beta  idle · 1 needs you: alpha" in top(stage))
+        await stage.pilot.resize_terminal(80, 24)
         assert "? help" in keys(stage)
         stage.app.feed.lost = "it went"
         await hold(stage, "", errored=2)

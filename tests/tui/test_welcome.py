@@ -42,6 +42,7 @@ from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.line_list import PickList
 from zoea.tui.widgets.model_field import ModelField
+from zoea.tui.widgets.status_bars import KeyFooter
 
 
 @asynccontextmanager
@@ -105,6 +106,7 @@ async def test_a_long_line_is_shown_in_full_below(tmp_path: Path, monkeypatch: p
 async def test_in_a_git_repository_work_on_it_is_the_first_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with welcome(tmp_path) as stage:
         assert "work on this repo" not in stage.text()
+        assert "work on" not in stage.one(KeyFooter).text
         await stage.press("r")
         assert "not started in a git repository" in stage.notices[-1]
     (tmp_path / "shop" / ".git").mkdir(parents=True)
@@ -113,6 +115,7 @@ async def test_in_a_git_repository_work_on_it_is_the_first_way(tmp_path: Path, m
     async with welcome(tmp_path) as stage:
         assert "Agents change shop, each in a worktree" in stage.text()
         assert stage.one(PickList).chosen == "welcome.repository"
+        assert "r work on this repo" in stage.one(KeyFooter).text
         await stage.press("enter")
         await stage.until(lambda: shows(stage, NewMysisDialog))
         await stage.until(lambda: f"of {tmp_path / 'shop'}" in stage.one(TextBlock, "#effect").plain)

@@ -37,6 +37,7 @@ class ActionContext(Struct, frozen=True):
         busy: Number of myses that could be held: they work, or go on by themselves.
         ended: Number of myses that ran when Zoea ended and were not started since.
         has_own_value: Whether the setting under the cursor has a value that the person wrote.
+        has_repository: Whether Zoea was started in a git repository.
     """
 
     targets: tuple[MysisView, ...] = ()
@@ -56,6 +57,7 @@ class ActionContext(Struct, frozen=True):
     busy: int = 0
     ended: int = 0
     has_own_value: bool = False
+    has_repository: bool = False
 
 
 Requirement = Callable[[ActionContext], str]
@@ -155,6 +157,16 @@ def require_open_approval(context: ActionContext) -> str:
 NO_OWN_VALUE = "the setting under the cursor has no value of yours"
 
 
+NO_REPOSITORY = "Zoea was not started in a git repository"
+NO_OTHER_QUESTION = "no other question waits"
+UNLISTED = frozenset((NO_OWN_VALUE, NO_REPOSITORY, NO_OTHER_QUESTION))
+"""Reasons for which a footer leaves a key out instead of showing it as off."""
+
+
+def require_repository(context: ActionContext) -> str:
+    return require_open_swarm(context) or ("" if context.has_repository else NO_REPOSITORY)
+
+
 def require_own_value(context: ActionContext) -> str:
     return "" if context.has_own_value else NO_OWN_VALUE
 
@@ -168,7 +180,7 @@ def require_search_hits(context: ActionContext) -> str:
 
 
 def require_another_question(context: ActionContext) -> str:
-    return "" if context.approvals > 1 else "no other question waits"
+    return "" if context.approvals > 1 else NO_OTHER_QUESTION
 
 
 def require_tool_call(context: ActionContext) -> str:

@@ -26,7 +26,7 @@ from zoea.tui.widgets.status_bars import key_name
 if TYPE_CHECKING:
     from zoea.tui.state.settings_form import SettingField
 
-_KIND, _NAME = 8, 22
+_KIND, _NAME, _TITLE = 8, 22, 19
 _MESSAGE = 60
 """Characters of a message that is searched for."""
 _BELOW_ACTIONS = 0.9
@@ -47,7 +47,7 @@ class _CockpitProvider(Provider):
         shown, said = one_line(name), one_line(about)
         line = Content.assemble(
             (f"{self.KIND:>{_KIND}}  ", "$footer-key-foreground"),
-            (f"{fit_text(shown, _NAME).rstrip():<16} ", "bold"),
+            (f"{fit_text(shown, _NAME).rstrip():<{_TITLE}} ", "bold"),
             (said, "$text-quiet"),
         )
         return Hit(score * _BELOW_ACTIONS, line, run, shown)
@@ -213,6 +213,6 @@ class ActionProvider(_CockpitProvider):
         key = key_name(self.cockpit.keys.get(action.id, action.key))
         return Content.assemble(
             (f"{key:>6}  ", "$footer-key-foreground"),
-            (f"{action.title:<16} ", "$text-quiet" if why else "bold"),
+            (f"{action.title:<{_TITLE}} ", "$text-quiet" if why else "bold"),
             (f"not now: {why} · {action.description}" if why else action.description, "$text-quiet"),
         )

@@ -30,6 +30,7 @@ from zoea.tui.commands.action import (
     require_own_value,
     require_readable_work,
     require_refused_key,
+    require_repository,
     require_sandbox,
     require_search_hits,
     require_startable_target,
@@ -218,7 +219,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
     ),
     ActionPlace.WELCOME: (
         Action("welcome.repository", "r", "work on this repo", "Let agents change the git repository of this folder",
-               require_open_swarm, flags=SWARM | TEXT),
+               require_repository, footer=5, flags=SWARM | TEXT),
         Action("welcome.sandbox", "s", "start sandbox", "Start five built-in miners, no cost", require_sandbox,
                footer=10, flags=SWARM),
         Action("welcome.connect", "c", "connect a model", "Set up a provider and its key", footer=20,

@@ -70,7 +70,9 @@ def build_title_pieces(view: MysisView, place: int, many: int, now: int, glyphs:
     words = [(f" {glyphs.get(state, '?')} ", state), (one_line(view.name), "strong")]
     words.append((f"  {place} of {many}" if place else "  deleted", "quiet"))
     words.append((f"  {state}", state))
-    return words + [(f"{_BEHIND}{text}", role) for text, role in build_activity_pieces(view, now)]
+    # The lines below the conversation tell why it failed.
+    doing = [] if view.status is StatusWord.ERRORED else build_activity_pieces(view, now)
+    return words + [(f"{_BEHIND}{text}", role) for text, role in doing]
 
 
 def shorten(pieces: Sequence[Piece], width: int) -> list[Piece]:

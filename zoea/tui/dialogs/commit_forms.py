@@ -195,7 +195,7 @@ class AskDialog(FirstRequestDialog):
     VERB = "ask"
 
     def inputs(self) -> Iterable[tuple[str, Widget]]:
-        thread, hint = self.commit.provenance.thread_id or "", "empty: a new one; or the name of an earlier one"
+        thread, hint = self.commit.provenance.thread_id or "", "empty: a new one; or an earlier name"
         return (
             ("question", Input(id="message", placeholder="answered with what it knew then", compact=True)),
             ("thread", Input(thread, id="thread", placeholder=hint, compact=True)),
@@ -307,7 +307,7 @@ class ForkDialog(FirstRequestDialog):
         return (
             (
                 "first message",
-                Input(id="message", placeholder="empty: they wait; x3 at the end: three forks", compact=True),
+                Input(id="message", placeholder="empty: they wait; x3 at the end: 3", compact=True),
             ),
             ("how many", Input("1", id="count", compact=True, max_length=2)),
             ("template", InlineChoice([("", "the commit's own")], id="template")),

@@ -23,10 +23,8 @@ _TEMPLATE, _TOOL, _UPSTREAM = 18, 30, 12
 _NAME_MOST = 120
 """Longest shown name, because an upstream may name a tool with any length."""
 _OWN = "Zoea's own"
-_HEADING = PickItem(
-    ((f"{'template':<{_TEMPLATE}}  {'tool':<{_TOOL}}  {'upstream':<{_UPSTREAM}}", "quiet"),),
-    right=(("allowed", "quiet"),),
-)
+_ALL_FROM = 80
+"""Width of a screen from which the upstream has a column; the line below names it too."""
 
 
 class GrantsDialog(ListDialog):
@@ -111,7 +109,10 @@ class GrantsDialog(ListDialog):
             return
         grants, now = self._grants or (), self.cockpit.now()
         self._list.display = bool(grants)
-        self._list.put([_HEADING, *(_row(grant, now) for grant in grants)] if grants else [], on=on)
+        has_upstream = self.app.size.width >= _ALL_FROM
+        head = _line(("template", "quiet"), ("tool", "quiet"), "upstream" * has_upstream, "allowed")
+        rows = (_row(grant, now, has_upstream=has_upstream) for grant in grants)
+        self._list.put([head, *rows] if grants else [], on=on)
         if grants and self.focused is None:
             self._list.focus()
         can_revoke = grants and not self.action_context().read_only_reason
@@ -143,19 +144,17 @@ class GrantsDialog(ListDialog):
         ]
 
 
-def _row(grant: GrantView, now: int) -> PickItem:
-    upstream = _name(grant.upstream) or _OWN
-    return PickItem(
-        (
-            (fit_text(_name(grant.template), _TEMPLATE), ""),
-            ("  ", ""),
-            (fit_text(_name(grant.tool), _TOOL), "tool"),
-            ("  ", ""),
-            (fit_text(upstream, _UPSTREAM), "quiet"),
-        ),
-        id=str(grant.id),
-        right=((f"{number_format.age(grant.granted_at, now)} ago", "quiet"),),
-    )
+def _row(grant: GrantView, now: int, *, has_upstream: bool) -> PickItem:
+    upstream = (_name(grant.upstream) or _OWN) if has_upstream else ""
+    names = (_name(grant.template), ""), (_name(grant.tool), "tool")
+    return _line(*names, upstream, f"{number_format.age(grant.granted_at, now)} ago", id=str(grant.id))
+
+
+def _line(template: Piece, tool: Piece, upstream: str, allowed: str, id: str = "") -> PickItem:
+    pieces = [(fit_text(template[0], _TEMPLATE), template[1]), ("  ", ""), (fit_text(tool[0], _TOOL), tool[1])]
+    if upstream:
+        pieces += [("  ", ""), (fit_text(upstream, _UPSTREAM), "quiet")]
+    return PickItem(tuple(pieces), id, ((allowed, "quiet"),))
 
 
 def _tool_name(grant: GrantView) -> str:

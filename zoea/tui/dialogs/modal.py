@@ -103,6 +103,9 @@ class ListDialog(CockpitDialog[None]):
         notes = ((self.cockpit.arming.note, "asking"), self.problem, self.result, (reason, "waiting"))
         return next((note for note in notes if note[0]), ("", ""))
 
+    def on_resize(self) -> None:
+        self.redraw_bars()
+
     def redraw_bars(self) -> None:
         if self.is_attached:
             self.draw()

@@ -21,7 +21,7 @@ from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
-from zoea.tui.commands.action import NO_OWN_VALUE, Action, ActionContext, ActionPlace, Handlers
+from zoea.tui.commands.action import UNLISTED, Action, ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import bindings, of
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece, count_cells
@@ -239,7 +239,7 @@ class CockpitScreen(BaseScreen[T]):
                 keys.describe_typed((), self._badge())  # the dialog above takes the keys and names its own
             elif self.focused is not None and is_typing(self.focused):
                 context = self.action_context()
-                here = [action for action in self._bars.possible if action.why_not(context) != NO_OWN_VALUE]
+                here = [action for action in self._bars.possible if action.why_not(context) not in UNLISTED]
                 keys.describe_typed(typed_keys(self.focused, here, self.cockpit.keys), self._badge())
             else:
                 keys.describe(

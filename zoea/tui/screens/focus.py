@@ -373,9 +373,13 @@ class FocusScreen(CockpitScreen[None]):
         order = self.cockpit.feed.in_order()
         place = next((at for at, one in enumerate(order, 1) if one.id == self.mysis_id), 0)
         who = build_title_pieces(view, place, len(order), self.cockpit.now(), self.cockpit.glyphs)
-        still = [(f" {text.strip()}  ", role) for text, role in self.halt_pieces()]
+        still = [(f" {text.strip()} ", role) for text, role in self.halt_pieces()]
         need = [(" · ", "quiet"), *others] if (others := self.need_pieces()) else []
-        said = shorten([left[0], *still, *who, *need], self.size.width)
+        said = [left[0], *still, *who, *need]
+        for spare in (*still[1:], *who[2:4]) if still else ():  # which mysis it is matters more
+            if count_cells(said) > self.size.width:
+                said.remove(spare)
+        said = shorten(said, self.size.width)
         if self.size.width < NARROW and count_cells(said) + count_cells(right) > self.size.width:
             return said, []  # the activity of this mysis matters more here than the cost of all
         return said, right

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.widgets import Input
 
 from zoea.model.status import MEANINGS
@@ -18,7 +17,7 @@ from zoea.tui.commands.keymap import fixed_keys
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
-from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.clickable_text import key_hints
 from zoea.tui.widgets.line_list import PickItem, PickList
 from zoea.tui.widgets.status_bars import key_name
 
@@ -157,7 +156,6 @@ class HelpScreen(CockpitScreen[None]):
         choices = PickList(id="actions", classes="panel")
         choices.border_title = "HELP"
         yield choices
-        yield TextBlock(id="said")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -318,16 +316,11 @@ class HelpScreen(CockpitScreen[None]):
 
     def _describe(self, action_id: str) -> None:
         action = BY_ID.get(action_id)
-        said = self.query_one("#said", TextBlock)
         if action is None:
             self.lines.border_subtitle = ""
-            said.put([])
             return
-        why = self._why_not(action)
-        reason = [("  ", ""), (_reason_text(why), "waiting")] if why else []
-        said.put([[(action.description, "quiet" if why else ""), *reason]])
         command = f" · command :{action.command}" if action.command else ""
-        self.lines.border_subtitle = Content(f'enter do it{command} · setting tui.keys."{action.id}"')
+        self.lines.border_subtitle = key_hints(f'enter do it{command} · setting tui.keys."{action.id}"')
 
 
 def _reason_text(why: str) -> str:

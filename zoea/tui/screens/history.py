@@ -301,6 +301,8 @@ class HistoryScreen(TabbedScreen):
         self.redraw_bars()
 
     def _foot(self) -> str:
+        if self.moment is not None:
+            return self._moment_foot(self.moment)
         history = self.history
         more = "+" if history.has_older else ""
         branches = len(history.tips)
@@ -464,11 +466,13 @@ class HistoryScreen(TabbedScreen):
         now = self.cockpit.now()
         ago = f" · {number_format.age(moment.at, now)} ago" if moment.at < now else ""
         title = f"WHO KNEW WHAT AT {number_format.clock(moment.at, now, seconds=True)}{ago}"
-        signs = dict.fromkeys(f"{sign_of(one)} {SIGNS[one.checkpoint][1]}" for one in moment.commits)
-        foot = " · ".join([count_of(len(moment.commits), "commit"), *signs])
-        self.listed.caption(title, foot if moment.commits else "")
+        self.listed.caption(title, self._foot())
         self.go_to_part("commits")
         self._read_details()
+
+    def _moment_foot(self, moment: KnownThen) -> str:
+        signs = dict.fromkeys(f"{sign_of(one)} {SIGNS[one.checkpoint][1]}" for one in moment.commits)
+        return " · ".join([count_of(len(moment.commits), "commit"), *signs]) if moment.commits else ""
 
     def _take_moment(self, moment: KnownThen | None) -> None:
         """Bind the keys of the timeline, or those of the history again for None."""

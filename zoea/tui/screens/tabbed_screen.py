@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
 
@@ -57,7 +58,10 @@ class TabbedScreen(CockpitScreen[None]):
                 role = "title" if part == self.part else "quiet"
                 words += [(" · ", "quiet", "")] if words else []
                 words.append((title, role, f"screen.to_part({part!r})"))
-            strip.put([[*words, ("   tab", "key", "screen.part(1)"), (" next", "quiet", "screen.part(1)")]])
+            hint = [("   tab", "key", "screen.part(1)"), (" next", "quiet", "screen.part(1)")]
+            room = strip.content_size.width or self.size.width
+            has_room = sum(cell_len(text) for text, *_ in (*words, *hint)) <= room
+            strip.put([[*words, *(hint if has_room else ())]])
 
     def action_to_part(self, part: str) -> None:
         self.go_to_part(part)

@@ -17,6 +17,8 @@ from zoea.tui.theme import themes
 from zoea.tui.widgets.line_list import PickItem
 
 TITLE_WIDTH = 24
+NARROWEST = 80
+"""Width from which a line names the command of its theme."""
 _STATUSES = tuple(StatusWord)
 
 
@@ -42,6 +44,7 @@ class ThemeChooser:
         """Return a line for each theme, with a mark at the kept one."""
         cockpit = self._screen.cockpit
         shipped, _ = themes.list_theme_folders(cockpit.config)
+        has_room = self._screen.size.width >= NARROWEST
         choices = []
         for name, spec in sorted(cockpit.theme_specs.items()):
             is_own = not (shipped / f"{name}.toml").exists()
@@ -52,7 +55,7 @@ class ThemeChooser:
                     (
                         (f"{mark} ", "running"),
                         (fit_text(one_line(spec.title), TITLE_WIDTH - 2), "strong"),
-                        (f":theme {name}", "quiet"),
+                        (f":theme {name}" if has_room else "", "quiet"),
                     ),
                     name,
                     ((words, "quiet"),),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec import structs
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
@@ -15,7 +16,7 @@ from zoea.model.errors import SettingsError, ZoeaError
 from zoea.runtime.run_options import StartOptions
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.text.control_characters import one_line
-from zoea.tui.commands.action import ActionPlace, Handlers
+from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import BY_ID
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.state.deferred_work import DeferredWork
@@ -67,6 +68,9 @@ class WelcomeScreen(CockpitScreen[None]):
             "welcome.repository": self._work_here,
             "welcome.new": lambda: self._create_mysis(self.cockpit.new_myses),
         }
+
+    def action_context(self) -> ActionContext:
+        return structs.replace(super().action_context(), has_repository=self._repository is not None)
 
     def compose_body(self) -> ComposeResult:
         with Vertical(id="middle"):
@@ -248,10 +252,7 @@ class WelcomeScreen(CockpitScreen[None]):
         self.cockpit.push_screen(NewMysisDialog(given, on))
 
     def _work_here(self) -> None:
-        if self._repository is None:
-            self.notify("Zoea was not started in a git repository", severity="warning", markup=False)
-        else:
-            self._create_mysis(self.cockpit.new_myses, str(self._repository))
+        self._create_mysis(self.cockpit.new_myses, str(self._repository))
 
     def _connect(self, title: str, type: str, address: str, model: str, key: str = "") -> None:
         """Open the form with a found server or key."""

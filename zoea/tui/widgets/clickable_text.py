@@ -45,17 +45,33 @@ def key_click_style(key: str) -> Style | None:
     return click_style(f"app.press({name!r})") if name else None
 
 
-def key_hints(text: str) -> Content:
+_SEPARATOR = " · "
+
+
+class KeyHints(Content):
+    """Hints of keys. Where there is no room it leaves out whole hints, the one that leads back last."""
+
+    __slots__ = ()
+
+    def truncate(self, max_width: int, *, ellipsis: bool = False, pad: bool = False) -> Content:
+        hints = self.plain.split(_SEPARATOR)
+        while len(hints) > 1 and cell_len(_SEPARATOR.join(hints)) > max_width:
+            del hints[-2 if hints[-1].startswith("esc ") else -1]
+        shown = key_hints(_SEPARATOR.join(hints))
+        return super(KeyHints, shown).truncate(max_width, ellipsis=ellipsis, pad=pad)
+
+
+def key_hints(text: str) -> KeyHints:
     """Build a border title such as `enter write · esc back` with clickable keys."""
     spans: list[Span] = []
     at = 0
-    for part in text.split(" · "):
+    for part in text.split(_SEPARATOR):
         key = part.partition(" ")[0]
         style = key_click_style(key)
         if style is not None:
             spans += [Span(at, at + len(part), style), Span(at, at + len(key), _KEY_STYLE)]
-        at += len(part) + len(" · ")
-    return Content(text, spans)
+        at += len(part) + len(_SEPARATOR)
+    return KeyHints(text, spans)
 
 
 class TextBlock(Static):

@@ -147,7 +147,7 @@ class MessagePrompt(Vertical):
 
     def on_mount(self) -> None:
         self.display = False
-        self.border_subtitle = key_hints("enter send · tab delivery mode · ^l limit tokens · esc back")
+        self.border_subtitle = key_hints("^l limit tokens")  # the footer names the others
 
     @property
     def is_open(self) -> bool:

@@ -19,7 +19,7 @@ from textual.widgets import Input, TextArea
 from zoea.model.enums import MysisState
 from zoea.model.status import StatusWord
 from zoea.text.control_characters import reveal
-from zoea.tui.commands.action import NO_OWN_VALUE, Action, ActionContext, ActionPlace, needs_target
+from zoea.tui.commands.action import UNLISTED, Action, ActionContext, ActionPlace, needs_target
 from zoea.tui.text_layout import Piece, cut_text
 from zoea.tui.theme.role_styles import styles_of
 
@@ -252,7 +252,7 @@ class KeyFooter(PieceLine):
         shown: list[_Key] = []
         has_marks = len(situation.targets) > 1
         for action in sorted((a for a in actions if a.footer is not None), key=lambda a: a.footer or 0):
-            if (why := action.why_not(situation)) == NO_OWN_VALUE or (why and action.id == "provider.key"):
+            if (why := action.why_not(situation)) in UNLISTED or (why and action.id == "provider.key"):
                 continue
             off, is_later = bool(why), is_needed_later(action, situation)
             title, is_kept = action.title, action.id in ("app.help", "provider.key", *kept)
