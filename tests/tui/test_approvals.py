@@ -301,6 +301,9 @@ async def test_n_denies_with_a_sentence_that_the_model_reads(tmp_path: Path) -> 
         await ask(stage, "alpha")
         await open_panel(stage)
         await stage.press("n")
+        await stage.pilot.resize_terminal(60, 16)
+        await stage.until(lambda: "enter deny  esc back" in stage.text())
+        assert "allows" not in stage.text()  # s and t are letters now
         await stage.write("too dear")
         await stage.press("enter")
         await stage.until(lambda: not stage.app.approvals.open)

@@ -78,11 +78,15 @@ async def test_at_eighty_columns_the_footer_keeps_hold_help_and_approvals(tmp_pa
         await stage.pilot.resize_terminal(60, 16)
         await stage.until(lambda: "ON HOLD  ⬡ beta  idle · 1 needs you: alpha" in top(stage))
         await stage.pilot.resize_terminal(80, 24)
+        stage.app.push_screen(FocusScreen(stage.view("alpha").id))
+        await stage.until(lambda: stage.shows(FocusScreen) and "errored" in top(stage))
+        assert "needs you" not in top(stage) + keys(stage)  # what is wrong with it is shown already
+        stage.app.pop_screen()
         assert "? help" in keys(stage)
         stage.app.feed.lost = "it went"
         await hold(stage, "", errored=2)
         assert "the swarm has ended" in top(stage)
-        assert "2 need you" in top(stage)
+        assert "1 needs you: alpha" in top(stage)
         assert "beta" in top(stage)
 
 

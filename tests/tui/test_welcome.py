@@ -103,6 +103,12 @@ async def test_a_long_line_is_shown_in_full_below(tmp_path: Path, monkeypatch: p
         await stage.until(lambda: stage.text().count("no model, no cost") == 1)
 
 
+async def test_the_frame_is_whole_in_a_small_terminal(tmp_path: Path) -> None:
+    async with welcome(tmp_path, size=(80, 24)) as stage:
+        await stage.pilot.resize_terminal(60, 16)
+        await stage.until(lambda: sum(line.startswith("╰") for line in stage.text().splitlines()) == 1)
+
+
 async def test_in_a_git_repository_work_on_it_is_the_first_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with welcome(tmp_path) as stage:
         assert "work on this repo" not in stage.text()

@@ -139,7 +139,7 @@ def find_refusing_providers(views: Iterable[MysisView]) -> list[str]:
 
 
 def require_need(context: ActionContext) -> str:
-    return require_open_swarm(context) or ("" if context.in_need else "no mysis needs you")
+    return require_open_swarm(context) or ("" if context.in_need else "no other mysis needs you")
 
 
 def require_ended_mysis(context: ActionContext) -> str:

@@ -45,7 +45,7 @@ from zoea.tui.widgets.status_bars import KeyFooter, TypedKey
 DEAF_S = 0.7
 """Seconds; more than the 0.66 after which the slowest usual keyboards begin to repeat a key that is held."""
 _IN_WORDS = "Your answer; enter sends it, esc leaves the question open"
-_WHY_NOT = "Reason for the model; enter denies, esc goes back"
+_WHY_NOT = "Reason for the model; may stay empty"
 
 
 _WORDS = {
@@ -315,6 +315,9 @@ class ApprovalDialog(CockpitDialog[None]):
             others = "" if shown.id in self._marked else ", not this one"
             about.insert(0, [(f"the keys answer {count_of(len(self._marked), 'marked call')}{others}", "asking")])
         lines = build_question_lines(shown, now)
+        risk, role = self._risk_of(shown)
+        if risk and len(self._rows) == 1 and not self._is_question:  # else the list says it
+            lines[0] = [*lines[0], (f"  {risk}", role)]
         self._who.put([*(lines[:1] if end else lines), *about])
         answers = self._keys
         if end and not self._marked:
@@ -340,10 +343,13 @@ class ApprovalDialog(CockpitDialog[None]):
         is_plain = self._sentence.display or not later.plain
         box.border_subtitle = count if is_plain else Content.assemble(later, " · ", count)
 
+    def _risk_of(self, approval: ApprovalView) -> Piece:
+        risks = self._risks.get((approval.upstream, approval.tool), ())
+        return ("question", "asking") if approval_question(approval) else risks[0] if risks else ("", "")
+
     def _row(self, approval: ApprovalView, now: int) -> PickItem:
         upstream = f"{one_line(approval.upstream)}/" if approval.upstream else ""
-        risks = self._risks.get((approval.upstream, approval.tool), ())
-        risk, role = ("question", "asking") if approval_question(approval) else risks[0] if risks else ("", "")
+        risk, role = self._risk_of(approval)
         end = self._ends.get(approval.id, "")
         return PickItem(
             (
@@ -370,7 +376,7 @@ class ApprovalDialog(CockpitDialog[None]):
 
     def _scope_lines(self, shown: ApprovalView) -> list[list[Piece]]:
         """Return for how long each key allows it; nothing for a question."""
-        if self._is_question:
+        if self._is_question or self._sentence.display:  # these keys are letters now
             return []
         until, template = self.cockpit.key("approval.session"), self.cockpit.key("approval.template")
         if shown.kind == "budget":

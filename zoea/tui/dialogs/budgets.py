@@ -29,7 +29,7 @@ _ROLES = {
 _READ_EVERY = 2.0
 _UNCOUNTED = "The built-in player (autopilot) uses no model: it is not counted."
 _NOTES = (
-    "budget.enforcement of a turn or mysis: soft (default) only slows down,",
+    "budget.enforcement of a turn or mysis: soft (default) only slows down, "
     "hard ends the turn or stops the mysis, approve asks you.",
     "budget.swarm_enforcement of the day: hard (default) holds the swarm.",
     "Settings budget.* are the limits; zoea prices says what models cost.",

@@ -69,7 +69,7 @@ class ConnectDialog(FormDialog[str | None]):
 
     def fields(self) -> Iterable[tuple[str, Widget]]:
         given, is_secret = self._given, not self._given.key.startswith("env:")
-        window = "most tokens it reads at once; empty: ask the server"
+        window = "tokens it reads; empty: ask the server"
         return (
             ("kind", InlineChoice(TYPES, id="type")),
             ("name", Input(given.name, id="name", placeholder="a name of your choice", compact=True)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
@@ -16,7 +16,7 @@ from textual.screen import ModalScreen, Screen
 
 from zoea.model.errors import ZoeaError
 from zoea.model.status import StatusWord
-from zoea.model.values import Event, SwarmView
+from zoea.model.values import Event, MysisView, SwarmView
 from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
@@ -286,9 +286,14 @@ class CockpitScreen(BaseScreen[T]):
         hold = f"ON HOLD, {finishing} finishing  " if finishing else "ON HOLD  "
         return [(hold, "asking"), *([(f"{reason}   ", "waiting")] if reason else [])]
 
+    @property
+    def needing(self) -> Sequence[MysisView]:
+        """The myses that need the person and that the screen does not show already."""
+        return self.cockpit.feed.roster.in_need
+
     def need_pieces(self) -> list[Piece]:
         """Return who needs the person: the name of one, else how many."""
-        needing = self.cockpit.feed.roster.in_need
+        needing = self.needing
         if len(needing) == 1:
             return [(f"1 needs you: {one_line(needing[0].name)}", "asking")]
         return [(f"{len(needing)} need you", "asking")] if needing else []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 from textual import work
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
@@ -176,7 +178,12 @@ class FocusScreen(CockpitScreen[None]):
 
     def action_context(self) -> ActionContext:
         view = self.cockpit.feed.myses.get(self.mysis_id)
-        return self.cockpit.build_context((view,) if view is not None else (), finding=self._finder.has_hits)
+        context = self.cockpit.build_context((view,) if view is not None else (), finding=self._finder.has_hits)
+        return replace(context, in_need=len(self.needing))
+
+    @property
+    def needing(self) -> Sequence[MysisView]:
+        return [view for view in super().needing if view.id != self.mysis_id]
 
     @property
     def holds_keys(self) -> bool:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 SANDBOX_MYSES = 5
 TITLE_WIDTH = 18
+_OTHER_LINES, _LEAST_LINES = 7, 4
+"""Lines of the bars and texts around the list of ways, and those that it gets at least."""
 HERE = ("welcome.repository", "Agents change {folder}, each in a worktree: you merge or drop")
 """The first way where Zoea was started in a git repository."""
 WAYS = (
@@ -152,6 +154,7 @@ class WelcomeScreen(CockpitScreen[None]):
             foot.put([[(ways.chosen_text, "quiet")]])
 
     def on_resize(self) -> None:
+        self.ways.styles.max_height = max(_LEAST_LINES, self.size.height - _OTHER_LINES)
         self.call_after_refresh(self._draw)
 
     def on_pick_list_moved(self, event: PickList.Moved) -> None:
