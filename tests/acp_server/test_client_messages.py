@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from acp import schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,3 +130,54 @@ def _is_answered(s: Swarm, client: _Client, session: str, number: int) -> bool:
     if any(row.approvals for row in s.commander.swarm.live_view.rows()):
         client.send("session/cancel", {"sessionId": session}, is_notification=True)
     return number in client.answers
+
+
+@pytest.mark.parametrize("when", ["mysis", "send"])
+async def test_a_prompt_that_is_cancelled_while_it_is_delivered_is_cancelled(tmp_path: Path, when: str) -> None:
+    class Cancelling:
+        """The swarm of an editor that cancels at one moment."""
+
+        def __getattr__(self, name: str) -> Any:
+            async def work(*arguments: Any, **named: Any) -> Any:
+                answer = await getattr(s.api, name)(*arguments, **named)
+                if name == when and agent._sessions[session].running is not None:
+                    await agent.cancel(session_id=session)
+                return answer
+
+            return getattr(s.api, name) if name == "changes" else work
+
+    async with swarm(tmp_path, _wait_for_ever) as s:
+        api: Any = Cancelling()
+        agent, client = ZoeaAgent(api, s.path, templates=("default",)), _Client([])
+        served = asyncio.create_task(serve_client(agent, client.reader, client))  # type: ignore[arg-type]
+        made = await client.answer(client.send("session/new", {"cwd": str(tmp_path), "mcpServers": []}))
+        session = made["result"]["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "What is there?"}]}
+        said = await client.answer(client.send("session/prompt", prompt))
+        assert said["result"]["stopReason"] == "cancelled"
+        assert await s.value("SELECT count(*) FROM turn WHERE outcome IS NULL") == 0
+        assert await s.value("SELECT count(*) FROM message") == (when == "send")
+        client.reader.feed_eof()
+        await served
+
+
+async def _wait_for_ever(request: ModelRequest) -> Answer:
+    await asyncio.Event().wait()
+    return Answer()
+
+
+@pytest.mark.parametrize(
+    "params", [{"sessionId": f"mysis-{'9' * 5_000}"}, {"sessionId": "mysis-1", "cwd": "/" + "x" * 5_000}]
+)
+async def test_long_numbers_and_paths_are_named_and_no_internal_errors(
+    tmp_path: Path, params: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with swarm(tmp_path, _burn) as s:
+        agent, client = ZoeaAgent(s.api, s.path, templates=("default",)), _Client([])
+        served = asyncio.create_task(serve_client(agent, client.reader, client))  # type: ignore[arg-type]
+        for method in ("session/load", "session/new"):
+            said = await client.answer(client.send(method, {"cwd": str(tmp_path), "mcpServers": [], **params}))
+            assert said.get("error", {}).get("message") != "Internal error"
+        client.reader.feed_eof()
+        await served
+    assert not caplog.records

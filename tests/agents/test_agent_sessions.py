@@ -103,7 +103,9 @@ async def test_a_prompt_for_an_agent_whose_process_is_being_ended_begins_another
         await s.settled()
         await say(s, ["say", "other"], name="beta")
         await until(lambda: "session/close" in methods(tmp_path))
-        await say(s, ["say", "two"])
+        await say(s, ["await_file", str(tmp_path / "go")], ["say", "two"])
+        await s.until(lambda: methods(tmp_path).count("initialize") == 2)
+        (tmp_path / "go").touch()
         await s.settled()
         await s.settled("beta")
         assert {text for _, text in await conversation(s)} == {"one", "two", "other"}

@@ -127,6 +127,7 @@ def test_a_session_is_written_where_claude_code_looks_for_it(
     [
         (("--claude", "import/shop", "shop.bundle"), "has one conversation"),
         (("--claude", "import/shop", "--folder", "/nowhere/at/all"), "/nowhere/at/all is no folder"),
+        (("--claude", "import/shop", "--folder", "/" + "x" * 5_000), "x is no folder"),
         (("import/shop", "x.bundle", "--folder", "/"), "--folder goes with --claude"),
         (("import/shop",), "a commit or the file is missing"),
     ],

@@ -211,6 +211,10 @@ class Agent:
             self.say(f"[{outcome.get('optionId', outcome['outcome'])}]")
         self.asked.clear()
 
+    def do_await_file(self, path: str) -> None:
+        while not Path(path).exists():
+            time.sleep(0.01)
+
     def do_touch(self, path: str) -> None:
         try:
             Path(path).write_text("x")

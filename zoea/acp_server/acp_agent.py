@@ -207,9 +207,14 @@ class ZoeaAgent:
         follower = session.running = PromptFollower(
             self._swarm, self._database, self._editor, session_id, session.mysis_id, session.folder
         )
+        session.receipt = None
         try:
             await follower.begin()
+            if follower.is_cancelled:
+                return schema.PromptResponse(stop_reason="cancelled")
             session.receipt = await self._deliver(session, text)
+            if follower.is_cancelled:  # while it was delivered
+                await self._take_back(session, session.receipt)
             reason = await follower.follow(session.receipt)
             if follower.question is not None:
                 session.question = follower.question.id, session.receipt
@@ -236,12 +241,15 @@ class ZoeaAgent:
         if session is None or session.running is None or session.running.is_cancelled:
             return
         session.running.is_cancelled = True
-        if session.receipt is not None:
-            line = (await self._swarm.receipt(session.receipt.message_id)).lines[0]
-            if line.turn_id is None and line.delivery_id is not None:
-                await self._swarm.withdraw(line.delivery_id)
-                return
-        await self._swarm.stop(session.ref)
+        if session.receipt is not None:  # else the prompt takes itself back, once it is delivered
+            await self._take_back(session, session.receipt)
+
+    async def _take_back(self, session: _Session, receipt: Receipt) -> None:
+        line = (await self._swarm.receipt(receipt.message_id)).lines[0]
+        if line.turn_id is None and line.delivery_id is not None:
+            await self._swarm.withdraw(line.delivery_id)
+        else:
+            await self._swarm.stop(session.ref)
 
     async def _run_command(self, session: _Session, name: str, rest: str) -> str:
         match name:

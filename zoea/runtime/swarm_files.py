@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,7 +56,7 @@ class SwarmFiles:
         from zoea.files.safe_folder import check_folder
 
         folder = Path(given).expanduser().absolute()
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # noqa: PTH112  `is_dir` raises for a path that is too long
             raise UsageError(f"{folder} is no folder", hint="Name a folder that is there.")
         check_folder(folder, self._places.own_folders, self._open().owned.root)
         top = find_top(folder)
@@ -78,7 +79,7 @@ class SwarmFiles:
             return trees.owned.path(name)
         if given := template.workbench or template.acp.cwd:
             folder = Path(given).expanduser().absolute()
-            if not folder.is_dir():
+            if not os.path.isdir(folder):  # noqa: PTH112  as above
                 raise FilesError(f"{folder} is no folder", hint="Name a folder that is there in the template.")
             return folder
         own = self._places.data / "agents" / f"{name}-{uid}"  # a later mysis may have the name

@@ -38,6 +38,8 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 CLOSE_WITHIN_S = 8.0
 _NAMES_SHOWN = 20
+_MOST_DIGITS = 20
+"""Characters of a number that may be one of a mysis. Of thousands of digits Python makes none."""
 _CLOCK_CHECK_US = SECOND
 
 
@@ -174,7 +176,7 @@ class Swarm:
         """
         ref = ref.strip()
         here = [runner for runner in self.runners.values() if runner.mysis.id not in self.leaving]
-        if ref.startswith("#") and ref[1:].isdecimal():
+        if ref.startswith("#") and ref[1:].isdecimal() and len(ref) <= _MOST_DIGITS:
             runner = next((one for one in here if one.mysis.id == int(ref[1:])), None)
         else:
             wanted = ref.removeprefix("@").casefold()

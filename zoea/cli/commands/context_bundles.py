@@ -74,9 +74,9 @@ def _export_session(revision: str, folder: str, where: Places) -> Output:
         commit, reader = find_commit(conn, revision), ChainReader(conn)
         native = reader.join_native(commit) if commit.format == CLAUDE_CODE else None
         context = reader.materialize(commit)
-        works_in = folder or next((cwd for cwd in read_folders(native or b"") if Path(cwd).is_dir()), "")
+        works_in = folder or next((cwd for cwd in read_folders(native or b"") if os.path.isdir(cwd)), "")  # noqa: PTH112  a path may be too long
         place = unicodedata.normalize("NFC", str(Path(works_in or ".").expanduser().resolve()))
-        if not Path(place).is_dir():
+        if not os.path.isdir(place):  # noqa: PTH112
             raise UsageError(f"{folder} is no folder", hint="Name the folder in which Claude Code shall work.")
         model = read_model(conn, commit).rpartition(" ")[2]
     home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude").expanduser()
