@@ -7,6 +7,8 @@ import time
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.swarm.harness import Swarm, swarm
 from tests.tui.cockpit import QUIET, START, Stage, answering, asks_when_told, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
@@ -72,6 +74,15 @@ async def test_a_question_in_the_log_says_what_is_asked(tmp_path: Path) -> None:
         await stage.api.answer(stage.app.approvals.open[0].id, ApprovalAnswer.ONCE)
         await stage.until(lambda: stage.view().turns == 1)
         await stage.until(lambda: "asks to run burn(" in lines.plain)
+
+
+@pytest.mark.parametrize("key", ["b", "n"])
+async def test_a_key_that_does_not_work_in_the_log_says_where_it_does(tmp_path: Path, key: str) -> None:
+    async with cockpit(tmp_path, names=("alpha",)) as stage:
+        await open_log(stage)
+        await stage.press(key)
+        await stage.until(lambda: bool(stage.notices))
+        assert stage.notices[-1].endswith(": Not on this screen: esc goes back to the list, where it works")
 
 
 async def test_no_cause_is_invented_for_a_failure_in_a_turn_that_continues(tmp_path: Path) -> None:

@@ -265,7 +265,7 @@ class CockpitApp(Cockpit):
             action for action in ACTIONS if action.takes_text and self.keys.get(action.id, action.key) == event.key
         )
         if (action := next(known, None)) is not None:
-            self._refuse(action, "Not on this screen")
+            self._refuse(action, action.elsewhere)
 
     async def on_event(self, event: TextualEvent) -> None:
         if isinstance(event, Key | Paste) and not event.is_forwarded and not self.type_ahead.admit(event):

@@ -277,6 +277,12 @@ class Action(Struct, frozen=True):
     def only_if_room(self) -> bool:
         return bool(self.flags & SPARE)
 
+    @property
+    def elsewhere(self) -> str:
+        """Say that the screen on top does not carry it out, and which one does."""
+        is_of_list = self.place in (ActionPlace.EVERYWHERE, ActionPlace.DASHBOARD)
+        return "not on this screen" + (": esc goes back to the list, where it works" if is_of_list else "")
+
     def why_not(self, context: ActionContext) -> str:
         """Return why this is not possible now; an empty text where it is."""
         if self.commands_swarm and context.read_only_reason:

@@ -437,7 +437,7 @@ class Cockpit(App[str]):
             if why != OPENING or not self.opening_wait.defer(once_open):
                 self._refuse(action, why)
         elif (carry_out := self.find_action(action, self.screen)) is None:
-            self._refuse(action, "Not on this screen")
+            self._refuse(action, action.elsewhere)
         else:
             carry_out()
 
