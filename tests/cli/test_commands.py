@@ -361,6 +361,7 @@ class TestWords:
             ("create", "new"),
             ("message", "send"),
             ("settings", "config"),
+            ("charts", "stats"),
         ],
     )
     def test_a_word_that_other_programs_use_is_answered_with_the_command(

@@ -322,11 +322,12 @@ _MEANT = {
     "send": "message tell ask",
     "list": "status ps",
     "log": "history conversation",
-    "config": "settings setting set",
+    "config": "settings setting set theme",
+    "stats": "budgets charts",
     "providers": "models model provider",
     "run": "attach cockpit",
 }
-"""Words of people for commands; by its letters `pause` would be taken for `purge`."""
+"""Words of people and of the cockpit for commands; by its letters `pause` would be taken for `purge`."""
 
 
 def _nearest(name: str, commands: Iterable[str], path: str) -> str:
