@@ -264,7 +264,7 @@ class TestSight:
         )
         seen = RequestSummary(1, 42, 4, START, packs, 2, 14_800, 50_000, 14_300, 31_000, "settled", "transient")
         lines = ["".join(text for text, _ in line) for line in focus_lines.build_request_lines(MysisContext(seen))]
-        assert lines[0] == "request ~14.8k of 50k tokens (provider: 14.3k)"
+        assert lines[0] == "request ~14.8k of 50k tokens (counted: 14.3k)"
         assert [line.split()[-1] for line in lines[2:6]] == ["full", "compact", "out", "cut"]
         assert "turn 42, request 4  31k tokens so far" in lines
         assert "2 messages not sent in full" in lines

@@ -177,7 +177,7 @@ def _size(seen: RequestSummary) -> list[Piece]:
         (f"~{number_format.tokens(seen.tokens)}", "title"),
         (f" of {number_format.tokens(seen.max_tokens)} tokens", ""),
     ]
-    counted = f" (provider: {number_format.tokens(seen.input_tokens)})" if seen.input_tokens else ""
+    counted = f" (counted: {number_format.tokens(seen.input_tokens)})" if seen.input_tokens else ""
     return [*line, (counted, "quiet")] if counted else line
 
 
