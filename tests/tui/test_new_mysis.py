@@ -356,6 +356,10 @@ async def test_a_part_of_a_name_finds_the_files_of_a_repository_in_any_folder(
         assert "a pricing" not in stage.text()
         await stage.press("tab")
         assert stage.one(TaskText).text == "Read @source/shop/pricing.py "
+        await stage.write("and @shop/old")  # any part of a path
+        await stage.until(lambda: "@source/shop/old_pricing.py" in stage.text())
+        await stage.press("tab")
+        assert stage.one(TaskText).text == "Read @source/shop/pricing.py and @source/shop/old_pricing.py "
 
 
 async def test_a_folder_is_completed_and_several_never_share_a_checkout(

@@ -55,18 +55,26 @@ def find_repository(folder: str) -> Path | None:
 
 
 async def find_named(folder: str, part: str) -> tuple[str, ...]:
-    """Return the files of a repository whose names hold a text; those that begin with it come first."""
+    """Return the files of a repository whose paths hold a text; those whose names begin with it come first."""
     from zoea.files.file_search import FileSearch
 
     top = find_repository(folder)
-    if top is None or len(part) < LEAST_NAMED or set(part) & set("*?[]{}/"):
+    if top is None or len(part) < LEAST_NAMED or set(part) & set("*?[]{}"):
         return ()
+    search = FileSearch(Path(folder))
     try:
-        hits = await FileSearch(Path(folder)).list_names([], f"*{part}*", MOST_NAMED)
+        hits = await search.list_names([], f"**/*{part}*", MOST_NAMED)
+        if not hits.lines:  # part of the name of a folder
+            hits = await search.list_names([], f"**/*{part}*/**", MOST_NAMED)
     except FilesError:
         return ()  # What is typed becomes no path: the task can say it in other words.
-    ranked = sorted(hits.lines, key=lambda path: (not path.rpartition("/")[2].startswith(part), path.count("/"), path))
-    return tuple(path for path in ranked if path == reveal(path) and not re.search(r"\s", path))
+    begin = part.rpartition("/")[2]
+
+    def rank(path: str) -> tuple[bool, int, str]:
+        return not path.rpartition("/")[2].startswith(begin), path.count("/"), path
+
+    found = (path for path in sorted(hits.lines, key=rank) if path == reveal(path) and not re.search(r"\s", path))
+    return tuple(found)
 
 
 def open_worktrees(places: Places) -> Worktrees:
