@@ -224,9 +224,9 @@ async def test_what_cannot_be_worked_on_is_refused(where: Places, tmp_path: Path
     plain = tmp_path / "plain"
     plain.mkdir()
     async with open_swarm(where) as (swarm, _):
-        for folder in (str(tmp_path / "missing"), f"/{'x' * 5_000}", "a\0b"):
+        for typed in (str(tmp_path / "missing"), f"/{'x' * 5_000}", "a\0b"):
             with pytest.raises(UsageError, match="no folder"):
-                await swarm.create("alpha", on=folder)
+                await swarm.create("alpha", on=typed)
         with pytest.raises(FilesError, match="in no git repository"):
             await swarm.create("alpha", on=str(plain), worktree=True)
         top = make_repository(tmp_path / "repo", sums__py=SUM)
