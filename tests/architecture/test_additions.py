@@ -33,8 +33,15 @@ WALK = ROOT / "documentation" / "architecture" / "walk-additions.md"
 ROW = re.compile(
     r"^\| (a (?:setting|column|provider|command on both fronts|noun)\b[^|]*) \| (\d+) \| (.+) \|$", re.MULTILINE
 )
-MOST = {"a setting": 2, "a column": 3, "a provider": 6, "a command on both fronts": 4, "a noun": 12}
-"""Files that an addition may touch."""
+MOST = {
+    "a setting of the cockpit": 6,
+    "a setting": 2,
+    "a column": 3,
+    "a provider": 6,
+    "a command on both fronts": 4,
+    "a noun": 12,
+}
+"""Files that an addition may touch; of two that a row begins with, the first."""
 
 
 def test_the_walk_counts_the_files_that_it_names() -> None:
