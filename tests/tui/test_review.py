@@ -217,6 +217,24 @@ async def test_a_refused_merge_changes_nothing_and_says_why(tmp_path: Path) -> N
         assert state(repository) == before
 
 
+async def test_the_check_of_a_merge_runs_while_the_cockpit_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOEA_FILES__CHECK", "grep -c cents shop.py; test ! -f new.txt")
+    async with reviewed(tmp_path) as (stage, repository, folders):
+        change(folders["alpha"])
+        commit(folders["alpha"], "more", new__txt="new\n")
+        await open_review(stage)
+        for words in ("failed with exit code 1", "alpha is merged into main:"):
+            await stage.press("m")
+            await stage.until(lambda: stage.shows(ConfirmDialog))
+            await stage.press("y")
+            await stage.until(lambda words=words: words in " ".join(said(stage).split()))  # type: ignore[misc]  # a default
+            (folders["alpha"] / "new.txt").unlink(missing_ok=True)
+            commit(folders["alpha"], "less")
+        assert not (repository / "new.txt").exists()
+
+
 async def test_s_after_a_conflict_gives_it_to_its_mysis(tmp_path: Path) -> None:
     async with reviewed(tmp_path) as (stage, repository, folders):
         change(folders["alpha"])
