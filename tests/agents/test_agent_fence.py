@@ -67,6 +67,13 @@ def test_where_bubblewrap_is_missing_a_fenced_agent_is_not_started(
         fence_agent(launch, ())
 
 
+@pytest.mark.parametrize("path", ["/dev/null/x", "a\0b", "x" * 300])
+def test_a_writable_folder_that_cannot_be_made_is_named(tmp_path: Path, path: str) -> None:
+    launch = build_launch(AgentSettings(command=sys.executable, fence=True, writable=(path,)), tmp_path, None)
+    with pytest.raises(AgentError, match="cannot be made for python"):
+        fence_agent(launch, ())
+
+
 def test_an_agent_without_a_fence_is_started_as_it_is(tmp_path: Path) -> None:
     launch = build_launch(AgentSettings(command=sys.executable), tmp_path, None)
     assert fence_agent(launch, ())[0] is launch

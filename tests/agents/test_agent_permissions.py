@@ -14,7 +14,7 @@ from tests.fakes.acp_agent import OPTIONS
 from tests.swarm.harness import Swarm
 from tests.waiting import until
 from zoea.agents.updates import read_call
-from zoea.model.enums import ApprovalAnswer
+from zoea.model.enums import ApprovalAnswer, MysisState
 
 RUN = {"toolCallId": "a", "title": "run it", "kind": "execute", "rawInput": {"command": "make all", "description": "d"}}
 
@@ -267,6 +267,25 @@ async def test_allowing_once_never_chooses_what_allows_always(tmp_path: Path) ->
         await s.settled()
         assert (await conversation(s))[-1] == ("assistant", "[no] bye")
         assert "only to allow this always" in (await conversation(s))[1][1]
+
+
+async def test_of_several_options_of_a_kind_the_first_is_chosen(tmp_path: Path) -> None:
+    more = {"optionId": "all", "name": "All edits", "kind": "allow_once"}
+    async with agent_swarm(tmp_path) as s:
+        asked = await ask(s, ["ask", RUN, [*OPTIONS, more]])
+        await s.commander.answer(asked, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert (await conversation(s))[-1] == ("assistant", "[yes]")
+
+
+async def test_an_agent_that_dies_while_it_asks_is_not_prompted_again_unasked(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await ask(s, ["ask_open", RUN], ["await_file", str(tmp_path / "go")], ["exit", 1])
+        (tmp_path / "go").touch()
+        await s.until(lambda: s.state() is MysisState.ERRORED)
+        prompted = [one for one in received(tmp_path) if one.get("method") == "session/prompt"]
+        assert len(prompted) == 1
+        assert await s.commander.approvals() == ()
 
 
 async def test_a_hold_keeps_an_allowed_call_back(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ class ZoeaAgent:
         session.receipt = None
         try:
             await follower.begin()
-            if follower.is_cancelled:
+            if session.running.is_cancelled:
                 return schema.PromptResponse(stop_reason="cancelled")
             session.receipt = await self._deliver(session, text)
             if follower.is_cancelled:  # while it was delivered

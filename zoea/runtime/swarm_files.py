@@ -19,6 +19,7 @@ from zoea.settings import Template
 from zoea.settings.paths import Places, make_private_folder
 from zoea.settings.schema import FilesSettings
 from zoea.settings.template import work_on
+from zoea.text.control_characters import reveal
 from zoea.tools import Toolbox
 
 if TYPE_CHECKING:
@@ -154,8 +155,13 @@ def fence_agent(
     if (fence := launch.fence) is None:
         return launch, "none: the agent reaches all that you reach"
     for path in fence.writable:
-        if not path.suffix:
-            make_private_folder(path)  # because the agent could not make it in the fence
+        try:
+            if not path.suffix:
+                make_private_folder(path)  # because the agent could not make it in the fence
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            what = f"{reveal(str(path))[:200]} cannot be made for {launch.name}: {why}"
+            raise AgentError(what, hint="Name folders as `writable` of `[acp]`.") from error
     sandbox = find_sandbox(launch.cwd, (*own_folders, *fence.hidden), readable, fence.writable, network=True)
     if not sandbox.program:
         raise AgentError(

@@ -100,7 +100,8 @@ def choose_option(answer: ApprovalAnswer, options: Iterable[PermissionOption]) -
 
     Grants are kept by Zoea, so that they can be revoked: "always" is chosen only where the agent offers nothing else.
     """
-    kinds = {one.kind: one.option_id for one in options}
+    # Of several of one kind the first, because the later ones allow more.
+    kinds = {one.kind: one.option_id for one in reversed(tuple(options))}
     if answer is ApprovalAnswer.ONCE:
         wanted: tuple[str, ...] = ("allow_once",)
     elif answer.allows:

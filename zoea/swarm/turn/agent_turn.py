@@ -160,6 +160,7 @@ class AgentTurn:
 
     async def ask_permission(self, call: up.CallTold, options: tuple[up.PermissionOption, ...]) -> str | None:
         """Return the option for a call, once the template, a grant or the commander has decided."""
+        self._has_told = True
         asked = PermissionAsked(call, options, asyncio.get_running_loop().create_future())
         self._inputs.put_nowait(asked)
         chosen = await asked.answer
@@ -173,6 +174,7 @@ class AgentTurn:
         await self._services.hold.lifted(self._profile.mysis_id)
         if self.is_over:
             return OVER
+        self._has_told = True
         self._record.note_progress()
         asked = ToolAsked(call, asyncio.get_running_loop().create_future())
         self._inputs.put_nowait(asked)
