@@ -1,1 +1,1 @@
-"""The action registry, keys, the command prompt and the palette."""
+"""The action registry, keys and the palette; `swarm_commands` holds the bodies that several screens share."""

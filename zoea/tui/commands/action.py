@@ -213,7 +213,7 @@ def require_sandbox(context: ActionContext) -> str:
 
 
 class ActionPlace(StrEnum):
-    """Where a key triggers an action."""
+    """Where a key triggers an action; EVERYWHERE only on screens that bind it, unless the app does."""
 
     EVERYWHERE = "everywhere"
     DASHBOARD = "dashboard"
@@ -241,7 +241,7 @@ class Action(Struct, frozen=True):
 
     Attributes:
         id: Stable name, for key settings, the palette and the `:` prompt.
-        key: Default key, as Textual names it.
+        key: Default key, as Textual names it; each action has one.
         requires: Says why the action is not possible in a context.
         footer: Rank in the footer, lowest first; None keeps it out.
         command: Word at the `:` prompt, the same as the CLI's where the CLI has one.
