@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from zoea.model.enums import MysisState
 from zoea.model.errors import UsageError, ZoeaError
+from zoea.model.status import wants_review
 from zoea.model.swarm_api import ReloadReport, SwarmApi
 from zoea.model.values import MysisView, Receipt, Recipients
 from zoea.queries.phrases import describe_reload
@@ -37,6 +38,7 @@ class BatchCommand(Struct, frozen=True):
         undone: What the myses are after the undo.
         has_turns: Starts a turn of each, which costs tokens.
         can_undo: Says of a mysis, as it was before, whether the undo leads back to that.
+        concerns: Says of a marked mysis whether the command changes it.
     """
 
     verb: str
@@ -46,6 +48,7 @@ class BatchCommand(Struct, frozen=True):
     undone: str = ""
     has_turns: bool = False
     can_undo: Callable[[MysisView], bool] = lambda view: True
+    concerns: Callable[[MysisView], bool] = lambda view: True
 
 
 STOP = BatchCommand(
@@ -55,6 +58,7 @@ STOP = BatchCommand(
     lambda api, mysis_id: api.start(f"#{mysis_id}"),
     "started again",
     can_undo=lambda view: view.state is MysisState.RUNNING,  # one that rested would work, and spend
+    concerns=lambda view: view.state is not MysisState.STOPPED,
 )
 RELAUNCH = BatchCommand(
     "relaunch",
@@ -63,6 +67,7 @@ RELAUNCH = BatchCommand(
     lambda api, mysis_id: api.stop(f"#{mysis_id}"),
     "stopped again",
     has_turns=True,
+    concerns=lambda view: view.state is not MysisState.RUNNING,
 )
 PAUSE = BatchCommand(
     "pause",
@@ -79,7 +84,12 @@ RESUME = BatchCommand(
     "paused again",
     has_turns=True,
 )
-DISMISS = BatchCommand("dismiss", "dismissed", lambda api, ref: api.dismiss(ref))
+DISMISS = BatchCommand(
+    "dismiss",
+    "dismissed",
+    lambda api, ref: api.dismiss(ref),
+    concerns=lambda view: view.failure is not None or wants_review(view),
+)
 DELETE = BatchCommand(
     "delete", "deleted", lambda api, ref: api.delete(ref), lambda api, mysis_id: api.undelete(mysis_id), "restored"
 )

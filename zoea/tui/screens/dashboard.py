@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -14,8 +13,6 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.geometry import Size
 
-from zoea.model.enums import MysisState
-from zoea.model.status import wants_review
 from zoea.model.values import Event, MysisView
 from zoea.queries.broadcasts import Broadcast, read_broadcasts
 from zoea.queries.phrases import approval_line
@@ -129,13 +126,9 @@ class DashboardScreen(CockpitScreen[None]):
             "swarm.again": lambda: swarm_commands.run_again(self.cockpit),
             "mysis.mark": self._mark,
             "mysis.mark-all": self._mark_all,
-            "mysis.stop": lambda: self._give(swarm_commands.STOP, lambda view: view.state is not MysisState.STOPPED),
-            "mysis.relaunch": lambda: self._give(
-                swarm_commands.RELAUNCH, lambda view: view.state is not MysisState.RUNNING
-            ),
-            "mysis.dismiss": lambda: self._give(
-                swarm_commands.DISMISS, lambda view: view.failure is not None or wants_review(view)
-            ),
+            "mysis.stop": lambda: self._give(swarm_commands.STOP),
+            "mysis.relaunch": lambda: self._give(swarm_commands.RELAUNCH),
+            "mysis.dismiss": lambda: self._give(swarm_commands.DISMISS),
             "mysis.delete": lambda: swarm_commands.confirm_deletion(self.cockpit, self.targets()),
             "mysis.pause": lambda: swarm_commands.toggle_pause(
                 self.cockpit, self.targets(), shows_result=self._shows_result
@@ -555,8 +548,8 @@ class DashboardScreen(CockpitScreen[None]):
         """Whether the targets may differ from the row under the cursor, so that the result of a command is shown."""
         return bool(self.cockpit.marks) or self._meant is not None
 
-    def _give(self, command: swarm_commands.BatchCommand, concerns: Callable[[MysisView], bool]) -> None:
-        views = [view for view in self.targets() if concerns(view)]
+    def _give(self, command: swarm_commands.BatchCommand) -> None:
+        views = [view for view in self.targets() if command.concerns(view)]
         swarm_commands.give(self.cockpit, views, command, shows_result=self._shows_result)
 
     # Messages.
