@@ -177,7 +177,7 @@ class NewcomerJobs(CountedTerminal):
             self.see(ANSWER)
             self.press("h", "h history")
             self.press("f", "COMMITS 1", "@alpha", "f fork")
-            self.type(f"{WAY} x3", "FORK", "first message", "x3 at the end: three forks")
+            self.type(f"{WAY} x3", "FORK", "first message", "x3 makes three")
             self.press("enter", "for 3", "enter fork")
             self.press("escape", "alpha-4", "esc back")
             self.see(lambda text: text.count(OTHER) >= 3)

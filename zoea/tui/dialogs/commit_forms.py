@@ -307,7 +307,7 @@ class ForkDialog(FirstRequestDialog):
         return (
             (
                 "first message",
-                Input(id="message", placeholder="empty: they wait; x3 at the end: 3", compact=True),
+                Input(id="message", placeholder="empty: they wait; x3 makes three", compact=True),
             ),
             ("how many", Input("1", id="count", compact=True, max_length=2)),
             ("template", InlineChoice([("", "the commit's own")], id="template")),
