@@ -16,6 +16,7 @@ import pytest
 from tests.fakes.processes import find_processes
 from tests.fakes.unwaited_processes import unwaited
 from tests.files.repositories import commit, git, make_repository, snapshot, state
+from tests.files.rights import checked_rights
 from tests.waiting import until
 from zoea.files import command_runs, file_search
 from zoea.files.command_runs import HEAD, TAIL, BoundedOutput
@@ -310,9 +311,14 @@ def test_the_plain_search_reports_what_it_cannot_read(
     monkeypatch.chdir(root)
     (root / "binary").write_bytes(b"two\0")
     (root / "closed").mkdir(mode=0o000)
-    assert main(["("]) == 2
-    assert main(["two of"]) == 0
-    assert main([]) == 0
+    (root / "src" / ".gitignore").write_text("*.c\n")
+    for name in ("unreadable", "src/.gitignore"):
+        (root / name).touch()
+        (root / name).chmod(0o000)
+    with checked_rights():
+        assert main(["("]) == 2
+        assert main(["two of"]) == 0
+        assert main([]) == 0
     (root / "closed").chmod(0o700)
     out = capfdbinary.readouterr().out
     assert b"src/c.py\x001:two of c\n" in out
