@@ -150,7 +150,7 @@ async def test_three_agents_fix_a_bug_in_the_repository_in_eight_keys(
 def go_eight_keys(way: CountedTerminal) -> None:
     way.open()
     with way.step("let three agents fix a bug in your repository"):
-        way.press("\r", "work on this repo")
+        way.press("\r", "Agents change repo")
         way.type("1. Mend sums.py", "NEW MYSIS", "task")
         for line in ("2. Mend names.py", "3. Mend dates.py x3"):
             way.glass.press("\n")

@@ -12,6 +12,7 @@ import gc
 import io
 import json
 import os
+import resource
 import runpy
 import socket
 import subprocess
@@ -58,7 +59,8 @@ class ForkServer:
         """Run a program as a child of this process and return its process id.
 
         Args:
-            program: `module`, `arguments`, `environment`, `folder` and `is_session`, whether it leads a session.
+            program: `module`, `arguments`, `environment`, `folder`, `is_session` (whether it leads a session) and,
+                where it is not the server's, `most_files`.
             streams: Its stdin, stdout and stderr.
         """
         with self._lock:
@@ -109,6 +111,7 @@ class ForkedProgram(subprocess.Popen[str]):
             "environment": environment,
             "folder": str(folder or Path.cwd()),
             "is_session": rest[18],
+            "most_files": resource.getrlimit(resource.RLIMIT_NOFILE),
         }
         streams = [pipes[0], pipes[3], pipes[5]]
         try:
@@ -156,6 +159,8 @@ def _become(program: Mapping[str, Any], streams: list[int]) -> None:
     os.chdir(program["folder"])
     os.environ.clear()
     os.environ.update(program["environment"])
+    if "most_files" in program:
+        resource.setrlimit(resource.RLIMIT_NOFILE, program["most_files"])
     if program["is_session"]:
         os.setsid()
     sys.argv = [program["module"], *program["arguments"]]

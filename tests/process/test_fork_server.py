@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,16 @@ def run(kind: type[subprocess.Popen[str]], ending: str, **options: Any) -> tuple
 def test_a_fork_is_started_and_ends_as_a_new_interpreter_does(ending: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"start_new_session": ending == "code", "cwd": tmp_path if ending == "text" else None}
     assert run(ForkedProgram, ending, **options) == run(subprocess.Popen, ending, **options)
+
+
+def test_a_fork_has_the_limits_of_its_parent_now() -> None:
+    run(ForkedProgram, "end")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+    try:
+        assert run(ForkedProgram, "end") == run(subprocess.Popen, "end")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_what_is_read_once_at_a_start_has_a_new_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:

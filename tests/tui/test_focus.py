@@ -762,4 +762,4 @@ async def test_reports_are_reviewed_one_after_the_other_without_leaving(tmp_path
         await stage.until(lambda: not stage.app.feed.roster.in_need)
         assert isinstance(stage.screen, FocusScreen)
         await stage.press("w")
-        assert "No mysis needs you" in stage.notices[-1]
+        assert "No other mysis needs you" in stage.notices[-1]
