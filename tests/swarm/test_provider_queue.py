@@ -49,8 +49,10 @@ class NamedProviders:
 async def provider(name: str, server: OpenAIServer, *, concurrency: int = 2) -> AsyncIterator[Provider]:
     config = ProviderConfig(type="openai", base_url=server.base_url, model="reef-1", concurrency=concurrency)
     made = OpenAIProvider.open(name, config, SystemClock())
-    yield made
-    await made.close()
+    try:
+        yield made
+    finally:
+        await made.close()
 
 
 async def ask(s: Swarm, name: str, of: str) -> None:
