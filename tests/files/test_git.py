@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -157,3 +158,64 @@ def test_a_repository_with_submodules_and_lfs_pointers_is_read_as_it_is(tmp_path
     (folder / "a.txt").write_text("changed")
     assert trees.commit("alpha", "work")
     assert git(folder, "show", "--format=", "--name-only") == "a.txt"
+
+
+@pytest.mark.parametrize("ignores", ["", '[submodule "inner"]\n\tpath = inner\n\turl = ./inner\n\tignore = none\n'])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("filter.x.clean", "touch {mark}; cat"), ("filter.x.process", "touch {mark}; false"),
+        ("core.fsmonitor", "touch {mark}"), ("diff.external", "touch {mark}"), ("diff.x.textconv", "touch {mark}; cat"),
+    ],
+)  # fmt: skip
+def test_no_program_of_a_repository_that_a_mysis_makes_runs(
+    tmp_path: Path, repository: Path, key: str, value: str, ignores: str
+) -> None:
+    """It would run outside of the fence that the mysis made it in."""
+    from zoea.files.changes import find_base, open_diff
+    from zoea.files.merge import MergeRules, merge_all, send_back
+    from zoea.files.work_left import find_changes, find_work
+    from zoea.files.worktrees import Worktrees
+
+    mark = tmp_path / "mark"
+    git(repository, "config", "diff.submodule", "diff")
+    trees = Worktrees(tmp_path / "data")
+    record = trees.make("alpha", repository)
+    folder = trees.owned.path("alpha")
+    inner = make_repository(folder / "inner")
+    git(inner, "config", key, value.format(mark=mark))
+    (inner / ".gitattributes").write_text("* filter=x diff=x\n")
+    if ignores:
+        (folder / ".gitmodules").write_text(ignores)
+    assert trees.commit("alpha", "work")
+    for content in ("one", "two"):
+        (inner / "a.txt").write_text(content)
+        with open_diff(trees.git(record), find_base(trees.git(record), record)) as diff:
+            diff.count()
+            diff.patch()
+        (folder / "b.txt").write_text(content)
+        assert trees.commit("alpha", "work")
+    find_changes(trees.git(record))
+    assert find_work(record, folder)
+    merge_all(trees, ["alpha"], MergeRules())
+    commit(repository, b__txt="other")
+    send_back(trees, "alpha")
+    merge_all(trees, ["alpha"], MergeRules())
+    trees.drop("alpha", force=True)
+    assert not mark.exists()
+
+
+def test_a_commit_in_an_inner_repository_and_its_removal_are_changes(tmp_path: Path, repository: Path) -> None:
+    from zoea.files.worktrees import Worktrees
+
+    trees = Worktrees(tmp_path / "data")
+    trees.make("alpha", repository)
+    folder = trees.owned.path("alpha")
+    make_repository(folder / "inner")
+    assert trees.commit("alpha", "made")
+    tip = commit(folder / "inner", c__txt="more")
+    assert trees.commit("alpha", "moved")
+    assert git(folder, "rev-parse", "HEAD:inner") == tip
+    shutil.rmtree(folder / "inner")
+    assert trees.commit("alpha", "removed")
+    assert git(folder, "ls-files", "inner") == ""

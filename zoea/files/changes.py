@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from zoea.files.git import Git, GitResult
 from zoea.files.ownership import Record
-from zoea.files.work_left import DRAFTS, find_commit
+from zoea.files.work_left import find_commit, stage_all
 
 MOST_PATCH = 2_000_000
 """Bytes of a patch that are shown."""
@@ -102,8 +102,7 @@ def open_diff(git: Git, base: str, closed: Sequence[Path] = ()) -> Iterator[Tree
             "GIT_OBJECT_DIRECTORY": str(Path(folder, "objects")),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects,
         }
-        line = ("add", "--all", "--ignore-errors", "--", ".", DRAFTS, *left_out)
-        problem = git.run(*line, accept=(0, 1), environment=environment).error.strip()
+        problem = stage_all(git, *left_out, environment=environment).error.strip()
         yield TreeDiff(git, base, environment, problem)
 
 

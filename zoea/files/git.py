@@ -50,6 +50,7 @@ _OPTIONS = {
     "merge.autoStash": "false",
     "rebase.autoStash": "false",
     "submodule.recurse": "false",
+    "diff.submodule": "short",
     "checkout.workers": "0",  # as many as there are cores
     "log.showSignature": "false",
     "diff.noprefix": "false",

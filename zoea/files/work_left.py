@@ -6,12 +6,15 @@ work counts as merged. What cannot be told counts as work.
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 
-from zoea.files.git import Git
+from zoea.files.git import DEADLINE_S, WRITE_DEADLINE_S, Git, GitResult
 from zoea.files.ownership import Record
 from zoea.model.errors import GitError
 from zoea.text.control_characters import split_lines
@@ -19,7 +22,10 @@ from zoea.text.control_characters import split_lines
 DRAFT = re.compile(r"\.zoea-[0-9a-f]{16}\.tmp")
 """Name of a file that is not written to its end."""
 DRAFTS = ":(exclude,glob)**/.zoea-*.tmp"
+NO_INNER_STATUS = "--ignore-submodules=dirty"
+"""Git does not look at the files of inner repositories, because that runs the filters of their configurations."""
 _MOST_COMMITS = 5_000
+_MOST_INDEX = 1_000_000_000
 _MOST_HUNK_LINES = 60
 _UNDER_WAY = {
     "MERGE_HEAD": "a merge",
@@ -96,16 +102,38 @@ def find_work(record: Record, path: Path) -> WorkLeft:
 def find_changes(git: Git, *, untracked: bool = True) -> tuple[str, ...]:
     """Return the files with uncommitted changes. Raises GitError."""
     how = "all" if untracked else "no"
-    result = git.run(
-        "status", "--porcelain=v1", "-z", "--no-renames", f"--untracked-files={how}", "--ignore-submodules=none"
-    )
+    result = git.run("status", "--porcelain=v1", "-z", "--no-renames", f"--untracked-files={how}", NO_INNER_STATUS)
     return tuple(line[3:] for line in result.records if not DRAFT.fullmatch(line.rpartition("/")[2].rpartition(" ")[2]))
+
+
+def stage_all(git: Git, *left_out: str, environment: Mapping[str, str] = {}, is_lasting: bool = False) -> GitResult:
+    """Add all changes to the index; of an inner repository its commit. Exit code 1: some cannot be added.
+
+    `git add` alone would run `git status` in the inner ones that the index holds.
+
+    Args:
+        left_out: Patterns of git for files that are not added.
+
+    Raises:
+        GitError: Git refused.
+    """
+    deadline = WRITE_DEADLINE_S if is_lasting else DEADLINE_S
+    run = partial(git.run, environment=environment, deadline=deadline, is_lasting=is_lasting)
+    entries = run("ls-files", "-s", "-z", most=_MOST_INDEX).records
+    inner = [name for head, _, name in (entry.partition("\t") for entry in entries) if head.startswith("160000")]
+    excluded = (f":(exclude,literal){name}" for name in inner)
+    line = ("add", "--all", "--ignore-errors", "--", ".", DRAFTS, *left_out, *excluded)
+    added = run(*line, accept=(0, 1))
+    if inner:
+        names = b"".join(os.fsencode(name) + b"\0" for name in inner)
+        run("update-index", "--remove", "-z", "--stdin", stdin=names)
+    return added
 
 
 def read_conflicts(git: Git) -> tuple[Conflict, ...]:
     """Return the files that a merge left in conflict, with the marks that still stand in them. Raises GitError."""
     found = []
-    for name in dict.fromkeys(git.run("diff", "--name-only", "--diff-filter=U", "-z").records):
+    for name in dict.fromkeys(git.run("diff", "--name-only", "--diff-filter=U", "-z", NO_INNER_STATUS).records):
         file = git.folder / name
         text = file.read_bytes().decode("utf-8", "replace") if file.is_file() and not file.is_symlink() else ""
         found.append(Conflict(name, tuple(_split_hunks(text))))

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from zoea.files.git import Git, find_top
 from zoea.files.ownership import Ownership, Record
-from zoea.files.work_left import DRAFTS, WorkLeft, find_changes, find_commit, find_work, read_conflicts
+from zoea.files.work_left import WorkLeft, find_changes, find_commit, find_work, read_conflicts, stage_all
 from zoea.model.errors import FilesError, GitError, WorkHeld
 
 _MOST_BRANCHES = 100
@@ -139,7 +139,7 @@ class Worktrees:
                     hint=f"{name}, or you in {self.owned.path(name)}, removes the marks first.",
                 )
             # What git cannot add, such as a repository without a commit, stays uncommitted; the rest is committed.
-            added = git.write("add", "--all", "--ignore-errors", "--", ".", DRAFTS, accept=(0, 1))
+            added = stage_all(git, is_lasting=True)
             if not is_merging and git.run("diff", "--cached", "--quiet", accept=(0, 1)).code == 0:
                 if added.code:
                     raise GitError(
