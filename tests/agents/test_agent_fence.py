@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -93,3 +94,60 @@ def test_each_known_agent_keeps_its_own_login_and_sees_none_of_the_others(tmp_pa
         assert tmp_path / ".codex" in fence.hidden
     if others & {"opencode"}:
         assert tmp_path / "data" / "opencode" in fence.hidden
+
+
+KEYS = (".ssh/id", ".netrc", ".config/gh/hosts.yml", ".config/zoea/credentials", ".local/share/zoea/zoea.db")
+
+
+@pytest.mark.parametrize(
+    ("folder", "writable", "repository", "is_link"),
+    [
+        ("work", [], "", False),
+        (".", [], "", False),
+        ("work", ["~"], "", False),
+        ("work", ["~/.config"], "", False),
+        ("work", ["~/.local/share", "~/.config/gh/.."], "", False),
+        ("work", [], ".", False),
+        (".config", ["~/work"], "work", False),
+        ("work", [], "", True),
+        (".", ["~/.config", "~/places"], ".", True),
+    ],
+)
+def test_nothing_that_is_hidden_is_seen_in_a_folder_that_the_fence_opens(
+    tmp_path: Path, folder: str, writable: list[str], repository: str, is_link: bool
+) -> None:
+    (tmp_path / "work").mkdir()
+    for name in KEYS:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a key")
+    if is_link:
+        (tmp_path / "places").mkdir()
+        for name in (".ssh", ".netrc", ".config/gh"):
+            target = (tmp_path / name).rename(tmp_path / "places" / Path(name).name)
+            (tmp_path / name).symlink_to(target)
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    look = f"cd {tmp_path} && cat {' '.join(KEYS)} places/*/* places/.* places/.ssh/*; touch work/new && echo ended"
+    settings = AgentSettings(command="sh", args=("-c", look), fence=True, writable=tuple(writable))
+    launch = build_launch(settings, (tmp_path / folder).resolve(), None, environ=environ)
+    own = (tmp_path / ".local/share/zoea", tmp_path / ".config/zoea")
+    readable = (tmp_path / repository,) if repository else ()
+    if not WORKS:
+        with pytest.raises(AgentError):
+            fence_agent(launch, own, readable)
+        return
+    command = fence_agent(launch, own, readable)[0].command
+    seen = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30)
+    assert seen.stdout == "ended\n", seen.stderr
+
+
+def test_a_file_that_the_template_names_is_writable_and_a_place_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").touch()
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    for name, text in (("Makefile", "work" if WORKS else "not confined"), ("Makefile/inner", "cannot be made")):
+        settings = AgentSettings(command="true", fence=True, writable=(f"~/{name}",))
+        launch = build_launch(settings, tmp_path, None, environ=environ)
+        if text == "work":
+            assert str(tmp_path / "Makefile") in fence_agent(launch, ())[0].command
+        else:
+            with pytest.raises(AgentError, match=text):
+                fence_agent(launch, ())

@@ -435,7 +435,7 @@ class TestConfinement:
         confined = Sandbox(root, "bwrap", "", (tmp_path, tmp_path / "missing"), (root / ".git",))
         line = confined.wrap(["ls"])
         assert line[-2:] == ["--", "ls"]
-        assert line.index(str(tmp_path)) < line.index(str(root / ".git")) < line.index(str(root))
+        assert line.index(str(tmp_path)) < line.index(str(root)) < line.index(str(root / ".git"))
         assert str(tmp_path / "missing") not in line
         assert "--unshare-net" in line
         assert "--unshare-net" not in Sandbox(root, "bwrap", network=True).wrap([])

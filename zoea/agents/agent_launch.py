@@ -201,7 +201,7 @@ def _build_fence(settings: AgentSettings, agent: KnownAgent | None, environ: Map
 def _find_place(text: str, home: Path, environ: Mapping[str, str]) -> Path:
     for name, usual in _XDG.items():
         text = text.replace(f"{{{name}}}", environ.get(f"XDG_{name.upper()}_HOME") or f"~/{usual}")
-    return home / text.removeprefix("~/")
+    return home if text == "~" else home / text.removeprefix("~/")
 
 
 def _fill(text: str, values: Mapping[str, str]) -> str:

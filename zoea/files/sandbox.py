@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -49,16 +48,18 @@ class Sandbox(Struct, frozen=True):
 
     def _options(self) -> list[str]:
         hidden = [Path("/tmp"), Path("/var/tmp"), Path(_SOCKETS), *self.hidden]
-        mounts = [("--dev", "/dev"), ("--proc", "/proc"), *(("--tmpfs", str(path)) for path in hidden if path.is_dir())]
-        inner = [mount for mount in mounts if Path(mount[1]).is_relative_to(self.folder)]
-        outer = [mount for mount in mounts if mount not in inner or mount[1] == str(self.folder)]
+        mounts: list[tuple[Path, tuple[str, ...]]] = [(Path("/dev"), ("--dev",)), (Path("/proc"), ("--proc",))]
+        mounts += [(path, ("--tmpfs",)) for path in hidden if path.is_dir()]
+        mounts += [(path, ("--ro-bind", "/dev/null")) for path in self.hidden if path.is_file()]
+        mounts += [(path, ("--ro-bind-try", str(path))) for path in (*self.readable, Path(_NAMES))]
+        mounts += [(path, ("--bind-try", str(path))) for path in self.writable]
+        mounts.append((self.folder, ("--bind", str(self.folder))))
+        # Bubblewrap mounts on no link with an absolute target. Outer ones come first: they would cover the inner ones.
+        places = [(Path(os.path.realpath(path)), option) for path, option in mounts]
+        places.sort(key=lambda place: len(place[0].parts))
         return [
-            *(self.program, "--ro-bind", "/", "/", *chain.from_iterable(outer)),
-            *(part for path in self.hidden if path.is_file() for part in ("--ro-bind", "/dev/null", str(path))),
-            *(part for folder in self.readable for part in ("--ro-bind-try", str(folder), str(folder))),
-            *(part for path in self.writable for part in ("--bind-try", str(path), str(path))),
-            *("--ro-bind-try", _NAMES, _NAMES, "--bind", str(self.folder), str(self.folder)),
-            *(part for mount in inner if mount not in outer for part in mount),  # the folder would uncover them
+            *(self.program, "--ro-bind", "/", "/"),
+            *(part for path, option in places for part in (*option, str(path))),
             *("--chdir", str(self.folder), "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session"),
             *("--die-with-parent", *(() if self.network else ("--unshare-net",))),
         ]

@@ -156,7 +156,7 @@ def fence_agent(
         return launch, "none: the agent reaches all that you reach"
     for path in fence.writable:
         try:
-            if not path.suffix:
+            if not path.suffix and not path.is_file():
                 make_private_folder(path)  # because the agent could not make it in the fence
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
