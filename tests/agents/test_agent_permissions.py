@@ -104,6 +104,24 @@ async def test_a_template_covers_files(tmp_path: Path, tools: str, path: str, is
         assert bool(s.commander.swarm.live_view.row(1).approvals) is is_asked
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"rawInput": {"path": "src/a.py", "destination": "/etc/a"}},
+        {"rawInput": {"edits": [{"target_file": "b.py"}]}},
+        {"content": [{"type": "diff", "path": "/etc/a", "oldText": "", "newText": "x"}]},
+        {"locations": [{"path": "src/a.py"}, {"path": "~/src/a.py"}]},
+        {"kind": "move", "rawInput": {"from": "src/a.py", "newUri": "file:///etc/a"}},
+    ],
+)
+async def test_a_template_covers_no_change_that_names_another_file_anywhere(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    call = {"toolCallId": "a", "title": "it", "kind": "edit", "locations": [{"path": "src/a.py"}], **more}
+    async with agent_swarm(tmp_path, more='tools = { paths = ["src/*", "~/*"] }') as s:
+        await ask(s, ["ask", call])
+
+
 async def test_a_template_covers_commands_and_forbids_kinds(tmp_path: Path) -> None:
     delete = {"toolCallId": "b", "title": "rm", "kind": "delete", "locations": [{"path": "x"}]}
     async with agent_swarm(tmp_path, more='tools = { commands = ["make *"], deny = ["delete"] }') as s:
@@ -128,6 +146,15 @@ async def test_a_template_covers_commands_and_forbids_kinds(tmp_path: Path) -> N
         ({"kind": "search", "rawInput": {"pattern": "x"}}, False),
         ({"kind": "fetch", "rawInput": {"url": "http://x"}}, True),
         ({"title": "something"}, True),
+        ({"kind": "read", "rawInput": {"absolute_path": "/etc/passwd"}}, True),
+        ({"kind": "read", "rawInput": {"files": [{"uri": "file:///etc/passwd"}]}}, True),
+        ({"kind": "read", "rawInput": {"paths": ["a", "../b"]}}, True),
+        ({"kind": "read", "rawInput": ["a", "/etc/passwd"]}, True),
+        ({"kind": "read", "locations": [{"path": "~/.ssh/id"}]}, True),
+        ({"kind": "read", "title": "Read `/etc/passwd` (1 - 100)"}, True),
+        ({"kind": "search", "rawInput": {"pattern": "x", "in": "$HOME"}}, True),
+        ({"kind": "think", "rawInput": {"notes": "a/../../b"}}, True),
+        ({"kind": "search", "rawInput": {"pattern": "TODO: a..b", "dir_path": "src"}}, False),
     ],
 )
 async def test_only_what_reads_in_the_folder_is_free(tmp_path: Path, call: dict[str, Any], is_asked: bool) -> None:

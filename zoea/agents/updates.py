@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -31,6 +32,13 @@ _NO_SCOPE = frozenset(
 """Arguments of agents that change nothing of what a command does. All others are part of what a grant covers."""
 _PATHS = frozenset({"path", "filePath", "file_path", "filepath", "abs_path", "notebook_path"})
 """Arguments of agents that name a file."""
+_PLACES = frozenset(
+    ("cwd", "dest", "destination", "dir", "directory", "file", "filename", "filepath", "files", "folder", "from",
+     "path", "paths", "root", "source", "src", "target", "to", "uri", "url")
+)  # fmt: skip
+"""Words in names of arguments that may name a file, as in `absolute_path` or `newUri`."""
+_QUOTES = "`'\"(<"
+_MAY_LEAD_OUT = re.compile(r"[/~$]|\w+:/|(?:.*/)?\.\.(?:/|$)", re.DOTALL)
 
 
 class TextTold(Struct, frozen=True):
@@ -50,6 +58,7 @@ class CallTold(Struct, frozen=True):
         status: `pending`, `in_progress`, `completed` or `failed`.
         text: Of its content: results, and differences of files.
         paths: Of the files that it is about.
+        changed: Paths of the differences in its content.
     """
 
     call_id: str
@@ -61,6 +70,7 @@ class CallTold(Struct, frozen=True):
     output: Any = None
     text: str | None = None
     paths: tuple[str, ...] | None = None
+    changed: tuple[str, ...] | None = None
 
 
 class UsageTold(Struct, frozen=True):
@@ -163,7 +173,16 @@ class MergedCall(Struct):
         """The paths in its locations and its arguments."""
         given = self.told.arguments if isinstance(self.told.arguments, dict) else {}
         named = (value for name, value in given.items() if name in _PATHS and isinstance(value, str))
-        return tuple(dict.fromkeys((*(self.told.paths or ()), *named)))
+        return tuple(dict.fromkeys((*(self.told.paths or ()), *(self.told.changed or ()), *named)))
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Its files, and all else that may be a path. Where it reads, any text or word of its title may lead out."""
+        named = [text for name, value in _iterate_members(self.told.arguments) if _names_place(name) for text in value]
+        if self.name in READ_KINDS:
+            texts = (*_iterate_texts(self.told.arguments), *self.title.split())
+            named += filter(_MAY_LEAD_OUT.match, (text.lstrip(_QUOTES) for text in texts))
+        return tuple(dict.fromkeys((*self.files, *named)))
 
     def write_result(self) -> str:
         """Return the result that the call ended with."""
@@ -185,6 +204,27 @@ def _iterate_texts(value: Any) -> Iterator[str]:
                 left += inner.values()
             case list(inner):
                 left += inner
+
+
+def _iterate_members(value: Any) -> Iterator[tuple[str, list[str]]]:
+    """Yield each member of the objects in a JSON value, with the texts that are its value or a list of it."""
+    left = [value]
+    while left:
+        match left.pop():
+            case dict(inner):
+                for name, member in inner.items():
+                    yield name, [text for text in (member if isinstance(member, list) else [member]) if _is_text(text)]
+                left += inner.values()
+            case list(inner):
+                left += inner
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _names_place(name: str) -> bool:
+    return any(word.lower() in _PLACES for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name))
 
 
 def _add(values: dict[str, Any], name: str, value: Any) -> None:
@@ -230,6 +270,7 @@ def read_call(update: Any, *, is_start: bool = False) -> CallTold:
         output=_bound_output(update.raw_output),
         text=None if content is None else _read_content(content),
         paths=None if paths is None else tuple(clean(one.path) for one in paths),
+        changed=None if content is None else tuple(clean(one.path) for one in content if one.type == "diff"),
     )
 
 

@@ -26,7 +26,7 @@ _TITLE = r"(?:\w+: )?(?:[\w-]+[/:.])?[\w-]*(?<![a-z]){}(?![a-z_])"
 
 def describe_tool(call: MergedCall, agent: str, folder: str) -> ToolSpec:
     """Return a call's kind as a tool. One that only reads does so within the folder."""
-    paths, takes_command = call.files, call.takes_command
+    paths, takes_command = call.places, call.takes_command
     only_reads = call.name in READ_KINDS and not takes_command
     return ToolSpec(
         name=call.name,
@@ -60,7 +60,7 @@ def is_covered(call: MergedCall, folder: str, tools: ToolPolicySettings) -> bool
         return covers_call(call.write_scope(), tools.commands, (), takes_command=True)
     if call.name not in CHANGE_KINDS or not call.files:
         return False
-    inner = [relative_path(path, folder) for path in call.files]
+    inner = [relative_path(path, folder) for path in call.places]
     return all(
         path is not None
         and not any(map(is_git, PurePosixPath(path).parts))
@@ -73,7 +73,9 @@ def find_own(call: MergedCall, tools: Iterable[ToolSpec]) -> ToolSpec | None:
     """Return the tool of Zoea's own that a call names, such as `zoea_zoea_done` or `mcp__zoea__zoea_done`."""
     if call.takes_command or call.files or call.name in _OUTSIDE:
         return None
-    given = call.told.arguments if isinstance(call.told.arguments, dict) else {}
+    given = call.told.arguments if call.has_arguments else {}
+    if not isinstance(given, dict):
+        return None
     for tool in tools:
         if re.match(_TITLE.format(tool.name), call.title):
             return tool if given.keys() <= tool.input_schema.get("properties", {}).keys() else None
@@ -86,7 +88,9 @@ def find_scope(call: MergedCall) -> str:
 
 
 def relative_path(path: str, folder: str) -> str | None:
-    """Return a path relative to a folder; None where it leads out of it."""
+    """Return a path relative to a folder; None where it leads out of it, or may for a shell or as an address."""
+    if path.startswith(("~", "$")) or "://" in path:
+        return None
     given = PurePosixPath(path)
     if given.is_absolute():
         if not given.is_relative_to(folder):
