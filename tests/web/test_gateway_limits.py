@@ -298,6 +298,36 @@ UNSUPPORTED: list[tuple[str, dict[str, Any]]] = [
     ("/chat/completions", {"n": 50}),
     ("/chat/completions", {"n": "50"}),
     ("/chat/completions", {"best_of": 2}),
+    ("/chat/completions", {"n_cmpl": 2}),
+    ("/chat/completions", {"max_tokens": 5, "n_predict": -1}),
+    ("/messages", {"inference_geo": "us", "max_tokens": 5}),
+    ("/responses", {"input": [{"id": "msg_1"}, {"role": "user", "content": MARK}]}),
+    ("/responses", {"input": [{"id": "msg_1", "type": None}, {"role": "user", "content": MARK}]}),
+    ("/responses", {"input": [{"type": "computer_call_output", "output": {"file_id": "file-1"}}, {"content": MARK}]}),
+    (
+        "/chat/completions",
+        {"messages": [{"content": [{"type": "file", "file": {"file_id": "file-1"}}]}], "input": [{"content": MARK}]},
+    ),
+    ("/chat/completions", {"messages": [{"role": "assistant", "audio": {"id": "audio_1"}}, {"content": MARK}]}),
+    (
+        "/messages",
+        {
+            "max_tokens": 5,
+            "messages": [
+                {
+                    "content": [
+                        {
+                            "type": "document",
+                            "source": {
+                                "type": "content",
+                                "content": [{"source": {"type": "file", "file_id": "file_1"}}],
+                            },
+                        }
+                    ]
+                }
+            ],
+        },
+    ),
 ]
 """What an agent may add to a request that makes it another one than Zoea shows and counts."""
 FUNCTION = {"type": "function", "function": {"name": "dig", "parameters": {"model": {"type": "string"}}}}
@@ -356,7 +386,7 @@ class TestBodies:
             assert status == 400
             key = next(iter(more))
             assert str(said["error"]["message"]).startswith(
-                ("Zoea: file_id", "Zoea: item_reference", "Zoea: tools", f"Zoea: {key}:")
+                ("Zoea: file_id", "Zoea: item_reference", "Zoea: tools", "Zoea: n_predict", f"Zoea: {key}:")
             ), said
             assert not server.asked
 

@@ -18,7 +18,9 @@ _ELSEWHERE: dict[Wire, tuple[str, ...]] = {
 _OTHER_MODELS = re.compile(r"model|fallback|^preset$|^extra_body$", re.IGNORECASE)
 _WHOLE = "a request must hold all of its input and be answered at once, so that it can be shown and counted"
 _NUMBERS = ("n", "best_of")
-_DEARER = {"service_tier": "priority", "speed": "fast"}
+_OTHER_NAMES = {"n_predict": "max_tokens", "n_cmpl": "n"}
+"""Keys that llama.cpp reads before those of the API."""
+_DEARER = {"service_tier": "priority", "speed": "fast", "inference_geo": "us"}
 _ONCE = ("n", "max_tokens", "max_completion_tokens", "max_output_tokens", "messages", "input")
 _READ = ("model", "stream", "system", "instructions", "tools", *_ONCE)
 """Keys that Zoea reads, which a vendor must read alike."""
@@ -31,6 +33,8 @@ def find_unsupported(wire: Wire, body: dict[str, Any]) -> str:
     for key, value in body.items():
         if key not in _READ and key.casefold() in _READ:
             return f"{key}: write {key.casefold()}, because some servers do not tell them apart"
+        if key in _OTHER_NAMES:
+            return f"{key}: write {_OTHER_NAMES[key]}, which Zoea counts"
         if key != "model" and value and _OTHER_MODELS.search(key):
             return f"{key}: only the model of the mysis is asked"
         if value and _DEARER.get(key) == value:
@@ -42,18 +46,22 @@ def find_unsupported(wire: Wire, body: dict[str, Any]) -> str:
     for key, entries in (("tools", list_tools(body)), ("plugins", as_mappings(body.get("plugins")))):
         if any(map(_names_model, entries)):
             return f"{key}: one names a model, and only the model of the mysis is asked"
-    for entry in as_mappings(body.get("input") or body.get("messages")):
-        if wire is Wire.RESPONSES and entry.get("type") == "item_reference":
+    for entry in (one for field in ("input", "messages") for one in as_mappings(body.get(field))):
+        # One that has an id and no other key is a reference too.
+        kind = entry.get("type") or ("message" if entry.keys() & {"content", "role"} else "item_reference")
+        if wire is Wire.RESPONSES and kind == "item_reference":
             return f"item_reference: {_WHOLE}"
-        if any(_is_kept_file(part) for field in ("content", "output") for part in as_mappings(entry.get(field))):
+        if _is_kept_file({**entry, "file_id": None}) or as_mapping(entry.get("audio")).get("id"):
             return f"file_id: {_WHOLE}"
     return ""
 
 
 def _is_kept_file(part: dict[str, Any]) -> bool:
-    """Return whether a part of a message, or of a result in it, is a file that the vendor keeps."""
-    places = (part, as_mapping(part.get("file")), as_mapping(part.get("source")))
-    return any(place.get("file_id") for place in places) or any(map(_is_kept_file, as_mappings(part.get("content"))))
+    """Return whether a part of a message, or of a result or source in it, is a file that the vendor keeps."""
+    if part.get("file_id"):
+        return True
+    inner = (part.get(field) for field in ("content", "output", "file", "source"))
+    return any(_is_kept_file(one) for value in inner for one in (as_mapping(value), *as_mappings(value)) if one)
 
 
 def _names_model(entry: dict[str, Any]) -> bool:
