@@ -22,7 +22,7 @@ from zoea.acp_server.acp_agent import ZoeaAgent
 from zoea.acp_server.acp_stdio import is_message
 from zoea.acp_server.prompt_follower import PromptFollower, ShownStream
 from zoea.acp_server.session_updates import describe_approval, find_question, read_prompt, replay
-from zoea.model.enums import Activity, MysisState, Role, Source
+from zoea.model.enums import Activity, ApprovalAnswer, MysisState, Role, Source
 from zoea.model.errors import MysisMissing
 from zoea.model.values import ApprovalView, Memory, MysisView, ToolCall
 from zoea.text.call_text import reveal_arguments
@@ -224,6 +224,27 @@ async def test_a_call_that_the_list_has_cut_is_read_whole_before_an_editor_is_as
     [update] = asked
     assert update.raw_input == {"command": "ls; rm -rf /"}
     assert "rm -rf /" in update.content[0].content.text
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_an_answer_that_comes_after_the_prompt_was_cancelled_allows_nothing(is_cancelled: bool) -> None:
+    given: list[ApprovalAnswer] = []
+
+    class Allowing:
+        async def request_permission(self, **_: Any) -> schema.RequestPermissionResponse:
+            follower.is_cancelled = is_cancelled
+            outcome = schema.AllowedOutcome(outcome="selected", option_id="once")
+            return schema.RequestPermissionResponse(outcome=outcome)
+
+    class Answered(NoSwarm):
+        async def answer(self, _approval: int, answer: ApprovalAnswer) -> None:
+            given.append(answer)
+
+    editor: Any = Allowing()
+    swarm: Any = Answered()
+    follower = PromptFollower(swarm, Path("/nowhere/zoea.db"), editor, "mysis-1", 1, "/")
+    await follower._ask_about(approval("run", {"command": "ls"}))
+    assert given == ([] if is_cancelled else [ApprovalAnswer.ONCE])
 
 
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e\u2066]")

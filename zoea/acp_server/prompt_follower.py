@@ -212,7 +212,8 @@ class PromptFollower:
                 return
             call, options = updates.describe_approval(whole, self._calls.values(), self._folder)
             given = await self._editor.request_permission(session_id=self._session_id, tool_call=call, options=options)
-            if isinstance(given.outcome, schema.AllowedOutcome):
+            # An editor may answer after it has cancelled the prompt, and before the turn has ended.
+            if isinstance(given.outcome, schema.AllowedOutcome) and not self.is_cancelled:
                 known = {option.option_id for option in options}
                 chosen = given.outcome.option_id if given.outcome.option_id in known else "denied"
                 await self._swarm.answer(approval.id, ApprovalAnswer(chosen))
