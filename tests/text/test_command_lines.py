@@ -266,6 +266,9 @@ def test_no_pattern_matches_a_line_that_may_be_more_than_one_command(line: str) 
 COVERS = [
     ('{"command": "pytest -q"}', True, True),
     ('{"command": "pytest -q", "timeout": 60, "background": true}', True, True),
+    ('{"command": "pytest -q", "dangerouslyDisableSandbox": true}', True, False),
+    ('{"command": "pytest -q", "with_escalated_permissions": true, "timeout_ms": 9}', True, False),
+    ('{"command": "pytest -q", "user": 0}', True, False),
     ('{"command": "pytest -q", "cwd": "/"}', True, False),
     ('{"command": "pytest -q", "env": {"A": "b"}}', True, False),
     ('{"command": "pytest; rm x"}', True, False),

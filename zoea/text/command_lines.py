@@ -69,6 +69,10 @@ _SAYS_SO = compile_lazily(
 )
 _KEYS = frozenset({"argv", "bashcommand", "cmd", "cmdline", "command", "commandline", "script", "shellcommand"})
 """Arguments with the command line of a call, without case and signs."""
+_MANNERS = _read_words(
+    "background is_background run_in_background timeout timeout_ms yield_time_ms max_output_tokens tty login"
+)
+"""Numbers and switches that change nothing of what a command may do. Others may open its sandbox."""
 _PLAIN = compile_lazily(r"[\w \t'\"@%+=:,./-]*")
 """Characters that neither a shell of Unix nor one of Windows reads as more than an argument."""
 _ASSIGNMENT = compile_lazily(r"\w+\+?=")
@@ -145,6 +149,7 @@ def covers_call(arguments: str, commands: Sequence[str], paths: Sequence[str], *
     if takes_command:
         line = values.pop("command", None)
         has_more = not all(isinstance(value, bool | int) for value in values.values())
+        has_more = has_more or not values.keys() <= _MANNERS
         return not has_more and any(matches_command(pattern, line) for pattern in commands)
     path = values.get("path")
     if not isinstance(path, str) or not path.isprintable() or path.startswith("/") or ".." in path.split("/"):
