@@ -205,6 +205,24 @@ def test_no_program_of_a_repository_that_a_mysis_makes_runs(
     assert not mark.exists()
 
 
+def test_no_program_for_signatures_runs_where_the_configuration_wants_them_verified(
+    repository: Path, tmp_path: Path
+) -> None:
+    signer, mark = tmp_path / "signer", tmp_path / "mark"
+    signer.write_text(
+        f"#!/bin/sh\ntouch {mark}\necho '\n[GNUPG:] SIG_CREATED ' >&2\necho '-----BEGIN PGP SIGNATURE-----'\n"
+    )
+    signer.chmod(0o755)
+    git(repository, "config", "gpg.program", str(signer))
+    git(repository, "config", "merge.verifySignatures", "true")
+    git(repository, "checkout", "--quiet", "-b", "signed")
+    git(repository, "commit", "--quiet", "--allow-empty", "-S", "-m", "signed")
+    git(repository, "checkout", "--quiet", "main")
+    mark.unlink()
+    Git(repository).write("merge", "--ff-only", "--quiet", "signed", accept=(0, 1, 128))
+    assert not mark.exists()
+
+
 def test_a_commit_in_an_inner_repository_and_its_removal_are_changes(tmp_path: Path, repository: Path) -> None:
     from zoea.files.worktrees import Worktrees
 

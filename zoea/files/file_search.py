@@ -117,8 +117,8 @@ class FileSearch:
             return len(hits.lines) < most
 
         process = await asyncio.create_subprocess_exec(
-            *line, cwd=self._folder, env={**build_environment(), "GIT_OPTIONAL_LOCKS": "0"}, stdin=DEVNULL,
-            stdout=PIPE, stderr=PIPE, start_new_session=True,
+            *line, cwd=self._folder, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True,
+            env={**build_environment(), "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"},
         )  # fmt: skip
         guard.add(process.pid)
         assert process.stdout is not None

@@ -53,6 +53,7 @@ _OPTIONS = {
     "diff.submodule": "short",
     "checkout.workers": "0",  # as many as there are cores
     "log.showSignature": "false",
+    **dict.fromkeys(("gpg.program", "gpg.openpgp.program", "gpg.x509.program", "gpg.ssh.program"), "false"),
     "diff.noprefix": "false",
     "diff.mnemonicPrefix": "false",
     "protocol.ext.allow": "never",

@@ -140,7 +140,7 @@ class Worktrees:
                 )
             # What git cannot add, such as a repository without a commit, stays uncommitted; the rest is committed.
             added = stage_all(git, is_lasting=True)
-            if not is_merging and git.run("diff", "--cached", "--quiet", accept=(0, 1)).code == 0:
+            if not is_merging and git.run("diff", "--cached", "--quiet", "--no-ext-diff", accept=(0, 1)).code == 0:
                 if added.code:
                     raise GitError(
                         f"git adds nothing of the worktree of {name}: {added.error.strip()}",
