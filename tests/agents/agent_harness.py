@@ -40,6 +40,7 @@ class OneFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.closed: tuple[Path, ...] = (folder / "of_zoea",)
         self.others: dict[str, Path] = {}
 
     async def settle(self, template: Template, on: str, worktree: bool, in_use: Iterable[Template]) -> Template:

@@ -140,6 +140,17 @@ def test_nothing_that_is_hidden_is_seen_in_a_folder_that_the_fence_opens(
     assert seen.stdout == "ended\n", seen.stderr
 
 
+@pytest.mark.parametrize("name", ["~/data", "~/data/workspaces/other", "~/alias"])
+def test_no_folder_of_zoea_is_writable(tmp_path: Path, name: str) -> None:
+    own = tmp_path / "data"
+    own.mkdir()
+    (tmp_path / "alias").symlink_to(own)
+    settings = AgentSettings(command="true", fence=True, writable=(name,))
+    launch = build_launch(settings, tmp_path, None, environ={"HOME": str(tmp_path)})
+    with pytest.raises(AgentError, match="a folder of Zoea itself"):
+        fence_agent(launch, (own,))
+
+
 def test_a_file_that_the_template_names_is_writable_and_a_place_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "Makefile").touch()
     environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}

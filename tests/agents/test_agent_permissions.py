@@ -15,6 +15,8 @@ from tests.swarm.harness import Swarm
 from tests.waiting import until
 from zoea.agents.updates import read_call
 from zoea.model.enums import ApprovalAnswer, MysisState
+from zoea.model.errors import FilesError
+from zoea.swarm.turn.agent_files import AgentFiles
 
 RUN = {"toolCallId": "a", "title": "run it", "kind": "execute", "rawInput": {"command": "make all", "description": "d"}}
 
@@ -348,6 +350,28 @@ async def test_files_are_read_and_written_within_the_folder_alone(tmp_path: Path
         assert "'outside'" not in text
         assert "outside the folder" in text
         assert "link out of the folder" in text
+
+
+async def test_no_file_of_zoea_or_hidden_by_the_fence_is_read_through_it(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "of_zoea").mkdir(parents=True)
+    (work / "of_zoea" / "key").write_text("inside")
+    (work / "alias").symlink_to("of_zoea")
+    (work / ".netrc").write_text("inside")
+    (work / "other").hardlink_to(work / ".netrc")
+    (work / "a.txt").write_text("free")
+    names = ("of_zoea/key", "alias/key", ".netrc", "other", "a.txt")
+    files = AgentFiles("fake", str(work), closed=(work / "of_zoea", work / ".netrc"))
+    for name in names[:-1]:
+        with pytest.raises(FilesError, match="hidden by a fence"):
+            await files.read(str(work / name), None, None)
+    assert await files.read(str(work / names[-1]), None, None) == "free"
+    with pytest.raises(FilesError, match="hidden by a fence"):
+        await files.write(".netrc", "x")
+    async with agent_swarm(tmp_path, acp='fs = "read"') as s:
+        await say(s, *(["read", str(work / name)] for name in names[:2]))
+        await s.settled()
+        assert "inside" not in (await conversation(s))[-1][1]
 
 
 async def test_a_file_of_an_allowed_call_is_written_without_another_question(tmp_path: Path) -> None:

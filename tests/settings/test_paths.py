@@ -28,6 +28,19 @@ def test_a_named_workspace_has_a_directory_of_its_own(tmp_path: Path) -> None:
     assert places("reef-run", env).data == tmp_path / "workspaces" / "reef-run"
 
 
+@pytest.mark.parametrize("is_given", [True, False])
+def test_no_mysis_reaches_the_data_of_another_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_given: bool
+) -> None:
+    if is_given:
+        monkeypatch.setenv("ZOEA_DATA_DIR", str(tmp_path))
+    else:
+        monkeypatch.delenv("ZOEA_DATA_DIR", raising=False)
+    for one in ("", "a"):
+        for other in ("", "b"):
+            assert any(places(other).data.is_relative_to(folder) for folder in places(one).own_folders)
+
+
 def test_the_default_workspace_has_a_name_too(tmp_path: Path) -> None:
     env = {"ZOEA_DATA_DIR": str(tmp_path)}
     assert places("default", env).data == places("", env).data == tmp_path

@@ -21,7 +21,11 @@ KNOWN = Path(__file__).parent / "known"
 HIDDEN = (
     "~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.kube", "~/.docker", "~/.password-store", "~/.mozilla", "~/.netrc",
     "~/.npmrc", "~/.pypirc", "~/.pgpass", "~/.git-credentials", "{data}/keyrings", "{config}/gcloud", "{config}/gh",
-    "{config}/google-chrome", "{config}/chromium", "{config}/rclone",
+    "{config}/google-chrome", "{config}/chromium", "{config}/rclone", "{config}/BraveSoftware",
+    "{config}/microsoft-edge", "{config}/opera", "{config}/vivaldi", "{config}/git/credentials", "{config}/glab-cli",
+    "{config}/containers", "{config}/op", "{config}/sops", "{data}/python_keyring", "~/snap/firefox", "~/snap/chromium",
+    "~/.var/app", "~/.thunderbird", "~/.cargo/credentials", "~/.cargo/credentials.toml", "~/.vault-token", "~/.my.cnf",
+    "~/.s3cfg", "~/.boto", "~/.databrickscfg", "~/.terraform.d", "~/.Xauthority", "{cache}/huggingface/token",
 )  # fmt: skip
 """Keys and logins in the home folder that no fenced agent sees."""
 _XDG = {"data": ".local/share", "config": ".config", "state": ".local/state", "cache": ".cache"}

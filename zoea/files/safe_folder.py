@@ -33,7 +33,7 @@ class SafeFolder:
     """One folder. Its paths are relative, or absolute and below it.
 
     Args:
-        closed: Folders that are not entered, in it or by another name.
+        closed: Folders that are not entered, and files that are not read, in it or by another name.
 
     Raises:
         FilesError: It cannot be opened.
@@ -112,7 +112,7 @@ class SafeFolder:
         for folder in self.closed:
             with suppress(OSError):  # it is not made yet
                 if os.path.samestat(status, folder.stat()):
-                    raise FilesError(f"{shown} is Zoea's own", hint="The files of Zoea are not shown or changed.")
+                    raise FilesError(f"{shown} is Zoea's own, or hidden by a fence", hint="It is not shown or changed.")
 
     def _follow(self, target: str, opened: list[int], shown: str) -> list[str]:
         """Return the parts of a link's target. An absolute target must be below the folder."""
@@ -129,6 +129,7 @@ class SafeFolder:
         shown = reveal_exactly(path[:200])
         try:
             with self.open_parent(path) as (folder, name), _open_regular(name or ".", folder, shown) as stream:
+                self._check_open(stream.fileno(), shown)
                 size = os.fstat(stream.fileno()).st_size
                 if size > most:
                     raise FilesError(f"{shown} has {size:,} bytes", hint=f"At most {most:,}.")

@@ -39,6 +39,11 @@ class SwarmFiles:
         self._toolbox = toolbox
         self._settings = settings
 
+    @property
+    def closed(self) -> tuple[Path, ...]:
+        """See `FileWork.closed`."""
+        return self._places.own_folders
+
     async def settle(self, template: Template, on: str, worktree: bool, in_use: Iterable[Template]) -> Template:
         """See `FileWork.settle`."""
         if not any(config.listed for config in self._toolbox.configs()):
@@ -155,6 +160,8 @@ def fence_agent(
     if (fence := launch.fence) is None:
         return launch, "none: the agent reaches all that you reach"
     for path in fence.writable:
+        if any(Path(os.path.realpath(path)).is_relative_to(os.path.realpath(own)) for own in own_folders):
+            raise AgentError(f"{path} of `writable` is a folder of Zoea itself", hint="Name one of your own.")
         try:
             if not path.suffix and not path.is_file():
                 make_private_folder(path)  # because the agent could not make it in the fence

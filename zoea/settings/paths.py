@@ -36,8 +36,8 @@ class Places(NamedTuple):
 
     @property
     def own_folders(self) -> tuple[Path, ...]:
-        """The folders that what myses do on files must not reach."""
-        return (self.data, self.config, self.runtime)
+        """The folders that what myses do on files must not reach, with the data of all workspaces."""
+        return (list_data_folders(self.data)[-1], self.config, self.runtime)
 
     @property
     def database(self) -> Path:

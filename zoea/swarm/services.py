@@ -113,6 +113,11 @@ class TopicPublisher(Protocol):
 class FileWork(Protocol):
     """The folders and git worktrees that myses work in, as their templates name them."""
 
+    @property
+    def closed(self) -> tuple[Path, ...]:
+        """The folders of Zoea, of which agents read nothing through it."""
+        ...
+
     async def settle(self, template: Template, on: str, worktree: bool, in_use: Iterable[Template]) -> Template:
         """Return the template with the folder of a new mysis.
 

@@ -22,12 +22,14 @@ class AgentFiles(Struct):
         agent: The name of the agent.
         folder: The path, with its links resolved.
         uses_gateway: Whether the agent's requests go through Zoea's gateway.
+        closed: Folders and files of it that the agent may not see.
         allowed: Paths relative to the folder that allowed calls of this turn change.
     """
 
     agent: str
     folder: str
     uses_gateway: bool = False
+    closed: tuple[Path, ...] = ()
     allowed: set[str] = field(default_factory=set)
 
     def allow(self, call: MergedCall) -> None:
@@ -53,7 +55,7 @@ class AgentFiles(Struct):
         return "".join(lines[first : None if limit is None else first + limit])
 
     def _read(self, path: str) -> bytes | None:
-        folder = SafeFolder(Path(self.folder))
+        folder = SafeFolder(Path(self.folder), self.closed)
         try:
             return folder.read(path, MOST_BYTES)
         finally:
@@ -64,7 +66,7 @@ class AgentFiles(Struct):
         await asyncio.to_thread(self._write, path, content)
 
     def _write(self, path: str, content: str) -> None:
-        folder = SafeFolder(Path(self.folder))
+        folder = SafeFolder(Path(self.folder), self.closed)
         try:
             folder.write(path, content.encode("utf-8", "replace"), folder.read(path, MOST_BYTES))
         finally:

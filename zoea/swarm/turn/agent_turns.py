@@ -173,7 +173,9 @@ class AgentTurns(RunnerBase[AgentTurn]):
         info = prepare_requests(services, profile, Catalogue(), about.number, about.frozen, about.before).info
         if not launch.uses_gateway:
             info = replace(info, provider=launch.name, model=launch.model)
-        files = AgentFiles(launch.name, str(launch.cwd), launch.uses_gateway)
+        assert services.files is not None
+        closed = (*services.files.closed, *(launch.fence.hidden if launch.fence is not None else ()))
+        files = AgentFiles(launch.name, str(launch.cwd), launch.uses_gateway, closed)
         record = AgentRecord(services, profile, info, about, self._owner, prepared.session, turn)
         steers = self._owner.waiting_steers()
         running = self._take(AgentTurn(record, self, files, steers, prepared.catalogue.tools))
