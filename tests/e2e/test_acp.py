@@ -203,12 +203,13 @@ async def test_a_cancelled_prompt_ends_and_the_next_is_answered(tmp_path: Path) 
             assert (answered.stop_reason, editor.text) == ("end_turn", "Ready.")
 
 
-async def test_a_permission_that_is_open_ends_with_its_prompt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("choice", ["", "once"])
+async def test_a_permission_that_is_open_ends_with_its_prompt(tmp_path: Path, choice: str) -> None:
     (tmp_path / "project").mkdir()
     call = Call("write_file", json.dumps({"path": "a.txt", "content": "x"}), id="c1")
     async with OpenAIServer(Say(calls=(call,)), otherwise=lambda _: Say("Ready.")) as server:
         configure(tmp_path, server)
-        editor = Editor("")
+        editor = Editor(choice)
         editor.answer.clear()
         async with agent(editor) as (conn, _process):
             made = await conn.new_session(cwd=str(tmp_path / "project"))
