@@ -14,6 +14,7 @@ import json
 import os
 import resource
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -34,6 +35,7 @@ _READ_ONCE = ("PYTHON", "LD_", "TEXTUAL", "TZ", "OPENSSL", "PYDANTIC")
 """What begins so in an environment is read as the interpreter starts or a library is loaded."""
 _LOCALES = ("LC_ALL", "LC_CTYPE", "LANG")
 _LATER = ("__main__", "llama_child")
+_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """Modules that run when they are loaded."""
 
 
@@ -60,7 +62,7 @@ class ForkServer:
 
         Args:
             program: `module`, `arguments`, `environment`, `folder`, `is_session` (whether it leads a session) and,
-                where it is not the server's, `most_files`.
+                where they are not the server's, `most_files` and `ignored` signals.
             streams: Its stdin, stdout and stderr.
         """
         with self._lock:
@@ -112,6 +114,7 @@ class ForkedProgram(subprocess.Popen[str]):
             "folder": str(folder or Path.cwd()),
             "is_session": rest[18],
             "most_files": resource.getrlimit(resource.RLIMIT_NOFILE),
+            "ignored": [one for one in _SIGNALS if signal.getsignal(one) == signal.SIG_IGN],
         }
         streams = [pipes[0], pipes[3], pipes[5]]
         try:
@@ -161,6 +164,9 @@ def _become(program: Mapping[str, Any], streams: list[int]) -> None:
     os.environ.update(program["environment"])
     if "most_files" in program:
         resource.setrlimit(resource.RLIMIT_NOFILE, program["most_files"])
+    for one in _SIGNALS if "ignored" in program else ():
+        usual = signal.default_int_handler if one == signal.SIGINT else signal.SIG_DFL
+        signal.signal(one, signal.SIG_IGN if one in program["ignored"] else usual)
     if program["is_session"]:
         os.setsid()
     sys.argv = [program["module"], *program["arguments"]]

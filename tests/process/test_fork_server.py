@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -37,13 +38,17 @@ def test_a_fork_is_started_and_ends_as_a_new_interpreter_does(ending: str, tmp_p
     assert run(ForkedProgram, ending, **options) == run(subprocess.Popen, ending, **options)
 
 
-def test_a_fork_has_the_limits_of_its_parent_now() -> None:
+def test_a_fork_has_limits_and_ignored_signals_of_its_parent_now() -> None:
     run(ForkedProgram, "end")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    handler = signal.getsignal(signal.SIGHUP)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
     try:
-        assert run(ForkedProgram, "end") == run(subprocess.Popen, "end")
+        for ignored in (signal.SIG_IGN, signal.SIG_DFL):
+            signal.signal(signal.SIGHUP, ignored)
+            assert run(ForkedProgram, "end") == run(subprocess.Popen, "end")
     finally:
+        signal.signal(signal.SIGHUP, handler)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 

@@ -166,6 +166,8 @@ def test_any_text_in_a_block_or_line_is_shown_as_it_is(text: str) -> None:
     assert shown == ([line, line, f"{line} end"] if line else ["", "**** end"])
 
 
-@pytest.mark.parametrize(("said", "escaped"), [("1. x", r"1\. x"), ("- x", r"\- x"), ("a-b", "a-b"), ("a_b", r"a\_b")])
+@pytest.mark.parametrize(
+    ("said", "escaped"), [("1. x", r"1\. x"), ("- x", r"\- x"), ("a-b", "a-b"), ("a_b", r"a\_b"), ("//1.1", r"\//1.1")]
+)
 def test_lines_are_escaped_where_it_is_needed(said: str, escaped: str) -> None:
     assert escape_line(said) == escaped

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 Clean = Callable[[str], str]
 
-_MARKUP = re.compile(r"[\\`*_\[\]<>&#|~!:@]")
+_MARKUP = re.compile(r"[\\`*_\[\]<>&#|~!:@]|/(?=/)")
 _AT_START = re.compile(r"^(\d*)([-+=.)])")
-"""Characters with a meaning in Markdown: anywhere, and at the start of a line (lists, underlines)."""
+"""Characters with a meaning in Markdown: anywhere (`//` begins a link), and at the start of a line (lists)."""
 
 
 class Format(StrEnum):
