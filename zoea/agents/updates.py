@@ -177,7 +177,7 @@ class MergedCall(Struct):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Its files, and all else that may be a path. Where it reads, any text or word of its title may lead out."""
+        """All texts of a call that may be paths. For reads, every argument and word of the title."""
         named = [text for name, value in _iterate_members(self.told.arguments) if _names_place(name) for text in value]
         if self.name in READ_KINDS:
             texts = (*_iterate_texts(self.told.arguments), *self.title.split())

@@ -47,7 +47,7 @@ def list_tools() -> list[Tool]:
 
 
 def find_problem(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return what is wrong with the arguments of a call; "" if nothing."""
+    """Return the first fault in the arguments of a call; "" if there is none."""
     if name not in TOOLS:
         return f"there is no tool {name[:100]!r}; there are {', '.join(TOOLS)}"
     return _find_problem(TOOLS[name][2], arguments, "arguments")

@@ -205,7 +205,7 @@ def _choose(lines: Sequence[SalientLine], said: frozenset[str], room: float) -> 
 
 
 def _label(line: SalientLine) -> str:
-    """Return what stands before the first line of a message: its turn, and who says it if that is not a person."""
+    """Return the label of a message: its turn, and its speaker unless that is a person."""
     return f"- {line.turn}: " if line.origin in ("", "prompt") else f"- {line.turn} {line.origin}: "
 
 

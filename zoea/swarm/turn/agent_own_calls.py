@@ -96,7 +96,7 @@ class OwnCalls:
 
     @property
     def waits_for_person(self) -> bool:
-        """Whether the commander was asked and has not answered yet, or what was allowed still runs."""
+        """Whether a call waits for the commander's answer, or runs after it."""
         return any(opened.call.asked is not None or opened.given is not None for opened in self._open.values())
 
     async def begin(self, asked: ToolAsked) -> None:
