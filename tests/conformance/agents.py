@@ -163,6 +163,7 @@ class Workplace:
         (self._config / "config.toml").write_text(
             f'[provider.fake]\ntype = "openai"\nbase_url = "{vendor.base_url}"\nmodel = "reef-1"\n'
             'context_window = 200000\n[budget]\nenforcement = "hard"\n[acp]\nmax_processes = 6\n'
+            "[recovery]\ndelays = []\n"  # a mysis whose agent was killed goes on when it is told to
         )
         for name in names:
             text = f'runtime = "acp"\nrun = "once"\n[acp]\n{KINDS[name].template}\n'

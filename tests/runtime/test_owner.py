@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import stat
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -240,4 +241,23 @@ class TestOwner:
         monkeypatch.setattr(owner_module, "force_end", lambda _: loop.call_soon_threadsafe(forced.set))
         async with own_workspace(where, fake_swarm, on_hangup=lambda: None) as owner:
             owner.end()
+            await asyncio.wait_for(forced.wait(), timeout=20)
+
+    async def test_a_signal_while_the_swarm_opens_ends_it_in_order(
+        self, where: Places, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        forced = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(owner_module, "SHUTDOWN_S", 0.01)
+        monkeypatch.setattr(owner_module, "force_end", lambda _: loop.call_soon_threadsafe(forced.set))
+
+        @asynccontextmanager
+        async def opening(places: Places, on_shutdown: Callable[[], None]) -> AsyncIterator[SwarmApi]:
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL  # it would end this process
+            os.kill(os.getpid(), signal.SIGTERM)
+            async with fake_swarm(places, on_shutdown) as opened:
+                yield opened
+
+        async with own_workspace(where, opening, on_hangup=lambda: None) as owner:
+            await asyncio.wait_for(owner.ending.wait(), timeout=20)
             await asyncio.wait_for(forced.wait(), timeout=20)

@@ -112,7 +112,8 @@ async def own_workspace(
     """Own the workspace and run `swarm` in it until the block is left.
 
     Args:
-        on_hangup: If given, signals are handled as `be_the_process` says before a front can attach.
+        on_hangup: If given, signals are handled as `be_the_process` says. One that comes while the swarm opens
+            ends it once it is open.
 
     Raises:
         WorkspaceHeld: if another process owns it.
@@ -125,9 +126,9 @@ async def own_workspace(
         lock = stack.enter_context(OwnerLock(places.data, places.socket, since=clock.now()))
         owner = SwarmOwner(places, lock)
         stack.callback(owner.release_signals)
-        owner.api = await stack.enter_async_context(swarm(places, owner.end))
-        if on_hangup is not None:
+        if on_hangup is not None:  # before the swarm opens: its tool servers are started then
             owner.be_the_process(on_hangup=on_hangup)
+        owner.api = await stack.enter_async_context(swarm(places, owner.end))
         server = SocketServer(owner.api, places.socket, started_at=clock.now())
         await server.open()
         stack.push_async_callback(close_within, 1.0, server.close, "the socket")

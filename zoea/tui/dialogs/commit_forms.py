@@ -165,10 +165,11 @@ class FirstRequestDialog(CommitForm):
             self.say(error)
             return
         if self.is_attached:
+            if basis != self._counted:  # counted once more for the same, it leaves what was refused since
+                self.query_one("#error", TextBlock).put([])
             self.plan, self._counted = plan, basis
             said = describe_first_request(plan, count, plan.price(count))
             cost.put([[(said, "strong")], *([(one_line(text), "asking")] for text in self.warnings)])
-            self.query_one("#error", TextBlock).put([])
 
     # Carrying it out.
 
