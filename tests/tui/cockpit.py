@@ -25,6 +25,7 @@ from zoea.model.request import Answer, ModelRequest
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.settings import Settings
+from zoea.settings.early_defaults import EarlySettings
 from zoea.settings.paths import Places
 from zoea.tui.app import CockpitApp
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm
@@ -159,9 +160,7 @@ async def cockpit_over(
         opener,
         config=config or database.parent / "config",
         drafts=drafts,
-        theme_name=theme,
-        keymap=keymap,
-        reduced_motion=calm,
+        early=EarlySettings(theme=theme, keys=keymap or {}, reduced_motion=calm),
         sandbox_opener=sandbox_opener,
         now=clock.now,
         clock=seconds or (lambda: clock.now() / 1_000_000),  # a second press is in time however slow the machine is

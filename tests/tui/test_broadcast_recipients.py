@@ -9,9 +9,9 @@ import pytest
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
 from zoea.settings import Settings
+from zoea.settings.early_defaults import EARLY
 from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.swarm_list import message_targets
-from zoea.tui.swarm_list.message_targets import AskAbove
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.message_prompt import MessagePrompt
 
@@ -88,7 +88,7 @@ async def test_a_typed_broadcast_goes_to_the_filtered_too(tmp_path: Path) -> Non
 
 async def test_a_broadcast_to_many_asks_once_and_keeps_the_text_after_a_no(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        stage.app.ask_above = AskAbove(2)
+        stage.app.early = EARLY._replace(ask_above=2)
         await stage.press("b")
         await stage.write("mine")
         await stage.press("enter")
@@ -134,7 +134,7 @@ async def test_a_broadcast_whose_round_costs_much_asks(tmp_path: Path, monkeypat
 
 async def test_a_command_to_many_marked_myses_asks(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        stage.app.ask_above = AskAbove(2)
+        stage.app.early = EARLY._replace(ask_above=2)
         await stage.press("asterisk", "s")
         await stage.until(lambda: stage.shows(ConfirmDialog))
         assert "Stop 3 myses: alpha, beta, gamma?" in stage.text()

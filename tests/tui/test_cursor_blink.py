@@ -7,6 +7,7 @@ from pathlib import Path
 from textual.widgets import Input, TextArea
 
 from tests.tui.cockpit import cockpit
+from zoea.settings import Settings
 from zoea.tui.terminal.terminal_control import IDLE_S
 
 
@@ -51,6 +52,6 @@ async def test_with_reduced_motion_nothing_ever_blinks(tmp_path: Path) -> None:
         await stage.press("question_mark", "a")
         before = stage.one(Input).cursor_blink
         levels = [stage.app.animation_level]
-        stage.app.use_motion(reduced=False)
+        stage.app.use_settings(Settings())
         assert (before, stage.one(Input).cursor_blink) == (False, True)
         assert [*levels, stage.app.animation_level] == ["none", "full"]

@@ -248,7 +248,7 @@ async def test_reduced_motion_and_bell_count_at_once(tmp_path: Path) -> None:
         screen.fields.select("tui.bell")
         await stage.pilot.pause()
         await stage.press("enter")
-        await stage.until(lambda: not stage.app.is_bell_on)
+        await stage.until(lambda: not stage.app.early.bell)
 
 
 async def test_a_key_is_moved_by_pressing_it_and_a_clash_names_both(tmp_path: Path) -> None:

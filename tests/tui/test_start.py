@@ -11,7 +11,7 @@ import pytest
 
 from zoea.model.enums import MysisState
 from zoea.runtime.run_options import RunOptions
-from zoea.settings import places
+from zoea.settings import Settings, places
 from zoea.tui import start
 from zoea.tui.app import CockpitApp
 
@@ -44,7 +44,7 @@ def test_a_run_without_animation_stays_so_when_the_settings_change(monkeypatch: 
         start.start(RunOptions(calm=calm), places(configured=False))
     quiet, lively = seen
     assert quiet.animation_level == "none"
-    quiet.use_motion(reduced=False)
+    quiet.use_settings(Settings())
     assert quiet.reduced_motion
     assert quiet.animation_level == "none"
     assert not lively.reduced_motion

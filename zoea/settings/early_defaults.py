@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from zoea.settings.schema import Settings
 
 
 class EarlySettings(NamedTuple):
@@ -16,7 +19,13 @@ class EarlySettings(NamedTuple):
     keys: Mapping[str, str] = {}
     ask_above: int = 20
 
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return the keys with the values of validated settings."""
+        return cls(**{name: getattr(getattr(settings, section), name) for name, section in SECTIONS.items()})
+
 
 EARLY = EarlySettings()
+SECTIONS = dict.fromkeys(EarlySettings._fields, "tui") | {"ask_above": "broadcast"}
 NEED_TRUST = ("keys", "ask_above")
 """Those that take effect from a project's file only once it is trusted."""

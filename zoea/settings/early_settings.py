@@ -11,16 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zoea.settings.early_defaults import EARLY, NEED_TRUST, EarlySettings
+from zoea.settings.early_defaults import EARLY, NEED_TRUST, SECTIONS, EarlySettings
 from zoea.settings.paths import USER_FILE, is_trusted
 from zoea.settings.project_files import find_project
 from zoea.settings.small_file import read_small_file
 from zoea.text.document_bounds import check_settings_text
 
 _YES = ("1", "true", "yes", "on")
-
-
-_SECTIONS = {name: "broadcast" if name == "ask_above" else "tui" for name in EarlySettings._fields}
 
 
 def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None = None) -> EarlySettings:
@@ -49,7 +46,7 @@ def _read_file(file: Path, config: Path | None = None) -> dict[str, Any]:
     try:
         raw = read_small_file(file)
         document = tomllib.loads(check_settings_text(raw.decode("utf-8-sig").replace("\r\n", "\n")))
-        tables = {name: document.get(section) for name, section in _SECTIONS.items()}
+        tables = {name: document.get(section) for name, section in SECTIONS.items()}
         values = {name: table[name] for name, table in tables.items() if isinstance(table, dict) and name in table}
         if config is not None and any(name in values for name in NEED_TRUST) and not is_trusted(config, file, raw):
             values = {name: value for name, value in values.items() if name not in NEED_TRUST}
@@ -61,7 +58,7 @@ def _read_file(file: Path, config: Path | None = None) -> dict[str, Any]:
 def _read_environment(env: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of the variables. One with keys replaces the tables of the files."""
     values: dict[str, Any] = {}
-    for name, section in _SECTIONS.items():
+    for name, section in SECTIONS.items():
         word, default = env.get(f"ZOEA_{section}__{name}".upper(), "").strip(), getattr(EARLY, name)
         if not word:
             continue

@@ -101,7 +101,7 @@ class CockpitApp(Cockpit):
         if self.signals is not None:
             self._handle_signals(self.signals)
         self.push_screen(DashboardScreen())
-        self.use_keys(self._chosen_keys)
+        self.use_keys(self.early.keys)
         self.set_interval(1.0, self.tick)
         # The swarm is opened after the first paint, because its imports take longer than Textual's own.
         self.call_after_refresh(lambda: self.connection.open(self._show_stored))

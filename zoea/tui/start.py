@@ -41,7 +41,6 @@ from zoea.tui.app import CockpitApp, run
 from zoea.tui.state.cockpit import OTHER_WORKSPACE
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm
 from zoea.tui.state.swarm_feed import SwarmFeed
-from zoea.tui.swarm_list.message_targets import AskAbove
 from zoea.tui.terminal.output_redirect import redirect_output
 from zoea.tui.terminal.terminal_driver import TerminalDriver
 
@@ -101,24 +100,17 @@ def build_cockpit(
         stored: Reads the rows that are shown until the swarm is open.
         reduced_motion: Nothing moves in this run, also when the settings allow it.
     """
-    wanted = read_early_settings(where.config, os.environ)
-    cockpit = CockpitApp(
+    return CockpitApp(
         opener,
         sandbox_opener=with_world,
         stored=stored,
         config=where.config,
         credentials=where.credentials,
         drafts=where.drafts,
-        theme_name=wanted.theme,
-        keymap=dict(wanted.keys),
-        reduced_motion=wanted.reduced_motion or reduced_motion,
-        keeps_reduced_motion=reduced_motion,
-        bell=wanted.bell,
-        shows_reasoning=wanted.show_reasoning,
+        early=read_early_settings(where.config, os.environ),
+        reduced_motion=reduced_motion,
         now=read_wall_time,
     )
-    cockpit.ask_above = AskAbove(wanted.ask_above)
-    return cockpit
 
 
 def read_stored_rows(where: Places) -> SwarmView | None:

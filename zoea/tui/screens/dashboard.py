@@ -306,6 +306,7 @@ class DashboardScreen(CockpitScreen[None]):
     def theme_changed(self) -> None:
         self.table.set_glyphs(self.cockpit.glyphs)
         super().theme_changed()
+        self._draw_titles()
 
     def on_swarm_table_cursor_moved(self, event: SwarmTable.CursorMoved) -> None:
         self._draw_detail()

@@ -144,7 +144,7 @@ class FocusScreen(CockpitScreen[None]):
     def on_mount(self) -> None:
         super().on_mount()
         self._is_ready = True
-        self.transcript.show_reasoning(self.cockpit.shows_reasoning)
+        self.transcript.show_reasoning(self.cockpit.early.show_reasoning)
         self.transcript.focus()
         self._begin()
         self.feed_changed(frozenset())  # an answer may be streaming already
@@ -550,7 +550,7 @@ class FocusScreen(CockpitScreen[None]):
 
     def on_screen_resume(self) -> None:
         super().on_screen_resume()
-        self.transcript.show_reasoning(self.cockpit.shows_reasoning)
+        self.transcript.show_reasoning(self.cockpit.early.show_reasoning)
         self._prompt.resume()
 
     def on_message_prompt_closed(self, event: MessagePrompt.Closed) -> None:

@@ -26,7 +26,7 @@ from textual.worker import Worker, WorkerState
 from zoea.model.errors import SettingsError, ZoeaError
 from zoea.model.values import Event, Memory, MysisView, SwarmView
 from zoea.runtime.run_options import StartOptions
-from zoea.settings.early_defaults import EARLY
+from zoea.settings.early_defaults import EARLY, EarlySettings
 from zoea.settings.paths import Places
 from zoea.text.control_characters import reveal
 from zoea.text.sentences import begin_sentence
@@ -177,13 +177,9 @@ class Cockpit(App[str]):
         config: The configuration directory, for themes.
         credentials: The file with keys, which is watched for changes.
         drafts: The file that keeps unsent texts for the next cockpit.
-        theme_name: The theme to start with.
-        keymap: Keys by action id, over the defaults.
+        early: The settings to start with; `use_settings` replaces them.
         stored: Reads the rows that are shown until the swarm is open; None where there are none to show.
-        reduced_motion: Nothing blinks or moves.
-        keeps_reduced_motion: Motion stays reduced, also when the settings allow it later.
-        bell: Ring when a mysis needs the person and the terminal has no focus.
-        shows_reasoning: Conversations show reasoning open.
+        reduced_motion: Nothing blinks or moves, also when the settings allow it.
         sandbox_opener: As `opener`, with the sandbox world; without it the welcome screen offers none.
         now: Returns the time in microseconds since the epoch.
         clock: Returns seconds that never go back, for keys pressed twice and blinking cursors.
@@ -196,12 +192,8 @@ class Cockpit(App[str]):
         config: Path,
         credentials: Path | None = None,
         drafts: Path | None = None,
-        theme_name: str = themes.DEFAULT,
-        keymap: dict[str, str] | None = None,
+        early: EarlySettings = EARLY,
         reduced_motion: bool = False,
-        keeps_reduced_motion: bool = False,
-        bell: bool = EARLY.bell,
-        shows_reasoning: bool = False,
         sandbox_opener: Opener | None = None,
         stored: Callable[[], SwarmView | None] | None = None,
         now: Callable[[], int],
@@ -220,7 +212,6 @@ class Cockpit(App[str]):
         self.marks: set[int] = set()
         self.pins: set[int] = set()
         self.row_filter = RowFilter()
-        self.ask_above = AskAbove()
         self.new_myses = StartOptions()
         self.undo = UndoHistory()
         self.bookmarks: dict[int, object] = {}
@@ -234,21 +225,18 @@ class Cockpit(App[str]):
         self.connection = SwarmConnection(opener, self.feed, self.opening_failed, lambda: self.start_leaving("stop"))
         self.approvals = OpenApprovals(lambda: self.api.approvals(), self.approvals_changed)
         self.arming = KeyArming(clock, self.redraw_bars)
-        self.is_bell_on = bell
-        self.shows_reasoning = shows_reasoning
+        self.early = early
         self.tick_names = TickNames()
         self._leaving = ""
-        self.terminal = TerminalControl(self.write_raw, lambda: self.bell() if self.is_bell_on else None)
-        self.reduced_motion = reduced_motion
-        self._keeps_reduced_motion = keeps_reduced_motion
+        self.terminal = TerminalControl(self.write_raw, lambda: self.bell() if self.early.bell else None)
+        self._keeps_reduced_motion = reduced_motion
         self.cursors = CursorBlink(self._focused_widget, lambda: self.reduced_motion, clock)
-        if reduced_motion:
+        if self.reduced_motion:
             self.animation_level = "none"
-        self._chosen_keys = dict(keymap or {})
-        self.keys, _ = keymaps.resolve_keys(self._chosen_keys)
+        self.keys, _ = keymaps.resolve_keys(early.keys)
         self.is_ascii = not has_utf8(os.environ)
         self._filters.append(AsciiFilter() if self.is_ascii else EmojiFilter())
-        self._load_themes(theme_name)
+        self._load_themes(early.theme)
 
     def notify(
         self,
@@ -569,7 +557,7 @@ class Cockpit(App[str]):
         """Return the key of an action as people write it."""
         return key_name(self.keys[action_id])
 
-    def use_keys(self, chosen: dict[str, str]) -> None:
+    def use_keys(self, chosen: Mapping[str, str]) -> None:
         """Put a person's keys in force over the defaults, and show which of them are invalid."""
         self.keys, wrong = keymaps.resolve_keys(chosen)
         self.set_keymap({name: key for name, key in self.keys.items() if key != BY_ID[name].key})
@@ -585,16 +573,20 @@ class Cockpit(App[str]):
 
     def use_settings(self, settings: Settings) -> None:
         """Put the settings of the cockpit in force."""
-        tui, broadcast = settings.tui, settings.broadcast
-        self.is_bell_on = tui.bell
-        self.shows_reasoning = tui.show_reasoning
+        before, self.early = self.early, EarlySettings.of(settings)
         self.tick_names.use(settings)
-        self.use_motion(reduced=tui.reduced_motion)
-        self.use_keys(tui.keys)
-        self.ask_above = AskAbove(broadcast.ask_above)
-
-    def use_motion(self, *, reduced: bool) -> None:
-        """Turn animation and blinking on or off. Off stays off where this run was started so."""
-        self.reduced_motion = reduced or self._keeps_reduced_motion
+        self.use_keys(self.early.keys)
         self.animation_level = "none" if self.reduced_motion else "full"
         self.cursors.settle()
+        if self.early != before:
+            self.theme_changed()  # draws everything again
+
+    @property
+    def reduced_motion(self) -> bool:
+        """Whether nothing blinks or moves."""
+        return self.early.reduced_motion or self._keeps_reduced_motion
+
+    @property
+    def ask_above(self) -> AskAbove:
+        """The limits above which a command to many is confirmed."""
+        return AskAbove(self.early.ask_above)
