@@ -27,7 +27,6 @@ CANCEL_S = 5.0
 QUIET_S = 0.1
 """Silence after the answer to a prompt, within which updates still belong to its turn."""
 MOST_QUIET_S = 1.0
-MODE_S = 0.5
 """Time for an agent to tell a mode other than the one that it was given."""
 _CLOSE_S = 2.0
 

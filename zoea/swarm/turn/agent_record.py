@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -27,16 +27,7 @@ from zoea.swarm.turn.output_stage import OutputStage
 from zoea.swarm.turn.request_preparation import limits_of, lowest_limit
 from zoea.swarm.turn.turn_close import next_seq
 from zoea.swarm.turn.turn_failures import end_from
-from zoea.swarm.turn.turn_runner import DrivenTurn, TurnClosing, TurnOwner, TurnWrite
-
-
-class _StoredOp(NamedTuple):
-    """An op as it was stored, with the counters of its mysis, the turn's tokens, and `Clock.ahead` at the time."""
-
-    stored: t.OpStored
-    tally: Any
-    used: int
-    ahead: int
+from zoea.swarm.turn.turn_runner import DrivenTurn, StoredOp, TurnClosing, TurnOwner, TurnWrite
 
 
 class AgentRecord:
@@ -112,7 +103,7 @@ class AgentRecord:
         op: t.TurnOp,
         capture: CaptureStep,
         first: Callable[[WriterConnection], None] | None = None,
-    ) -> _StoredOp:
+    ) -> StoredOp:
         if first is not None:
             first(conn)
         ahead, limit = self.services.clock.ahead, self.live.turn_limit
@@ -122,9 +113,9 @@ class AgentRecord:
         used = self._used + spent_by(op, self._estimated) if isinstance(op, t.SettleRequest) else self._used
         if crossed_warning(self._used, used, limit):
             conn.emit("budget.warning", self.profile.mysis_id, scope="turn", used=used, limit=limit)
-        return _StoredOp(stored, mysis_ops.tally(conn, self.profile.mysis_id), used, ahead)
+        return StoredOp(stored, mysis_ops.tally(conn, self.profile.mysis_id), used, ahead)
 
-    def _settle(self, done: _StoredOp, op: t.TurnOp, capture: CaptureStep) -> t.OpStored:
+    def _settle(self, done: StoredOp, op: t.TurnOp, capture: CaptureStep) -> t.OpStored:
         """Apply a stored op in memory, and return it with uptimes."""
         stored = done.stored
         capture.settle(stored.memories, stored.notes, stored.at)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from itertools import count
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from zoea.context.topics.agent_texts import write_repair
 from zoea.model.enums import Activity, ErrorClass, Outcome, Role
 from zoea.model.errors import AgentError, AgentLost, FilesError
 from zoea.model.ports import Timer
-from zoea.model.request import NO_RESPONSE, AnswerCall, ToolResult, ToolSpec
+from zoea.model.request import NO_RESPONSE, Answer, AnswerCall, ToolResult, ToolSpec
 from zoea.model.values import Failure, Memory, Usage
 from zoea.swarm.persistence import agent_ops
 from zoea.swarm.rules import SECOND, to_micros
@@ -117,9 +117,7 @@ class AgentTurn:
         self._watchdog = self._watch_later()
         try:
             self._mask = await self._record.masks.stream_mask()
-            failure = await self._begin(texts)
-            if failure is not None:
-                return await self._leave(Outcome.BUDGET, failure=failure)
+            self._closing = await self._begin(texts)
             while self._closing is None:
                 await self._process(await self._inputs.get())
             return self._closing
@@ -136,11 +134,8 @@ class AgentTurn:
                 task.cancel()
             # Answer all open questions as cancelled, because the turn is over
             self._calls.cancel_asked()
-            while not self._inputs.empty():
-                if isinstance(given := self._inputs.get_nowait(), PermissionAsked):
-                    answer_asked(given, None)
-                elif isinstance(given, ToolAsked):
-                    tell(given, OVER)
+            for _ in self._iterate_left():
+                pass
             leave_budget_queue(self._services, self._live)
             self._services.approvals.forget(self._opened.turn_id, asked)
             self._session = self._closing = None
@@ -226,22 +221,19 @@ class AgentTurn:
 
     # Beginning.
 
-    async def _begin(self, texts: list[str]) -> Failure | None:
-        """Open the session and send the prompt; return why a budget refused it."""
+    async def _begin(self, texts: list[str]) -> TurnClosing | None:
+        """Open the session and send the prompt. Return the closing of a turn that was cancelled or refused."""
         opening = asyncio.ensure_future(self._source.ready(self._opened.turn_id))
-        await self._until_woken(opening)
-        if self._cancel is not None:
-            await _drop(opening)
-            self._closing = await self._leave_cancelled(self._cancel)
-            return None
-        self._session, before = await opening
+        if (closing := await self._leave_or_wait(opening)) is not None:
+            return closing
+        self._session, before = opening.result()
         if self._steers:
             texts = [*texts, *await self._take_steers()]
         self._texts = texts
         return await self._prompt([*before, *texts])
 
-    async def _until_woken(self, work: asyncio.Future[Any]) -> None:
-        """Wait for work, or until the turn is cancelled."""
+    async def _leave_or_wait(self, work: asyncio.Future[Any]) -> TurnClosing | None:
+        """Wait for work. If the turn is cancelled meanwhile, drop the work and return the closing."""
         while not work.done() and self._cancel is None:
             self._woken.clear()
             woken = asyncio.create_task(self._woken.wait())
@@ -252,17 +244,18 @@ class AgentTurn:
                 raise
             finally:
                 woken.cancel()
+        if self._cancel is None:
+            return None
+        await _drop(work)
+        return await self._leave_cancelled(self._cancel)
 
-    async def _prompt(self, texts: list[str]) -> Failure | None:
+    async def _prompt(self, texts: list[str]) -> TurnClosing | None:
         assert self._session is not None
         admitted = asyncio.ensure_future(self._admit(sum(map(estimate.tokens, texts))))
-        await self._until_woken(admitted)
-        if self._cancel is not None:
-            await _drop(admitted)
-            self._closing = await self._leave_cancelled(self._cancel)
-            return None
-        if (failure := await admitted) is not None:
-            return failure
+        if (closing := await self._leave_or_wait(admitted)) is not None:
+            return closing
+        if (failure := admitted.result()) is not None:
+            return await self._leave(Outcome.BUDGET, failure=failure)
         await self._source.note_prompted(self._opened.turn_id)
         self._is_cut = self._has_told = False
         self._record.show(Activity.LLM)
@@ -350,8 +343,7 @@ class AgentTurn:
                 # Prompt a new process, because the one before was gone when it was prompted
                 self._is_second = True
                 await self._record.settle_prompt(Usage())
-                if (failure := await self._begin(self._texts)) is not None:
-                    self._closing = await self._leave(Outcome.BUDGET, failure=failure)
+                self._closing = await self._begin(self._texts)
             else:
                 self._closing = await self._prompt_ended(prompting.result())
         elif self._prompting is None and self._has_news:
@@ -407,10 +399,7 @@ class AgentTurn:
         if self._calls.has_text:
             answer = await self._record.conceal(self._calls.take_answer())
             await self._record.store(t.StoreAnswer(self._opened.turn_id, 0, self._record.next_seq, answer))
-        if not texts:
-            return await self._conclude()
-        failure = await self._begin(texts)
-        return self._closing if failure is None else await self._leave(Outcome.BUDGET, failure=failure)
+        return await (self._begin(texts) if texts else self._conclude())
 
     async def _conclude(self) -> TurnClosing | None:
         """End the turn with its last text. One that misses its output schema is asked for once more."""
@@ -421,7 +410,7 @@ class AgentTurn:
             self._calls.put_back(answer.text)
             return await self._prompt_again([write_repair(output.error)])
         outcome, turn_id = Outcome.ANSWERED, self._opened.turn_id
-        has_said = bool(answer.text.strip()) or any(one.role is Role.ASSISTANT for one in self._record.turn.memories)
+        has_said = self._has_said(answer)
         self._record.turn = replace(self._record.turn, responded=has_said, outcome=outcome)
         if output is not None and output.error:
             failure = Failure("Output", "Its answer does not match the output schema", output.error)
@@ -448,13 +437,8 @@ class AgentTurn:
             return await self._leave_cancelled(outcome)
         self._calls.cancel_asked()
         was_told = await session.cancel()
-        while not self._inputs.empty():
-            given = self._inputs.get_nowait()
-            if isinstance(given, PermissionAsked):
-                answer_asked(given, None)
-            elif isinstance(given, ToolAsked):
-                tell(given, OVER)
-            elif not isinstance(given, PermissionAnswered | _Wakeup):
+        for given in self._iterate_left():
+            if not isinstance(given, PermissionAnswered | _Wakeup):
                 await self._process(given)
         usage = Usage()
         if prompting.done() and not prompting.cancelled() and prompting.exception() is None:
@@ -481,13 +465,9 @@ class AgentTurn:
         end = end_from(error)
         error_class = ErrorClass.TRANSIENT if isinstance(error, AgentLost) else end.error_class
         try:
-            while not self._inputs.empty():
-                if isinstance(given := self._inputs.get_nowait(), up.TextTold):
+            for given in self._iterate_left():
+                if isinstance(given, up.TextTold):
                     self._calls.add_text(given)
-                elif isinstance(given, PermissionAsked):
-                    answer_asked(given, None)
-                elif isinstance(given, ToolAsked):
-                    tell(given, OVER)
             await self._record.settle_prompt(Usage())
             if self._files.uses_gateway and await agent_ops.was_refused(self._services.store, self._opened.turn_id):
                 return await self._leave(Outcome.BUDGET, failure=used_up_failure())
@@ -507,15 +487,12 @@ class AgentTurn:
     ) -> TurnClosing:
         """Return the op that ends the turn without an answer, with the text that came."""
         partial_answer = await self._record.conceal(self._calls.take_answer())
-        said = bool(partial_answer.text.strip()) or any(
-            one.role is Role.ASSISTANT for one in self._record.turn.memories
-        )
         self._record.turn = replace(
             self._record.turn,
             outcome=outcome,
             failure=failure,
             error_class=error_class,
-            responded=said,
+            responded=self._has_said(partial_answer),
             final=not breaks_off,
         )
         results = () if breaks_off else self._calls.final_results()
@@ -534,10 +511,25 @@ class AgentTurn:
         )
         return self._record.close(op, end)
 
+    def _iterate_left(self) -> Iterator[_Input]:
+        """Yield what is left in the queue, and answer the questions in it as cancelled."""
+        while not self._inputs.empty():
+            match self._inputs.get_nowait():
+                case PermissionAsked() as asked:
+                    answer_asked(asked, None)
+                case ToolAsked() as asked:
+                    tell(asked, OVER)
+                case given:
+                    yield given
+
+    def _has_said(self, answer: Answer) -> bool:
+        """Return whether the turn has a text of the agent, with this last answer."""
+        return bool(answer.text.strip()) or any(one.role is Role.ASSISTANT for one in self._record.turn.memories)
+
     # Time and tasks.
 
     def _watch_later(self) -> Timer:
-        every = max(SECOND, to_micros(self._profile.settings.turn.timeout)) // 10
+        every = max(SECOND, to_micros(self._profile.settings.turn.timeout) // 10)
         return self._services.clock.call_after(every, self._watch)
 
     def _watch(self) -> None:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 from collections import deque
 from collections.abc import Coroutine
 from functools import partial
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from msgspec.structs import replace
 
@@ -45,7 +44,7 @@ from zoea.swarm.turn.summary_stage import SummaryStage
 from zoea.swarm.turn.tool_calls import ToolCalls
 from zoea.swarm.turn.turn_failures import cause_of, end_from, failure_from
 from zoea.swarm.turn.turn_gate import Rank, first_rank
-from zoea.swarm.turn.turn_runner import DrivenTurn, TurnClosing, TurnOwner, TurnWrite
+from zoea.swarm.turn.turn_runner import DrivenTurn, StoredOp, TurnClosing, TurnOwner, TurnWrite
 from zoea.text.call_text import format_call
 from zoea.tools.tool_search import unwrap_calls
 
@@ -473,7 +472,7 @@ class TurnDriver:
             partial(self._write, op=op, info=info, capture=capture), partial(self._settle, op=op, capture=capture)
         )
 
-    def _write(self, conn: WriterConnection, op: t.TurnOp, info: TurnInfo, capture: CaptureStep) -> _StoredOp:
+    def _write(self, conn: WriterConnection, op: t.TurnOp, info: TurnInfo, capture: CaptureStep) -> StoredOp:
         """Store an op with its commit, its output and its warning."""
         ahead, limit = self._services.clock.ahead, self._live.turn_limit
         stored = turn_ops.carry_out(conn, info, op)
@@ -482,9 +481,9 @@ class TurnDriver:
         used = self._used + spent_by(op, self._estimated)
         if budgets.crossed_warning(self._used, used, limit):
             conn.emit("budget.warning", self._profile.mysis_id, scope="turn", used=used, limit=limit)
-        return _StoredOp(stored, mysis_ops.tally(conn, self._profile.mysis_id), used, ahead)
+        return StoredOp(stored, mysis_ops.tally(conn, self._profile.mysis_id), used, ahead)
 
-    def _settle(self, done: _StoredOp, op: t.TurnOp, capture: CaptureStep) -> t.OpStored:
+    def _settle(self, done: StoredOp, op: t.TurnOp, capture: CaptureStep) -> t.OpStored:
         """Apply a stored op in memory, and return it with uptimes."""
         stored, live, before = done.stored, self._live, self._used
         capture.settle(stored.memories, stored.notes, stored.at)
@@ -574,12 +573,3 @@ class TurnDriver:
                 _log.warning(
                     "%d calls of mysis #%d do not let themselves be cancelled", len(late), self._profile.mysis_id
                 )
-
-
-class _StoredOp(NamedTuple):
-    """An op as it was stored, with the counters of its mysis, the turn's tokens, and `Clock.ahead` at the time."""
-
-    stored: t.OpStored
-    tally: sqlite3.Row
-    used: int
-    ahead: int

@@ -6,8 +6,9 @@ loop of the mysis commits that op together with what follows from it, so that no
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -43,6 +44,15 @@ class TurnWrite(Struct, frozen=True):
 
     write: Callable[[WriterConnection], Any]
     settle: Callable[[Any], Any]
+
+
+class StoredOp(NamedTuple):
+    """An op as it was stored, with the counters of its mysis, the turn's tokens, and `Clock.ahead` at the time."""
+
+    stored: t.OpStored
+    tally: sqlite3.Row
+    used: int
+    ahead: int
 
 
 class TurnClosing(Struct, frozen=True):
