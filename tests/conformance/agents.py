@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.programs import Refused, run_program
 from tests.fakes.openai_server import Call, OpenAIServer, Say, stream, whole
 from tests.fakes.responses_events import read_messages, stream_response
 from tests.fakes.wire_server import Outgoing, Received
@@ -39,10 +40,6 @@ _POLL_S = 0.3
 _PLAIN = "plain"
 _ORDER = re.compile(r"(?P<word>MAKE|DEAR) (?P<path>\S+) (?P<text>\S+) @\S+\s*$")
 _LAST = (("failure", "turn"), ("content", "memory"))
-
-
-class Refused(Exception):
-    """An agent did not do what a mysis does."""
 
 
 @dataclass(frozen=True)
@@ -204,21 +201,8 @@ class Workplace:
         return out
 
     async def _zoea(self, *arguments: str) -> tuple[int, str, str]:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "zoea", *arguments),
-            env=self._environment,
-            cwd=self.folder,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                out, err = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            raise Refused(f"zoea {' '.join(arguments)} did not end within {_PATIENCE_S:g} s") from None
-        return process.returncode or 0, out.decode(), err.decode()
+        command = (sys.executable, "-m", "zoea", *arguments)
+        return await run_program(*command, environment=self._environment, folder=self.folder, within_s=_PATIENCE_S)
 
     def ask(self, query: str, *values: object) -> Any:
         """Return the one value of a query to the database; None where there is none."""

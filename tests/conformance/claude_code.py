@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.programs import Refused, run_program
 from tests.fakes.anthropic_server import Say, Text, Use, events, whole
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 from zoea.chain.formats.claude_code import name_project
@@ -23,10 +24,6 @@ from zoea.chain.formats.claude_code import name_project
 PROGRAM = "@anthropic-ai/claude-code@2.1.197"
 MODEL = "claude-sonnet-4-5-20250929"
 _PATIENCE_S = 90.0
-
-
-class Refused(Exception):
-    """The round trip changed something."""
 
 
 class ClaudeCodeModel(WireServer):
@@ -97,23 +94,12 @@ class RoundTrip:
         return messages
 
     async def _run(self, *command: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            env=self._environment,
-            cwd=self.project,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+        code, out, err = await run_program(
+            *command, environment=self._environment, folder=self.project, within_s=_PATIENCE_S
         )
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                out, err = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            raise Refused(f"{' '.join(command)[:200]} did not end in {_PATIENCE_S:.0f} s") from None
-        if process.returncode != 0:
-            raise Refused(f"{' '.join(command)[:200]}: {out.decode()[-1000:]}{err.decode()[-1000:]}")
-        return out.decode()
+        if code:
+            raise Refused(f"{' '.join(command)[:200]}: {out[-1000:]}{err[-1000:]}")
+        return out
 
     def find_transcript(self, session: str) -> Path:
         return next(self.home.glob(f".claude/projects/*/{session}.jsonl"))

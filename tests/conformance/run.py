@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance import agents, claude_code
+from tests.conformance.programs import Refused
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -74,7 +75,7 @@ class Failed(Exception):
     """Something did not conform."""
 
 
-FAILURES = (Failed, claude_code.Refused, agents.Refused, subprocess.TimeoutExpired)
+FAILURES = (Failed, Refused, subprocess.TimeoutExpired)
 
 
 def main(arguments: list[str]) -> int:
