@@ -1,4 +1,4 @@
-"""Zoea as an agent over the Agent Client Protocol: editors talk to a mysis, or to the swarm.
+"""Lets editors talk to a mysis or to the swarm over the Agent Client Protocol.
 
 Modules that import `acp` are loaded by `zoea acp` alone, because that takes half a second.
 """

@@ -223,7 +223,7 @@ class ZoeaAgent:
         return schema.PromptResponse(stop_reason=reason)
 
     async def _deliver(self, session: _Session, text: str) -> Receipt:
-        """Give the mysis the prompt: as the answer to what it asked, else as a message."""
+        """Send the prompt to the mysis, as the answer to its open question or as a message."""
         asked, session.question = session.question, None
         if asked is not None:
             approval_id, receipt = asked
@@ -288,7 +288,7 @@ class ZoeaAgent:
         return mysis.works_on or cwd
 
     async def _begin(self, session_id: str, mysis: MysisView) -> None:
-        """Tell the editor the commands, and where the files change if that is not where it shows them."""
+        """Send the editor the commands and, if it shows another folder, the folder of the mysis."""
         await asyncio.sleep(0)  # the client hears of the session first
         commands = [
             schema.AvailableCommand(

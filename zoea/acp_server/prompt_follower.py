@@ -188,7 +188,7 @@ class PromptFollower:
         return await asyncio.to_thread(read)
 
     async def _ask(self) -> None:
-        """Ask the editor about approvals that are open, and no longer about those that were answered elsewhere."""
+        """Ask the editor about open approvals, and withdraw those that were answered elsewhere."""
         waits = self._view is not None and self._view.approvals
         mine = [one for one in await self._swarm.approvals() if one.mysis_id == self._mysis_id] if waits else []
         for gone in self._asking.keys() - {one.id for one in mine}:
@@ -223,7 +223,7 @@ class PromptFollower:
             _log.exception("the client did not answer about approval %d", approval.id)
 
     async def _tell_wait(self) -> None:
-        """Say, once for each cause, that a request failed and is sent again, because that may take minutes."""
+        """Report a request that failed and is sent again, once for each cause."""
         view = self._view
         if view is None or view.status is not StatusWord.RETRYING:
             return

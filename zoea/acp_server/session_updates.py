@@ -1,4 +1,4 @@
-"""Converts what a mysis said and did into updates of the protocol, and an editor's prompt into text. Pure."""
+"""Converts memories and calls into updates of the protocol, and an editor's prompt into text. Pure."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def replay(memories: Iterable[Memory], folder: str) -> Iterator[Update]:
 
 
 def show_calls(memory: Memory, folder: str) -> Iterator[Update]:
-    """Yield the calls that an answer makes, or the end of the call that a result belongs to."""
+    """Yield the calls of an answer, or the end of the call of a result."""
     for call in memory.calls:
         arguments = _read_arguments(call)
         yield helpers.start_tool_call(
@@ -172,7 +172,7 @@ def _show_arguments(arguments: str) -> schema.ContentToolCallContent:
 
 
 def _is_shown_by(edits: list[Any], arguments: Any) -> bool:
-    """Return whether the differences hold every argument of a call, with no hidden character in the path.
+    """Return whether the differences show every argument of a call exactly.
 
     The path of a difference is one that the editor opens, so that nothing in it is an escape.
     """

@@ -1,4 +1,4 @@
-"""The connection with one agent: requests with deadlines, and what the agent asks and tells, by session."""
+"""Sends requests with deadlines to one agent, and passes on its requests and updates by session."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class AgentConnection:
         return not self.process.has_ended
 
     def attach(self, session_id: str, client: AgentClient, *, with_early: bool = True) -> None:
-        """Pass what comes for a session to a client, with what came before its id was known."""
+        """Pass the updates and requests of a session to a client, also those before its id was known."""
         self._clients[session_id] = client
         early = [update for owner, update in self._early if owner == session_id]
         self._early = deque(((o, u) for o, u in self._early if o != session_id), maxlen=self._early.maxlen)
@@ -121,7 +121,7 @@ class AgentConnection:
             client.take_update(update)
 
     def drop_early(self) -> None:
-        """Keep no updates of other sessions any more, because the one of this connection has begun."""
+        """Discard the updates of unknown sessions from now on."""
         self._early = deque(maxlen=0)
 
     async def request(self, method: str, params: BaseModel, answer: type[A], *, within: float | None = None) -> A:

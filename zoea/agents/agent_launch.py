@@ -193,7 +193,7 @@ def build_launch(
 
 
 def _build_fence(settings: AgentSettings, agent: KnownAgent | None, environ: Mapping[str, str]) -> AgentFence:
-    """Return a fence around what an agent keeps itself; keys, and the logins of other agents, are hidden."""
+    """Return the fence of an agent. It hides keys and the logins of other agents."""
     home = Path(environ.get("HOME") or Path.home())
     own = (*(agent.home if agent is not None else ()), *settings.writable)
     others = (path for one in known_agents().values() for path in one.home)

@@ -1,4 +1,4 @@
-"""Bounds how many processes of agents run: idle ones are ended for others, and resumed at their next prompt."""
+"""Limits the number of running agent processes. Idle ones are ended for others, and resumed at their next prompt."""
 
 from __future__ import annotations
 

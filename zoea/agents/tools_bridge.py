@@ -1,4 +1,4 @@
-"""Zoea's tools over stdin and stdout, for agents that take no MCP server over HTTP: each line goes to the gateway.
+"""Forwards MCP messages from stdin to the gateway, for agents without MCP over HTTP.
 
 It is a program of its own that needs no library, so that it starts fast. Address and token stand in its environment.
 """

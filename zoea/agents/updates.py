@@ -74,7 +74,7 @@ class CallTold(Struct, frozen=True):
 
 
 class UsageTold(Struct, frozen=True):
-    """Used tokens of the agent's context, their limit, and the cost of the session in millionths of a dollar."""
+    """Used tokens of the agent's context, their limit, and the cost of its session in millionths of a dollar."""
 
     used: int
     size: int
@@ -207,7 +207,7 @@ def _iterate_texts(value: Any) -> Iterator[str]:
 
 
 def _iterate_members(value: Any) -> Iterator[tuple[str, list[str]]]:
-    """Yield each member of the objects in a JSON value, with the texts that are its value or a list of it."""
+    """Yield the name of each member in a JSON value, with the texts directly in it."""
     left = [value]
     while left:
         match left.pop():
@@ -280,7 +280,7 @@ def is_count(*values: int) -> bool:
 
 
 def _bound_output(output: Any) -> Any:
-    """Return an output, as a cut text where it is large: a turn keeps those of all its open calls."""
+    """Return an output, cut where it is long, because a turn keeps all of its open calls."""
     if output is None or isinstance(output, bool | int | float):
         return output
     try:
@@ -310,7 +310,7 @@ def _read_diff(path: str, old: str, new: str) -> str:
 
 
 def _split_lines(text: str) -> list[str]:
-    """Return the lines between newlines; the last says where it has none, so that no change is left out."""
+    """Return the lines of a text. A last line without a newline is marked as `diff` does."""
     lines = split_lines(text)
     if lines and not text.endswith("\n"):
         lines[-1] += "\n\\ No newline at end of file"

@@ -125,7 +125,7 @@ class ChainReader:
             raise MissingBlob(said, hint=first.hint) from first
 
     def _find_missing(self, chain: Sequence[ContextCommit]) -> list[bytes]:
-        """Return the hashes of all bytes of a range that cannot be read, in their order."""
+        """Return the hashes of the unreadable blobs of a range, in order."""
         missing: dict[bytes, None] = {}
 
         def fetch(digest: bytes) -> bytes:

@@ -169,7 +169,7 @@ def _prepare_whole(name: str, format_name: str, chosen: ContextFormat, data: byt
 
 
 def _name_left_out(reasons: Sequence[str], noun: str) -> list[str]:
-    """Return a sentence for each of the first omitted items, and one with the number of others."""
+    """Return a sentence for each of the first omitted items, and the number of others."""
     notes = [f"{why}; it was left out" for why in reasons[:_NAMED]]
     if (more := len(reasons) - _NAMED) > 0:
         notes.append(

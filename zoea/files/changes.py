@@ -107,7 +107,7 @@ def open_diff(git: Git, base: str, closed: Sequence[Path] = ()) -> Iterator[Tree
 
 
 def find_base(git: Git, record: Record | None) -> str:
-    """Return the commit that a tree is compared with: the merge base of its branches, else HEAD. Raises GitError."""
+    """Return the commit to compare a tree with: the merge base of its branches, else HEAD. Raises GitError."""
     if record is None:
         return find_commit(git, "HEAD") or git.run("hash-object", "-t", "tree", "--stdin").text
     if not record.target:

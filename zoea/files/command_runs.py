@@ -207,7 +207,7 @@ def adopt_orphans() -> None:
 
 
 async def _end_marked(mark: str) -> None:
-    """Kill the processes that left the group of their command, found by a mark in their environment."""
+    """Kill processes outside the group of their command, found by a mark in their environment."""
     for _ in range(_MOST_ROUNDS):
         groups = _find_marked(mark)
         for pid, group in groups.items():

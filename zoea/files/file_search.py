@@ -105,7 +105,7 @@ class FileSearch:
         pattern: str,
         most: int,
     ) -> Hits:
-        """Run a program in the folder and read the name and the rest of each record, until there are `most`."""
+        """Run a program in the folder and collect up to `most` of its records."""
         matches = _compile(pattern)
         hits = Hits([])
 

@@ -1,4 +1,4 @@
-"""Merges the branches of worktrees into the branches they came from, without a checkout in the person's tree.
+"""Merges branches of worktrees into their target branches without a checkout in the person's tree.
 
 A merge is prepared and checked in a temporary worktree. Then the branch is moved if it is still where it was; where it
 is checked out and clean, the tree follows by a fast-forward.
@@ -270,7 +270,7 @@ def find_checkout(repository: Git, branch: str) -> Path | None:
 
 
 def check_clean(tree: Path, branch: str) -> None:
-    """Raise MergeRefused where a working tree has changes of files that git knows, or something is under way in it."""
+    """Raise MergeRefused if a working tree has changes of tracked files, or a merge or rebase is open."""
     git = Git(tree)
     own = Path(git.text("rev-parse", "--path-format=absolute", "--git-dir"))
     names = find_changes(git, untracked=False)

@@ -218,13 +218,13 @@ def check_folder(folder: Path, own: Sequence[Path], trees: Path) -> None:
 
 
 def is_git(name: str) -> bool:
-    """Return whether a file system may read a name as `.git`, as HFS and NTFS ignore some characters."""
+    """Return whether some file systems read a name as `.git`."""
     plain = name.translate(_IGNORED_BY_HFS).casefold().split(":")[0].rstrip(". ")
     return plain in (".git", "git~1")
 
 
 def _read_link(name: str, folder: int) -> str | None:
-    """Return the target of a link, or None if it is not a link or is missing."""
+    """Return the target of a link. None for anything else."""
     try:
         return os.readlink(name, dir_fd=folder)
     except OSError as error:

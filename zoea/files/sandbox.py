@@ -41,7 +41,7 @@ class Sandbox(Struct, frozen=True):
     network: bool = False
 
     def wrap(self, line: Sequence[str]) -> list[str]:
-        """Return the command line that runs a command line confined, as far as that is possible."""
+        """Return the command line that runs another one confined, if possible."""
         if not self.program:
             return list(line)
         return [*self._options(), "--", *line]
@@ -66,7 +66,7 @@ class Sandbox(Struct, frozen=True):
 
 
 def build_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables that a command gets: those of a list, so that no secret is among them."""
+    """Return the environment of commands: only listed variables, so without secrets."""
     kept = {name: environment[name] for name in _KEPT if name in environment}
     fixed = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
     # The caches of Python would stand in the commit of a repository that does not ignore them.

@@ -131,7 +131,7 @@ def stage_all(git: Git, *left_out: str, environment: Mapping[str, str] = {}, is_
 
 
 def read_conflicts(git: Git) -> tuple[Conflict, ...]:
-    """Return the files that a merge left in conflict, with the marks that still stand in them. Raises GitError."""
+    """Return the files that a merge left in conflict, with their remaining marks. Raises GitError."""
     found = []
     for name in dict.fromkeys(git.run("diff", "--name-only", "--diff-filter=U", "-z", NO_INNER_STATUS).records):
         file = git.folder / name

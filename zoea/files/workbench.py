@@ -221,7 +221,7 @@ def _find_media(content: bytes) -> str | None:
 
 
 def _encode(text: str, before: bytes | None) -> bytes:
-    """Return a text as bytes, with the line ends of the file that it goes into."""
+    """Encode a text with the line ends of its file."""
     data = text.encode("utf-8", "replace")
     if before and b"\r\n" in before and before.count(b"\r\n") == before.count(b"\n"):
         data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")

@@ -39,7 +39,7 @@ class Worktrees:
         return Git(self.owned.path(record.name), hooks=self.hooks, git_dir=Path(record.git_dir))
 
     def make(self, name: str, folder: Path, uid: str = "") -> Record:
-        """Make a worktree and its branch from a folder's checkout, or return the one there is.
+        """Make a worktree with its branch from a folder's checkout. Return an existing one.
 
         Args:
             uid: The mysis that it is for; one of another mysis is refused.
@@ -223,7 +223,7 @@ def _remove_folder(path: Path, removed: Path) -> None:
     """
 
     def allow(_: object, name: str, error: BaseException) -> None:
-        """Give the rights that are missing, as in the caches of some tools, and try again."""
+        """Add missing permissions, as in the caches of some tools, and try again."""
         above = Path(name).parent
         for folder in (above, Path(name)):
             if not folder.is_symlink() and folder.is_dir() and (folder == removed or removed in folder.parents):

@@ -186,7 +186,7 @@ class GatewayAccess(Struct, frozen=True):
 
 
 class ToolsAccess(Struct, frozen=True):
-    """The address of Zoea's own MCP server for one process of an agent, and its bearer token."""
+    """Address and bearer token of Zoea's own MCP server for one agent process."""
 
     url: str
     token: str
@@ -219,7 +219,7 @@ class ModelGateway(Protocol):
         ...
 
     async def serve_tools(self, tools: AgentTools) -> ToolsAccess:
-        """Serve tools to the process of an agent, at an address with a token of its own. Raises ZoeaError."""
+        """Serve tools to an agent's process at its own address and token. Raises ZoeaError."""
         ...
 
     async def end_tools(self, access: ToolsAccess) -> None:

@@ -85,7 +85,7 @@ class BudgetUse(Struct, frozen=True):
 
     @property
     def at_limit(self) -> str:
-        """What happens at the limit: a word of `budget.enforcement`, or for summaries how they are made then."""
+        """What happens at the limit, in a few words."""
         return "then without a model" if self.scope == "background" else self.enforcement
 
     @property

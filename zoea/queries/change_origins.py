@@ -1,4 +1,4 @@
-"""Reads where changed places come from: the turns that made them, and the approvals that allowed them."""
+"""Reads the turns that made changes, and the approvals that allowed them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _find(commits: Mapping[int, str], line: int) -> str:
 
 
 def _read_turns(database: Path, name: str) -> tuple[dict[str, int], dict[str, list[tuple[int, int, str]]]]:
-    """Return the turns by their commit's first digits, and the turn, time and kind of approvals by path.
+    """Return the turns by commit, and the calls that may have changed files by path.
 
     Calls that no one was asked about have the time 0; commands stand below "".
     """

@@ -237,7 +237,7 @@ def _turns(
 
 
 def _drop_earlier_attempts(notes: Sequence[TurnNote]) -> list[TurnNote]:
-    """Return the notes in their order, with only the last attempt at each request, which names its number."""
+    """Return the notes in order, with only the last attempt of each request."""
     last: dict[int, int] = {}
     for note in notes:
         last[note.after_seq] = max(last.get(note.after_seq, 0), find_attempt(note.kind))

@@ -115,7 +115,7 @@ def event_text_source(event: Event) -> tuple[EventTextSource, int] | None:
 
 
 def is_of_request(event: Event) -> bool:
-    """Return whether an event tells details of a request, which lines for people leave out unless asked for.
+    """Return whether an event is a detail of a request, which lines usually leave out.
 
     A turn that broke off because it failed is one: the errored mysis tells the same failure with its cause.
     """

@@ -1,4 +1,4 @@
-"""Reads the lines of the log that requests have: what each held, and what it used of its budgets.
+"""Reads the log lines of requests: their content, and their use of budgets.
 
 No events are stored for them, because the rows of requests hold the numbers; see `swarm/turn/request_preparation.py`.
 """

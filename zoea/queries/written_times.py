@@ -28,7 +28,7 @@ def parse_moment(text: str, now: int) -> int | None:
 
 
 def read_moment(text: str, now: int) -> int:
-    """Return the µs UTC up to which a person looks back: a time without a fraction holds its whole second.
+    """Return the end of a written moment in µs UTC. A time without a fraction includes its whole second.
 
     Raises:
         UsageError: It is no time.

@@ -243,7 +243,7 @@ class Template(Section):
     _folder: str = PrivateAttr("")
 
     def of_folder(self, folder: Path) -> Template:
-        """Return the template as one of a project's folder, which grants for others of its name do not cover."""
+        """Return the template as one of a project, which other templates' grants do not cover."""
         mine = self.model_copy()
         mine._folder = blake3(os.fsencode(os.path.realpath(folder))).hexdigest(length=4)
         return mine
@@ -353,7 +353,7 @@ def change_settings(template: Template, values: Mapping[str, Any]) -> Template:
 
 
 def work_on(template: Template, folder: str, *, worktree: bool) -> Template:
-    """Return the template with another folder to work on, as an own template of its myses."""
+    """Return the template with another folder to work on."""
     changed = template.model_copy(update={"workbench": folder, "worktree": worktree})
     changed = Template.model_validate(
         {name: getattr(changed, name) for name in template.model_fields_set | {"workbench", "worktree"}}

@@ -114,7 +114,7 @@ class Templates:
         return self._reader().find(name, 0)[1]
 
     def is_for_world(self, name: str) -> bool:
-        """Return whether a template is a shipped one for the sandbox world, so that others have no use for it."""
+        """Return whether a template is shipped for the sandbox world only."""
         try:
             files = [link.file for link in self._reader().read_chain(name)]
         except SettingsError:
@@ -159,7 +159,7 @@ class Templates:
         return tuple(f"template {file.stem}: {', '.join(needs[file])}" for file in sorted(needs))
 
     def find_mixture(self, file: Path) -> str:
-        """Return how an untrusted template meets one that says more than texts and is not shipped, or ""."""
+        """Return how an untrusted template reaches one that needs trust, or ""."""
         return next((mixture for link, mixture in self._find_untrusted() if mixture and link.file == file), "")
 
     def ignored(self) -> tuple[str, ...]:
@@ -245,7 +245,7 @@ class _Reader:
         raise self._build_missing(str(parent))
 
     def follow(self, place: int, file: Path) -> list[_Link]:
-        """Return a template and those that it extends, as far as they are there; few more than `MOST_EXTENDED`."""
+        """Return a template and the existing ones that it extends, `MOST_EXTENDED` at most and a few more."""
         chain = [self._read(place, file)]
         while isinstance(parent := chain[-1].parent, str) and len(chain) <= MOST_EXTENDED:
             spot = self._locate(parent, chain[-1].place + 1 if parent == chain[-1].file.stem else 0)
@@ -298,7 +298,7 @@ class _Reader:
 
 
 def _find_mixture(link: _Link, chain: Sequence[_Link]) -> str:
-    """Return how a template meets one of its chain that says more than texts and is not shipped, or ""."""
+    """Return how a template reaches one that needs trust through its chain, or ""."""
     place = chain.index(link)
     below, above = chain[place + 1 :], chain[:place]
     for other, how in [*((one, "extends") for one in below), *((one, "is extended by") for one in above)]:
@@ -309,7 +309,7 @@ def _find_mixture(link: _Link, chain: Sequence[_Link]) -> str:
 
 
 def find_untrusted_keys(tree: Mapping[str, Any], *, is_replacement: bool) -> list[KeyPath]:
-    """Return the keys of a project's template that need trust: all of one that takes the place of another."""
+    """Return the keys of a project's template that need trust. One that replaces another needs it for all."""
     tree, _ = use_snake_case(tree, {})
     inert, held = split_keys(Template, {key: value for key, value in tree.items() if key != "extends"})
     return [*inert, *held] if is_replacement else held
@@ -412,6 +412,6 @@ def import_template(file: Path, folder: Path) -> tuple[ImportedTemplate, ...]:
 
 
 def template_levels(user: Path, project: Path | None) -> tuple[Level, ...]:
-    """Return the level of the user's folder, preceded by that of the project's folder if there is one."""
+    """Return the levels of the project's folder, if there is one, and of the user's folder."""
     mine = Level(Layer.USER, user)
     return (mine,) if project is None else (Level(Layer.PROJECT, project, needs_trust=True), mine)

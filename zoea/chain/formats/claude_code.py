@@ -206,7 +206,7 @@ def _result(block: Mapping[str, Any], at: int, position: int) -> ContextEntry:
 
 
 def _said(line: TranscriptLine) -> Iterator[ContextEntry]:
-    """Yield the content of a line other than results: the user's text, and additions of Claude Code as notes."""
+    """Yield the user's text of a line, and additions of Claude Code as notes."""
     notes: list[str] = []
     words: list[str] = []
     for block in line.blocks:

@@ -1,4 +1,4 @@
-"""The tree of a Claude Code transcript: its conversation, its branches, and the parts that become commits.
+"""Reads the tree of a Claude Code transcript: conversation, branches and the parts that become commits.
 
 Each line names the line before it. The conversation is the way back from the newest line; what a person left by a
 rewind, and what agents of Claude Code said, are branches.
@@ -156,7 +156,7 @@ class TranscriptTree:
         return set()
 
     def _find_kept_summaries(self, chosen: set[str]) -> set[str]:
-        """Return boundaries, with their summaries, after which messages were kept, so that the way back passes them."""
+        """Return the boundaries after which messages were kept, with their summaries."""
         kept: set[str] = set()
         for line in self._summaries:
             parent = self._parents[line.key]

@@ -1,4 +1,4 @@
-"""What the swarm stores of the session of an external agent, and of calls that it asks about later."""
+"""Stores the session of an external agent, and calls that it asks about later."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def read_session(store: Store, mysis_id: int) -> StoredSession:
 
 
 async def find_forked(store: Store, commit: int, agent: str, folder: str) -> tuple[str, str]:
-    """Return the session in a folder that holds just the conversation of a commit, and its mysis; else empty texts."""
+    """Return the session that holds just the conversation of a commit, and its mysis. Else return empty texts."""
     for row in await store.read(_FORKED, (commit,)):
         session = await read_session(store, row["mysis_id"])
         if (session.agent, session.folder, session.turn_id) == (agent, folder, row["turn_id"]):
@@ -77,7 +77,7 @@ async def find_forked(store: Store, commit: int, agent: str, folder: str) -> tup
 
 
 def ask_for_stored(conn: WriterConnection, info: memory_ops.TurnInfo, call_id: int, prepared: PreparedCall) -> ToolCall:
-    """Let a stored call wait for an approval, with the arguments that are known by now."""
+    """Let a stored call wait for an approval, with its newest arguments."""
     row = conn.execute(
         "UPDATE tool_call SET state = 'approval', arguments = ?, fingerprint = ? WHERE id = ? RETURNING *",
         (prepared.arguments, prepared.fingerprint, call_id),
@@ -97,7 +97,7 @@ async def was_refused(store: Store, turn_id: int) -> bool:
 
 
 async def read_narrative(store: Store, mysis_id: int, before_turn: int, inherited: Sequence[RequestMessage]) -> str:
-    """Return what was said before a turn as one text, the newest messages where not all have room.
+    """Return the conversation before a turn as one text, shortened from its beginning.
 
     Args:
         inherited: The conversation that the mysis was made from.
