@@ -73,6 +73,36 @@ def test_a_path_that_is_not_utf8_is_written_as_valid_json(zoea: Zoea, tmp_path: 
     assert ran.json["path"].endswith("/\ufffd.md")
 
 
+TOO_LONG, OF_NOBODY = "a" * 300, "~no-such-user/x"
+
+
+@pytest.mark.usefixtures("stored_mysis")
+@pytest.mark.parametrize("path", [TOO_LONG, OF_NOBODY])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "trust",
+        "import",
+        "import nova",
+        "ctx import",
+        "ctx export HEAD",
+        "upstream import",
+        "config import",
+        "local add",
+        "export --all --format jsonl -o",
+        "world --data",
+        "new --on",
+        "workbench",
+    ],
+)
+def test_a_path_that_cannot_be_is_an_error_without_a_traceback(zoea: Zoea, line: str, path: str) -> None:
+    if line.startswith("export") and path is OF_NOBODY:
+        path += "/"  # else it is a file to write, of an odd name
+    ran = zoea(*line.split(), path, "--json")
+    assert ran.code != 0
+    assert json.loads(ran.err)["error"]["what"]
+
+
 def test_delete_with_json_needs_yes(zoea: Zoea, other_owner: OwnerThread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     zoea("new", "alpha")

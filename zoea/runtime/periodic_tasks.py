@@ -17,6 +17,7 @@ from zoea.model.ports import Clock
 from zoea.model.status import StatusWord
 from zoea.runtime.maintenance import DAY_US, running_task
 from zoea.settings import Settings
+from zoea.settings.paths import expand_home
 from zoea.store import Store
 from zoea.store.blobs import remove_blob_file
 from zoea.store.database_file import connect_reader
@@ -33,7 +34,7 @@ RELEASE_S = 600
 
 def mirror_folder(settings: Settings) -> Path | None:
     """Return the folder of `chain.mirror`, or None."""
-    return Path(settings.chain.mirror).expanduser() if settings.chain.mirror else None
+    return expand_home(settings.chain.mirror) if settings.chain.mirror else None
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from zoea.model.errors import AgentError, FilesError, UsageError, ZoeaError
 from zoea.model.request import NO_COMMIT, FileCommit
 from zoea.runtime.upstream_set import WORKBENCH
 from zoea.settings import Template
-from zoea.settings.paths import Places, make_private_folder
+from zoea.settings.paths import Places, absolute_path, is_folder, make_private_folder
 from zoea.settings.schema import FilesSettings
 from zoea.settings.template import work_on
 from zoea.text.control_characters import reveal
@@ -61,8 +61,8 @@ class SwarmFiles:
         from zoea.files.git import find_top
         from zoea.files.safe_folder import check_folder
 
-        folder = Path(given).expanduser().absolute()
-        if not os.path.isdir(folder):  # noqa: PTH112  `is_dir` raises for a path that is too long
+        folder = absolute_path(given)
+        if not is_folder(folder):
             raise UsageError(f"{folder} is no folder", hint="Name a folder that is there.")
         check_folder(folder, self._places.own_folders, self._open().owned.root)
         top = find_top(folder)
@@ -84,8 +84,8 @@ class SwarmFiles:
                 raise FilesError(f"the worktree of {name} is of an earlier mysis", hint=f"`zoea diff {name}` shows it.")
             return trees.owned.path(name)
         if given := template.workbench or template.acp.cwd:
-            folder = Path(given).expanduser().absolute()
-            if not os.path.isdir(folder):  # noqa: PTH112  as above
+            folder = absolute_path(given)
+            if not is_folder(folder):
                 raise FilesError(f"{folder} is no folder", hint="Name a folder that is there in the template.")
             return folder
         own = self._places.data / "agents" / f"{name}-{uid}"  # a later mysis may have the name

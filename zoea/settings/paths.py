@@ -214,7 +214,7 @@ def _data_folder(workspace: str, env: Mapping[str, str]) -> Path:
 
 def _data_root(env: Mapping[str, str]) -> Path:
     if folder := env.get("ZOEA_DATA_DIR"):
-        return _absolute(folder)
+        return absolute_path(folder)
     from platformdirs import user_data_path
 
     return user_data_path("zoea", appauthor=False)
@@ -222,7 +222,7 @@ def _data_root(env: Mapping[str, str]) -> Path:
 
 def _config_folder(env: Mapping[str, str]) -> Path:
     if given := env.get("ZOEA_CONFIG_DIR"):
-        return _absolute(given)
+        return absolute_path(given)
     from platformdirs import user_config_path
 
     return user_config_path("zoea", appauthor=False)
@@ -238,8 +238,22 @@ def _runtime_folder(env: Mapping[str, str]) -> Path:
     return Path("/tmp") / f"zoea-{os.getuid()}"
 
 
-def _absolute(given: str) -> Path:
-    return Path(given).expanduser().absolute()
+def expand_home(path: str | Path) -> Path:
+    """Return a path with the home folder in the place of `~`. That of an unknown user stays as it is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111  the method of Path raises for an unknown user
+
+
+def absolute_path(given: str) -> Path:
+    """Return the whole path of a file or folder that a person named."""
+    return expand_home(given).absolute()
+
+
+def is_folder(path: str | Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112  the method of Path raises for a path that is too long
+
+
+def is_file(path: str | Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113  as above
 
 
 def make_private_folder(folder: Path) -> None:

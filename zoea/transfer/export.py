@@ -119,7 +119,7 @@ def write_pieces(texts: Iterator[ExportPiece], path: Path, *, replace: bool = Fa
     except OSError as problem:
         raise UsageError(f"{path} cannot be written: {problem.strerror}", hint="Choose another place.") from problem
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # the first error is the one to report
             beside.unlink()
     return count
 

@@ -20,6 +20,7 @@ from blake3 import blake3
 from zoea.model.errors import NameRefused, UsageError
 from zoea.model.topics import IMPORTED_CLUSTER, check_topic
 from zoea.settings import Settings
+from zoea.settings.paths import is_file
 from zoea.store import WriterConnection, put_blob
 from zoea.swarm.persistence.mysis_ops import check_name
 from zoea.text.document_bounds import check_memory
@@ -91,7 +92,7 @@ class _FileImport:
         return self.report
 
     def _watched(self) -> Iterator[JsonLine]:
-        size = self.file.stat().st_size if self.file.is_file() else 0
+        size = self.file.stat().st_size if is_file(self.file) else 0
         for number, (line, read) in enumerate(read_lines(self.file, self.layout.tables)):
             if number % _SAID_EVERY == 0:
                 self._progress(self.file.name, read, size)

@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from zoea.model.errors import StoreForeign, UsageError
+from zoea.settings.paths import is_file
 from zoea.settings.small_file import open_regular
 from zoea.store.database_file import APPLICATION_ID, BEFORE_RELEASES_ID
 
@@ -175,7 +176,7 @@ def open_nova(path: Path) -> Iterator[NovaDatabase]:
         UsageError: if the file does not exist.
         StoreForeign: if it has another format or schema, or is damaged.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise UsageError(f"there is no file {path}", hint="Name the database of Zoea Nova, usually zoea.db.")
     with ExitStack() as stack:
         try:

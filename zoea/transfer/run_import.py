@@ -11,7 +11,7 @@ from pathlib import Path
 
 from zoea.model.errors import SwarmFull, UsageError
 from zoea.settings import LoadedSettings
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, is_folder
 from zoea.transfer import jsonl_import, nova_database
 from zoea.transfer.held_workspace import Workspace, held_workspace
 from zoea.transfer.nova_import import NovaImport, NovaOptions, nova_uid
@@ -65,7 +65,7 @@ async def import_nova(
 
 
 def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
+    if not is_folder(path):
         return [path]
     found = sorted(path.glob("*.jsonl"))
     if not found:

@@ -19,7 +19,7 @@ from zoea.runtime.settings_check import check_all
 from zoea.settings.config_writer import set_keys
 from zoea.settings.key_paths import Layer, Origin, Problem, SettingsInvalid
 from zoea.settings.layers import LoadedSettings, load
-from zoea.settings.paths import Places, places
+from zoea.settings.paths import Places, expand_home, places
 from zoea.settings.private_file import write_private
 from zoea.settings.project_files import find_project
 from zoea.settings.reference import render_sample
@@ -58,11 +58,11 @@ def import_(
     where = places(configured=False)
     if file.suffix == ".json":
         wrote = []
-        for made in import_template(file.expanduser(), where.templates):
+        for made in import_template(expand_home(file), where.templates):
             wrote.append(f'Wrote {made.file}. A template takes it over with `extends = "{made.file.stem}"`.')
             wrote += [f"  {made.file.stem}: {note}" for note in made.notes]
         return wrote
-    read, lines = read_shannon_file(file.expanduser())
+    read, lines = read_shannon_file(expand_home(file))
     values = {budget_key(key): value for key, value in read.items()}
     places_of = {budget_key(key): Origin(Layer.USER, str(file), line) for key, line in lines.items()}
     try:

@@ -36,7 +36,7 @@ from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import argument, arguments, flag, option
 from zoea.queries.commit_details import read_model
-from zoea.settings.paths import Places, make_private_folder
+from zoea.settings.paths import Places, expand_home, is_folder, make_private_folder
 from zoea.settings.private_file import open_private
 from zoea.settings.small_file import open_regular, read_small_file
 from zoea.text.sentences import count_of
@@ -74,12 +74,12 @@ def _export_session(revision: str, folder: str, where: Places) -> Output:
         commit, reader = find_commit(conn, revision), ChainReader(conn)
         native = reader.join_native(commit) if commit.format == CLAUDE_CODE else None
         context = reader.materialize(commit)
-        works_in = folder or next((cwd for cwd in read_folders(native or b"") if os.path.isdir(cwd)), "")  # noqa: PTH112  a path may be too long
-        place = unicodedata.normalize("NFC", str(Path(works_in or ".").expanduser().resolve()))
-        if not os.path.isdir(place):  # noqa: PTH112
+        works_in = folder or next((cwd for cwd in read_folders(native or b"") if is_folder(cwd)), "")
+        place = unicodedata.normalize("NFC", str(expand_home(works_in or ".").resolve()))
+        if not is_folder(place):
             raise UsageError(f"{folder} is no folder", hint="Name the folder in which Claude Code shall work.")
         model = read_model(conn, commit).rpartition(" ")[2]
-    home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude").expanduser()
+    home = expand_home(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude")
     sessions = (str(uuid.uuid5(uuid.NAMESPACE_OID, f"{commit.id} {number}")) for number in count(1))
     files = (home / "projects" / name_project(place) / f"{session}.jsonl" for session in sessions)
     file = next(one for one in files if not one.exists())  # Claude Code went on with those that exist
@@ -102,8 +102,8 @@ def _export_session(revision: str, folder: str, where: Places) -> Output:
 
 
 def _export_bundle(revisions: list[str], file: Path, force: bool, where: Places) -> Output:
-    target = file.expanduser()
-    if target.exists() and not force:
+    target = expand_home(file)
+    if os.path.lexists(target) and not force:
         raise UsageError(f"{file} is there already", hint="Name another file, or give --force.")
     with open_contexts(where) as conn:
         tips = {revision: find_commit(conn, revision) for revision in revisions}
@@ -142,7 +142,7 @@ def import_(
 
     Example: zoea ctx import ~/.claude/projects/shop/0f3a.jsonl --name shop
     """
-    file = file.expanduser()
+    file = expand_home(file)
     try:
         with open_regular(file) as stream:
             is_bundle = stream.read(len(MAGIC)) == MAGIC

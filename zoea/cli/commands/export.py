@@ -12,7 +12,7 @@ from zoea.cli.output import Output
 from zoea.model.errors import UsageError
 from zoea.process.command_line import argument, choice, flag, option
 from zoea.queries.stored_swarm import read_mysis_view
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, is_folder
 from zoea.text.control_characters import reveal_exactly
 from zoea.text.sentences import count_of
 from zoea.transfer.export import (
@@ -90,7 +90,7 @@ def _export_all(
     if file is None:
         _write_pieces(swarm_pieces(database, list(myses), form, redact=redact), form)
         return None
-    if file.is_dir():
+    if is_folder(file):
         files = {mysis_id: file / f"{file_stem(mysis_id, name)}.{form}" for mysis_id, name in myses.items()}
         for one in files.values():
             if one.exists() and not replace:  # checked for all files before the first is written

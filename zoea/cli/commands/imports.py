@@ -6,13 +6,12 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from zoea.cli import output
 from zoea.cli.output import Output
 from zoea.model.errors import UsageError
 from zoea.process.command_line import arguments, option
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, expand_home
 from zoea.text.control_characters import reveal
 from zoea.transfer.report import Progress
 
@@ -41,7 +40,7 @@ def import_(
     if what[0] == NOVA:
         if len(what) != 2:
             raise UsageError("name one database: zoea import nova PATH")
-        path = Path(what[1]).expanduser()
+        path = expand_home(what[1])
         reports = [asyncio.run(import_nova(where, path, progress, template=template, provider=provider, model=model))]
     else:
         if template or provider or model:
@@ -49,7 +48,7 @@ def import_(
                 "--template, --provider and --model are for zoea import nova",
                 hint="An export names the template and model of its myses; `zoea configure NAME` changes them.",
             )
-        reports = asyncio.run(import_files(where, [Path(one).expanduser() for one in what], progress))
+        reports = asyncio.run(import_files(where, list(map(expand_home, what)), progress))
     return Output([report.as_dict() for report in reports], (line for report in reports for line in report.lines()))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoea.cli import output
@@ -22,7 +21,7 @@ from zoea.process.clock import SystemClock
 from zoea.process.command_line import LARGEST_ID, argument, arguments, flag, option, options
 from zoea.queries.broadcasts import OfferedBroadcast, read_offered_broadcast
 from zoea.queries.stored_swarm import DeletedMysis, read_deleted_myses, read_mysis_view
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, absolute_path
 from zoea.text.control_characters import reveal
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def new(
         raise UsageError("--on names no folder", hint="Name one, such as `--on .`.")
     if worktree and on is None:
         raise UsageError("--worktree is of a folder", hint="Name a git repository with --on DIR.")
-    folder = str(Path(on).expanduser().absolute()) if on else ""
+    folder = str(absolute_path(on)) if on else ""
 
     async def create(swarm: SwarmApi) -> tuple[MysisView, ...]:
         made = await swarm.create(

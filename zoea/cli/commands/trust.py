@@ -17,7 +17,7 @@ from zoea.settings.document import read_document
 from zoea.settings.inert_keys import keep_inert
 from zoea.settings.key_paths import KeyPath, Layer, SettingsInvalid, format_key, get_value
 from zoea.settings.layers import find_project_problems
-from zoea.settings.paths import Places, places
+from zoea.settings.paths import Places, is_file, is_folder, places
 from zoea.settings.project_files import PROJECT_FILE, explain_distrust, find_project
 from zoea.settings.settings_display import escape_unprintable, format_toml
 from zoea.settings.small_file import read_small_file
@@ -59,7 +59,7 @@ def _trust_all(where: Places, files: Iterable[Path], yes: bool) -> Iterator[str]
 
 def _meant(path: Path | None) -> list[Path]:
     """Return the named file, or the project's file and its templates."""
-    if path is not None and not path.is_dir():
+    if path is not None and not is_folder(path):
         return [path.absolute()]
     folder = (path or Path.cwd()).absolute()
     project = find_project(folder)
@@ -77,7 +77,7 @@ def _meant(path: Path | None) -> list[Path]:
 def _trust(where: Places, file: Path, yes: bool) -> Iterator[str]:
     """Show what a file sets, ask, and record the trust in exactly the bytes shown."""
     record = Trust(where.trusted)
-    if not file.is_file():
+    if not is_file(file):
         raise UsageError(f"there is no file {file}")
     if why := explain_distrust(file):
         hint = "It counts only if it and its folder belong to you or to root, and no one else can write them."

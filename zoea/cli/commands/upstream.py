@@ -19,7 +19,7 @@ from zoea.runtime.upstream_import import (
     import_servers,
     remove_upstream,
 )
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, expand_home
 from zoea.settings.small_file import MOST_FOREIGN_BYTES, read_small_text
 from zoea.text.control_characters import one_line
 from zoea.text.large_json import dump_shown
@@ -40,7 +40,7 @@ def import_(
 ) -> Output:
     """Import the servers of another MCP client. Secrets go to the credentials file."""
     try:
-        text = read_small_text(file.expanduser(), MOST_FOREIGN_BYTES)
+        text = read_small_text(expand_home(file), MOST_FOREIGN_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"cannot read {file}: {why}") from None

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from zoea.model.errors import UsageError
-from zoea.settings.paths import make_private_folder
+from zoea.settings.paths import expand_home, make_private_folder
 from zoea.settings.small_file import open_regular
 
 MAGIC = b"GGUF"
@@ -71,7 +71,7 @@ class LocalModels:
 
         Raises UsageError if it is no GGUF file, or the name is refused or used by another file.
         """
-        target = Path(os.path.realpath(file.expanduser()))
+        target = Path(os.path.realpath(expand_home(file)))
         check_gguf(target)
         name = name or name_for(target)
         check_name(name)

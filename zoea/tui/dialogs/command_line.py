@@ -20,6 +20,7 @@ from textual.widgets import Input, Static
 
 from zoea.model.errors import MysisMissing, UsageError, ZoeaError
 from zoea.model.values import MysisView, Recipients
+from zoea.settings.paths import absolute_path
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import Action, ActionContext, needs_open_swarm
@@ -27,7 +28,6 @@ from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.state.cockpit import Cockpit
-from zoea.tui.state.worktree_access import complete_path
 from zoea.tui.swarm_list.message_targets import Audience, target_many
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -305,7 +305,7 @@ def _new(cockpit: Cockpit, action: Action, rest: str) -> None:
         template=template or given.template,
         provider=given.provider,
         model=given.model,
-        on=complete_path(on) if on else "",
+        on=str(absolute_path(on)) if on else "",
         worktree=worktree,
     )
     cockpit.ask_swarm(work)

@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from zoea.model.errors import ZoeaError
+from zoea.settings.paths import expand_home
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.transfer.export import Format, export_to_file, file_name
@@ -81,7 +82,7 @@ class ExportDialog(FormDialog[None]):
 
     @property
     def _file(self) -> Path:
-        return Path(self.path.strip()).expanduser()
+        return expand_home(self.path.strip())
 
     @property
     def redacts(self) -> bool:

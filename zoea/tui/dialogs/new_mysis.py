@@ -21,6 +21,7 @@ from zoea.model.values import MysisView
 from zoea.runtime.first_request_estimate import describe_price
 from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.runtime.run_options import StartOptions
+from zoea.settings.paths import absolute_path
 from zoea.text import estimate
 from zoea.text.control_characters import one_line, reveal
 from zoea.text.sentences import count_of
@@ -30,7 +31,7 @@ from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import LAST_CHOICES, NEW_MYSIS, message_key
 from zoea.tui.state.undo_history import UndoStep
-from zoea.tui.state.worktree_access import complete_path, find_named, find_repository
+from zoea.tui.state.worktree_access import find_named, find_repository
 from zoea.tui.swarm_list.mysis_row import AUTOPILOT
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -260,7 +261,7 @@ class NewMysisDialog(FormDialog[None]):
     async def _look_at_folder(self) -> None:
         """Show the folders whose path is being typed, and choose the template for work on files."""
         field, typed = self.query_one("#on", FolderInput), self.typed("on")
-        self._repository = await asyncio.to_thread(find_repository, complete_path(typed)) if typed else None
+        self._repository = await asyncio.to_thread(find_repository, str(absolute_path(typed))) if typed else None
         field.folders = await asyncio.to_thread(find_folders, typed) if field.has_focus else ()
         self._show_paths("  ", field.folders)
         if typed and self._choices is not None and self._template == self._choices.default_template:
@@ -278,7 +279,7 @@ class NewMysisDialog(FormDialog[None]):
 
     async def _find_files(self) -> None:
         """Show the files whose path is being typed; in a repository those of that name in any folder."""
-        typed, base = self._writing.typed_file, complete_path(self.typed("on"))
+        typed, base = self._writing.typed_file, str(absolute_path(self.typed("on")))
         found = () if typed is None else await asyncio.to_thread(find_files, typed, base)
         if typed and not found:
             found = await find_named(base, typed)
@@ -314,7 +315,7 @@ class NewMysisDialog(FormDialog[None]):
             "provider": self.query_one("#provider", InlineChoice).value,
             "model": self.typed("model"),
         }
-        folder = complete_path(on) if (on := self.typed("on")) else ""
+        folder = str(absolute_path(on)) if (on := self.typed("on")) else ""
         wanted = self.query_one("#worktree", InlineChoice).value
         start, broadcast = self.query_one("#start", InlineChoice).value == _YES, self._broadcast
         # From here on the dialog may be closed, and its fields be gone.

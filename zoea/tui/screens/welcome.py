@@ -15,12 +15,13 @@ from textual.containers import Vertical
 from zoea.model.errors import SettingsError, ZoeaError
 from zoea.runtime.run_options import StartOptions
 from zoea.settings.key_paths import SettingsInvalid
+from zoea.settings.paths import absolute_path
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import BY_ID
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.state.deferred_work import DeferredWork
-from zoea.tui.state.worktree_access import complete_path, find_repository
+from zoea.tui.state.worktree_access import find_repository
 from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList
@@ -61,7 +62,7 @@ class WelcomeScreen(CockpitScreen[None]):
         self._doing = ""
         self._had_none = False
         self._connected_to = ""
-        self._repository = find_repository(complete_path(""))
+        self._repository = find_repository(str(absolute_path("")))
 
     def bind_actions(self) -> Handlers:
         return {

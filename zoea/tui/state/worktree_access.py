@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import stat
 from collections.abc import Collection, Sequence
@@ -44,14 +45,9 @@ class Review(Struct, frozen=True):
     files: tuple[FileDiff, ...]
 
 
-def complete_path(typed: str) -> str:
-    """Return the whole path of a folder that was typed."""
-    return str(Path(typed).expanduser().absolute())
-
-
 def find_repository(folder: str) -> Path | None:
     """Return the working tree of git that holds a folder; None without one. It starts no program."""
-    return next((one for one in (Path(folder), *Path(folder).parents) if (one / ".git").exists()), None)
+    return next((one for one in (Path(folder), *Path(folder).parents) if os.path.lexists(one / ".git")), None)
 
 
 async def find_named(folder: str, part: str) -> tuple[str, ...]:
