@@ -97,6 +97,24 @@ async def test_an_error_without_an_id_answers_the_only_call(open_box: Opener, fa
     assert result.content == "faulty refused answer: cannot read that (code -32700)"
 
 
+@pytest.mark.parametrize("line", ["Server started", "[]", "5", '{"jsonrpc":"2.0","method":7}', "{"])
+async def test_a_line_that_is_no_message_is_named_once_and_stops_nothing(
+    open_box: Opener, faulty: Faulty, caplog: pytest.LogCaptureFixture, line: str
+) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    for _ in range(3):
+        call = asyncio.create_task(session.call(asked("answer", line=line), meta=meta(deadline_s=DEADLINE_S)))
+        await until(lambda: "no message of MCP" in caplog.text)
+        assert (await session.call(asked("echo", text="still here"), meta=meta())).content == "still here"
+        call.cancel()
+    named = [record.message for record in caplog.records if "no message of MCP" in record.message]
+    assert len(named) == 1
+    assert named[0].startswith(
+        "faulty sent a line that is no message of MCP, which was left out; others are not told: it is"
+    )
+
+
 @pytest.mark.parametrize("text", ["a\\ud800b", "a\xffb"])
 async def test_an_answer_with_broken_characters_is_read(open_box: Opener, faulty: Faulty, text: str) -> None:
     session = open_box(faulty.config()).session(1, "alpha", "")

@@ -8,6 +8,7 @@ from typing import Any
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
@@ -24,6 +25,7 @@ from zoea.files.command_runs import adopt_orphans
 from zoea.files.workbench import Picture, Workbench
 from zoea.files.workbench_tools import TOOLS, is_destructive
 from zoea.model.errors import FilesError
+from zoea.process.answered_lines import AnsweredLines
 
 _KINDS: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 
@@ -108,6 +110,8 @@ async def run_stdio(workbench: Workbench) -> None:
     try:
         async with stdio_server() as (read, write):
             server = build_server(workbench)
-            await server.run(read, write, server.create_initialization_options())
+            await server.run(
+                AnsweredLines((read, write), SessionMessage), write, server.create_initialization_options()
+            )
     finally:
         await workbench.close()

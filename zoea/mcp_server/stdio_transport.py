@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
 from zoea.mcp_server.factory import build_zoea_server, open_memories
 from zoea.mcp_server.swarm_client import SocketSwarmClient
 from zoea.mcp_server.tokens import McpClient
+from zoea.process.answered_lines import AnsweredLines
 from zoea.process.logs import logging_to
 from zoea.settings.paths import Places
 from zoea.settings.private_file import READ_ONLY, open_private
@@ -35,7 +37,8 @@ async def serve_stdio(places: Places, client: McpClient, *, level: str) -> None:
         with logging_to(file, level), _redirect_stderr(file):
             server = build_zoea_server(swarm_client, memories, lambda _: client)
             async with stdio_server() as (read, write):
-                await server.run(read, write, server.create_initialization_options())
+                lines = AnsweredLines((read, write), SessionMessage)
+                await server.run(lines, write, server.create_initialization_options())
     except* BrokenPipeError:
         log.info("the client is gone, and took no more answers")
     finally:

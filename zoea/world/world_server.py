@@ -17,6 +17,7 @@ import uvicorn
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
@@ -31,6 +32,7 @@ from starlette.types import Receive, Scope, Send
 
 from zoea import __version__
 from zoea.model.errors import UsageError, WorldError
+from zoea.process.answered_lines import AnsweredLines
 from zoea.process.connection_limit import BoundedListener, ConnectionLimit, fit_to_descriptors
 from zoea.world.catalog import HELP, REEF_TOOLS
 from zoea.world.faults import FaultInjector
@@ -127,7 +129,7 @@ async def run_stdio(options: WorldOptions) -> None:
     """Serve one client over stdin and stdout until it closes them."""
     async with open_world(options) as (service, _), stdio_server() as (read, write):
         server = build_server(service)
-        await server.run(read, write, server.create_initialization_options())
+        await server.run(AnsweredLines((read, write), SessionMessage), write, server.create_initialization_options())
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -33,7 +33,7 @@ from zoea.tools.upstream.listed_tools import PROBLEM
 from zoea.tools.upstream.observed_streams import ObservedTransport, send_state
 from zoea.tools.upstream.session_traffic import SessionEnd, SessionTraffic
 from zoea.tools.upstream.stderr_log import StderrLog
-from zoea.tools.upstream.unreadable_answer import MISMATCHED, UNREADABLE
+from zoea.tools.upstream.unreadable_answer import MISMATCHED, UNREADABLE, UnreadableMessage
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 from zoea.tools.upstream.upstream_errors import UNTRUSTED, WRONG, CallFailure, CallOutcome
 
@@ -226,10 +226,16 @@ async def connect(
     quiet_sdk()
     end, large = SessionEnd(on_end), LargeAnswers()
     traffic = SessionTraffic(end, config.max_messages)
+    is_told = False
 
     async def on_message(message: IncomingMessage) -> None:
+        nonlocal is_told
         if isinstance(message, types.ToolListChangedNotification):
             on_tools_changed()
+        elif isinstance(message, UnreadableMessage) and not is_told:
+            is_told = True
+            what = "sent a line that is no message of MCP, which was left out; others are not told"
+            logger.warning("%s %s: %s", config.name, what, message.reason)
 
     async with AsyncExitStack() as stack:
         if config.server is not None:

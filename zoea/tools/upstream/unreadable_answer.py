@@ -7,8 +7,9 @@ waiting for the whole deadline.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
+
+from zoea.text.message_ids import find_id
 
 UNREADABLE: Final = -32095
 """Code of the error that replaces an answer that cannot be read."""
@@ -18,9 +19,6 @@ MISMATCHED: Final = -32094
 RequestKey = str
 """An id of a request as text: servers may answer 7 with "7"."""
 
-_AT_START = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+|"[^"\\]*")\s*[,}]')
-_AT_END = re.compile(rb'"id"\s*:\s*(\d+|"[^"\\]*")\s*\}\s*$')
-_EDGE_BYTES = 200
 MAX_REPAIRED_BYTES = 8 * 1024 * 1024
 """The longest message that is repaired: its text is in memory in four forms at once."""
 
@@ -77,8 +75,7 @@ def repair_message(data: bytes) -> bytes | None:
 
 def find_key(data: bytes) -> RequestKey | None:
     """Find the id at the begin or the end of a message without parsing it. None if it is elsewhere."""
-    found = _AT_START.match(data[:_EDGE_BYTES]) or _AT_END.search(data[-_EDGE_BYTES:])
-    return found[1].decode("utf-8", "replace").strip('"') if found else None
+    return to_key(find_id(data))
 
 
 def to_key(value: Any) -> RequestKey | None:
