@@ -61,6 +61,57 @@ def test_programs_that_the_configuration_names_do_not_run(
     assert not mark.exists()
 
 
+CONFIGURED = ("lint", "post-checkout", "a.b", "a=b", "two words", "a'b")
+"""Names of hooks in a configuration: dots, blanks and quotes may stand in them, and the name of an event."""
+
+
+@pytest.mark.parametrize(
+    ("version", "hooks", "names"),
+    [
+        ("git version 2.54.0", False, CONFIGURED),
+        ("git version 2.55.0.rc1", False, CONFIGURED),
+        ("git version 3.0 (Apple Git-200)", False, CONFIGURED),
+        ("nothing that is known", False, CONFIGURED),
+        ("git version 2.54.0", False, ()),
+        ("git version 2.54.0", True, None),
+        ("git version 2.53.9", False, None),
+    ],
+)
+def test_hooks_that_a_configuration_names_are_disabled_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, hooks: bool, names: tuple[str, ...] | None
+) -> None:
+    """A git of 2.54 or later would run them; the variables for it are looked at, whatever git is here."""
+    listed = "".join(f"hook.{name}.{key}\\0" for name in names or () for key in ("event", "command", "event"))
+    body = f"""
+case "$*" in
+    *--get-regexp*) printf "{listed}"; {"" if names else "exit 1"} ;;
+    *) env -0 ;;
+esac"""
+    wrapper = fake(tmp_path, monkeypatch, body, version)
+    wrapper.hooks = hooks
+    shown = dict(one.split("=", 1) for one in wrapper.run("status").records)
+    if names is None:
+        assert "GIT_CONFIG_COUNT" not in shown
+        return
+    keys = [shown[f"GIT_CONFIG_KEY_{at}"] for at in range(int(shown["GIT_CONFIG_COUNT"]))]
+    assert keys == [f"hook.{name}.enabled" for name in names]
+    assert all(shown[f"GIT_CONFIG_VALUE_{at}"] == "false" for at in range(len(keys)))
+
+
+def test_each_hook_that_a_configuration_names_is_found(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the installed git, which reads such names whether it runs them or not."""
+    monkeypatch.setattr(git_module, "_read_version", lambda _: (2, 54))
+    included = tmp_path / "included"
+    included.write_text('[hook "a.b"]\n\tcommand = true\n[hook "two"]\n\tevent\n')
+    git(repository, "config", "include.path", str(included))
+    for name in CONFIGURED:
+        git(repository, "config", f"hook.{name}.event", "pre-commit")
+    found = Git(repository).text("config", "--get-regexp", r"^hook\..*\.enabled$").split("\n")
+    assert sorted(found) == sorted(f"hook.{name}.enabled false" for name in (*CONFIGURED, "two"))
+
+
 def test_without_git_it_is_said(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(GitError, match="not installed"):
@@ -73,10 +124,10 @@ def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:
         Git(tmp_path / "missing").text("status")
 
 
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Git:
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, version: str = "git version 2.39.5") -> Git:
     program = tmp_path / "bin" / "git"
     program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.write_text(f"#!/bin/sh\n[ \"$*\" = version ] && echo '{version}' && exit\n{body}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     return Git(tmp_path)
@@ -210,7 +261,8 @@ def test_no_program_for_signatures_runs_where_the_configuration_wants_them_verif
 ) -> None:
     signer, mark = tmp_path / "signer", tmp_path / "mark"
     signer.write_text(
-        f"#!/bin/sh\ntouch {mark}\necho '\n[GNUPG:] SIG_CREATED ' >&2\necho '-----BEGIN PGP SIGNATURE-----'\n"
+        f"#!/bin/sh\ntouch {mark}\ncat > /dev/null\necho '\n[GNUPG:] SIG_CREATED ' >&2\n"
+        "echo '-----BEGIN PGP SIGNATURE-----'\n"
     )
     signer.chmod(0o755)
     git(repository, "config", "gpg.program", str(signer))

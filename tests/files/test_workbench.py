@@ -534,6 +534,70 @@ class TestDiff:
         assert (await call(bench, "diff")).startswith("+1 -0, 1 file\n")
         await bench.close()
 
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("filter.x.clean", "touch {mark}; cat"), ("filter.x.process", "touch {mark}; false"),
+            ("core.fsmonitor", "touch {mark}"), ("diff.external", "touch {mark}"),
+            ("diff.x.textconv", "touch {mark}; cat"), ("diff.x.command", "touch {mark}"),
+            ("core.hooksPath", "{hooks}"), ("core.alternateRefsCommand", "touch {mark}"),
+            ("include.path", "{hooks}/config"), ("core.worktree", "{hooks}"), ("core.excludesFile", "{hooks}/ignored"),
+        ],
+    )  # fmt: skip
+    async def test_no_key_that_a_command_writes_into_the_configuration_counts(
+        self, root: Path, bench: Workbench, tmp_path: Path, key: str, value: str
+    ) -> None:
+        """A confined command can write there, and the tool is not confined."""
+        mark, hooks = tmp_path / "mark", tmp_path / "hooks"
+        hooks.mkdir()
+        (hooks / "config").write_text(f'[filter "x"]\n\tclean = touch {mark}\n')
+        (hooks / "ignored").write_text("*.py\n")
+        (hooks / "post-index-change").write_text(f"#!/bin/sh\ntouch {mark}\n")
+        (hooks / "post-index-change").chmod(0o755)
+        git(root, "add", "--all")
+        git(root, "commit", "--quiet", "-m", "all")
+        (root / ".gitattributes").write_text("* filter=x diff=x\n")
+        (root / "a.py").write_text("changed\n")
+        (root / "new.py").write_text("new\n")
+        git(root, "config", key, value.format(mark=mark, hooks=hooks))
+        text = await call(bench, "diff")
+        assert text.startswith("+3 -3, 3 files\n")
+        assert "+changed" in text
+        assert not mark.exists()
+
+    async def test_a_folder_that_looks_like_a_bare_repository_names_no_programs(self, tmp_path: Path) -> None:
+        folder, mark = tmp_path / "plain", tmp_path / "mark"
+        git(make_repository(tmp_path / "other"), "clone", "--quiet", "--bare", ".", str(folder))
+        (folder / ".gitattributes").write_text("* filter=x\n")
+        for key, value in (("core.bare", "false"), ("core.worktree", str(folder)), ("filter.x.clean", f"touch {mark}")):
+            git(folder, "config", key, value)
+        bench = open_workbench(folder)
+        assert ".gitattributes" in await call(bench, "diff")
+        await bench.close()
+        assert not mark.exists()
+
+    @pytest.mark.parametrize(("key", "value"), [("core.autocrlf", "true"), ("core.fileMode", "false")])
+    async def test_keys_that_say_how_files_are_compared_count(
+        self, root: Path, bench: Workbench, key: str, value: str
+    ) -> None:
+        git(root, "add", "--all")
+        git(root, "commit", "--quiet", "-m", "all")
+        git(root, "config", key, value)
+        (root / "a.py").write_bytes(b"one\r\ntwo\r\nthree\r\n" if key == "core.autocrlf" else b"one\ntwo\nthree\n")
+        (root / "a.py").chmod(0o644 if key == "core.autocrlf" else 0o755)
+        assert await call(bench, "diff") == "[no changes]"
+
+    async def test_below_the_top_changes_of_the_folder_are_shown(self, root: Path, tmp_path: Path) -> None:
+        git(root, "update-index", "--split-index")
+        git(root, "add", "--all")
+        git(root, "commit", "--quiet", "-m", "all")
+        (root / ".git" / "info" / "exclude").write_text("*.tmp\n")
+        for name in ("src/c.py", "src/x.tmp", "a.py"):
+            (root / name).write_text("changed\n")
+        bench = open_workbench(root / "src")
+        assert (await call(bench, "diff")).startswith("+1 -1, 1 file\ndiff --git a/src/c.py b/src/c.py")
+        await bench.close()
+
     async def test_outside_a_repository_it_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "plain").mkdir()
         bench = open_workbench(tmp_path / "plain")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from zoea.files.work_left import find_commit, stage_all
 
 MOST_PATCH = 2_000_000
 """Bytes of a patch that are shown."""
+_HARMLESS = r"^core\.(filemode|symlinks|ignorecase|precomposeunicode|autocrlf|eol|safecrlf|checkstat|trustctime)$"
+"""Keys of a repository that say how files are compared, with one word each."""
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
 
 
@@ -84,6 +87,35 @@ class TreeDiff:
         cut = f"\n[{patch.cut:,} bytes left out]\n" if patch.cut else ""
         left_out = f"\n[left out: {self._problem}]\n" if self._problem else ""
         return patch.out.decode("utf-8", "replace") + left_out + cut
+
+
+@contextmanager
+def open_apart(folder: Path) -> Iterator[Git]:
+    """Open the repository of a folder without its configuration, which a command of a mysis may have written there.
+
+    It names no program then: no filter, hook, remote or other working tree. Raises GitError.
+    """
+    top = next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), folder)
+    paths = ("--git-dir", "--git-path", "objects", "--git-path", "info", "--show-object-format")
+    own, objects, info, kind = Git(top).text("rev-parse", "--path-format=absolute", *paths).split("\n")
+    head = Git(top).run("rev-parse", "--quiet", "--verify", "HEAD", accept=(0, 1, 128)).text
+    harmless = Git(top).run("config", "--local", "-z", "--get-regexp", _HARMLESS, accept=(0, 1)).records
+    with TemporaryDirectory(prefix="zoea-git-") as place:
+        for name in ("objects/info", "refs", "info"):
+            Path(place, name).mkdir(parents=True)
+        Path(place, "HEAD").write_text(f"{head or 'ref: refs/heads/none'}\n")
+        Path(place, "objects/info/alternates").write_text(f"{objects}\n", "utf-8", "surrogateescape")
+        lines = ["[core]", "repositoryFormatVersion = 1", "[extensions]", f"objectFormat = {kind}", "[core]"]
+        pairs = (one.partition("\n") for one in harmless)
+        lines += [
+            f"{key.partition('.')[2]} = {value or 'true'}" for key, _, value in pairs if value.isalnum() or not value
+        ]
+        Path(place, "config").write_text("\n".join([*lines, ""]))
+        kept = [Path(own, "index"), *Path(own).glob("sharedindex.*"), Path(info, "exclude"), Path(info, "attributes")]
+        for file in kept:
+            if file.is_file():
+                shutil.copy2(file, Path(place, "info" if file.parent == Path(info) else "", file.name))
+        yield Git(folder, git_dir=Path(place), top=top)
 
 
 @contextmanager

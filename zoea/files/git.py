@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
@@ -24,6 +26,7 @@ WRITE_DEADLINE_S = 600.0
 """For a command that writes a working tree: it is never ended halfway without need."""
 MAX_OUTPUT = 64_000_000
 _MOST_ERROR = 4_000
+_VERSION_S = 10.0
 _TERM_GRACE_S = 3.0
 """Time for git to remove its lock files after SIGTERM."""
 _CHUNK = 65_536
@@ -58,6 +61,9 @@ _OPTIONS = {
     "diff.mnemonicPrefix": "false",
     "protocol.ext.allow": "never",
 }
+_CONFIGURED_HOOKS = (2, 54)
+"""The version of git from which on a configuration can name hooks, as `hook.<name>.command`."""
+_LIST_HOOKS = ("config", "-z", "--name-only", "--get-regexp", r"^hook\..*\.")
 
 
 class GitResult(Struct, frozen=True):
@@ -90,12 +96,16 @@ class Git:
         folder: A working tree or a git directory.
         hooks: Run the hooks of the repository.
         git_dir: The git directory of the folder, so that a `.git` which a mysis wrote there is not read.
+        top: The top of that working tree, where the folder is below it.
     """
 
-    def __init__(self, folder: Path, *, hooks: bool = False, git_dir: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, hooks: bool = False, git_dir: Path | None = None, top: Path | None = None
+    ) -> None:
         self.folder = folder
         self.hooks = hooks
         self.git_dir = git_dir
+        self._top = top or folder
 
     def text(self, *arguments: str) -> str:
         """Run a command that only reads and return what it wrote. Raises GitError."""
@@ -136,8 +146,10 @@ class Git:
             raise GitError("git is not installed", hint="Install git; without it a plain folder works.")
         options = _OPTIONS if self.hooks else {**_OPTIONS, "core.hooksPath": os.devnull}
         pairs = [part for key, value in options.items() for part in ("-c", f"{key}={value}")]
-        where = () if self.git_dir is None else (f"--git-dir={self.git_dir}", f"--work-tree={self.folder}")
+        where = () if self.git_dir is None else (f"--git-dir={self.git_dir}", f"--work-tree={self._top}")
         line = [program, "--no-pager", *where, *pairs, *arguments]
+        if not self.hooks and arguments != _LIST_HOOKS and _read_version(program) >= _CONFIGURED_HOOKS:
+            environment = {**environment, **self._disable_hooks()}
         what = f"git {' '.join(arguments[:2])} in {self.folder}"
         with tempfile.TemporaryFile() as source:
             source.write(stdin)
@@ -160,6 +172,29 @@ class Git:
             reason = result.error.strip().removeprefix("fatal: ").removeprefix("error: ")
             raise GitError(f"{what}: {reason or f'exit code {result.code}'}", hint=_hint(reason))
         return result
+
+    def _disable_hooks(self) -> dict[str, str]:
+        """Return variables that disable each hook that a configuration names. Raises GitError.
+
+        `hook.<event>.enabled` is none for all: git leaves it out where a hook is named like the event. As variables,
+        because an option `-c` ends a name at its first `=`.
+        """
+        keys = self.run(*_LIST_HOOKS, accept=(0, 1)).records
+        names = dict.fromkeys(key.partition(".")[2].rpartition(".")[0] for key in keys)
+        named = [(f"GIT_CONFIG_KEY_{at}", f"hook.{name}.enabled") for at, name in enumerate(names)]
+        values = [(f"GIT_CONFIG_VALUE_{at}", "false") for at in range(len(names))]
+        return {"GIT_CONFIG_COUNT": str(len(names)), **dict(named), **dict(values)}
+
+
+@lru_cache
+def _read_version(program: str) -> tuple[int, ...]:
+    """Return the version of git; that of a new one where it is not told."""
+    try:
+        told = subprocess.run([program, "version"], capture_output=True, check=False, timeout=_VERSION_S).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        told = b""
+    found = re.search(rb"(\d+)\.(\d+)", told)
+    return tuple(int(part) for part in found.groups()) if found else _CONFIGURED_HOOKS
 
 
 def _identity(author: str) -> dict[str, str]:

@@ -7,13 +7,14 @@ import base64
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from zoea.files.changes import find_base, open_diff
+from zoea.files.changes import find_base, open_apart, open_diff
 from zoea.files.command_runs import CommandRuns
 from zoea.files.file_search import FileSearch
 from zoea.files.git import Git
@@ -184,8 +185,10 @@ class Workbench:
     def diff(self) -> str:
         """Return what was changed since the base. Raises FilesError outside a repository."""
         record = self._record
-        git = Git(self.folder.path, git_dir=Path(record.git_dir) if record else None)
-        with open_diff(git, find_base(git, record), self.folder.closed) as changed:
+        own = (
+            nullcontext(Git(self.folder.path, git_dir=Path(record.git_dir))) if record else open_apart(self.folder.path)
+        )
+        with own as git, open_diff(git, find_base(git, record), self.folder.closed) as changed:
             counts = changed.count()
             return f"{counts.text}\n{changed.patch()}" if counts.files else "[no changes]"
 
