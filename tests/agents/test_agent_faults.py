@@ -267,10 +267,11 @@ async def test_a_question_is_no_silence(tmp_path: Path) -> None:
         assert row.approvals == 1
 
 
-async def test_children_that_outlive_the_agent_are_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_detached", [False, True], ids=["in its group", "with a session of its own"])
+async def test_children_that_outlive_the_agent_are_ended(tmp_path: Path, is_detached: bool) -> None:
     pid_file = tmp_path / "pid"
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["child", str(pid_file)], ["exit", 1])
+        await say(s, ["child", str(pid_file), is_detached], ["exit", 1])
         await s.settled()
         child = int(pid_file.read_text())
         await until(lambda: not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text())

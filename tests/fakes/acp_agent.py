@@ -346,9 +346,9 @@ class Agent:
         self.read(lambda: self.is_cancelled)
         return True
 
-    def do_child(self, path: str) -> None:
-        """Start a process that outlives the agent, and write its id to a file."""
-        child = subprocess.Popen(["sleep", "600"])
+    def do_child(self, path: str, is_detached: bool = False) -> None:
+        """Start a process that outlives the agent, in a session of its own on demand; write its id to a file."""
+        child = subprocess.Popen(["sleep", "600"], start_new_session=is_detached)
         with open(path, "w") as file:
             file.write(str(child.pid))
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.fakes.processes import is_alive, wait_for_end
 from tests.waiting import until_true
-from zoea.process.group_guard import GroupGuard
+from zoea.process.group_guard import MARK, GroupGuard, end_marked, find_marked, make_mark
 
 ROOT = Path(__file__).parents[2]
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
@@ -43,6 +43,48 @@ def test_guarded_groups_end_with_a_killed_owner() -> None:
         owner.wait()
     for pid in (*others, shell):
         wait_for_end(pid)
+
+
+STRAY = """
+import os, subprocess, sys, time
+from zoea.process.group_guard import MARK, guard, make_mark
+mark = make_mark()
+line = "setsid sleep 600 >/dev/null 2>&1 & echo $!"
+child = subprocess.Popen(
+    ["sh", "-c", line + "; sleep 600"], start_new_session=True, env={**os.environ, MARK: mark}, stdout=subprocess.PIPE
+)
+guard.add(child.pid, mark)
+print(child.pid, child.stdout.readline().decode().strip(), flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_marked_process_that_left_its_group_ends_with_a_killed_owner() -> None:
+    with subprocess.Popen([sys.executable, "-c", STRAY], stdout=subprocess.PIPE, cwd=ROOT) as owner:
+        assert owner.stdout is not None
+        pids = [int(word) for word in owner.stdout.readline().split()]
+        assert all(map(is_alive, pids))
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+    for pid in pids:
+        wait_for_end(pid)
+
+
+def test_marked_processes_end_alone() -> None:
+    mark, other = make_mark(), make_mark()
+    strays = [
+        subprocess.Popen(["sleep", "600"], start_new_session=True, env={**os.environ, MARK: value})
+        for value in (mark, other, mark)
+    ]
+    try:
+        until_true(lambda: len(find_marked(mark)) == 2, within=10.0)
+        end_marked(mark)
+        assert find_marked(mark) == []
+        assert [is_alive(one.pid) for one in strays] == [False, True, False]
+    finally:
+        for one in strays:
+            one.kill()
+            one.wait()
 
 
 def test_a_guard_whose_shell_was_killed_starts_another_one() -> None:

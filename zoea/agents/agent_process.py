@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea.model.errors import AgentError, AgentLost
-from zoea.process.group_guard import guard
+from zoea.process.group_guard import MARK, end_marked, guard, make_mark
 from zoea.text.control_characters import reveal
 
 _log = logging.getLogger(__name__)
@@ -56,14 +56,16 @@ class AgentProcess:
 
     Attributes:
         lost: Why no more messages come, once that is so.
+        mark: Stands in the environment of the process and of what it starts.
     """
 
-    def __init__(self, name: str, process: Process) -> None:
+    def __init__(self, name: str, process: Process, mark: str) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         self.name = name
         self.lost = ""
+        self.mark = mark
         self._process = process
         self._stdin = process.stdin
         self._stdout = process.stdout
@@ -78,6 +80,7 @@ class AgentProcess:
     async def start(cls, name: str, command: Iterable[str], env: Mapping[str, str], cwd: Path) -> AgentProcess:
         """Start an agent; it ends with this process. Raises AgentError."""
         program, *arguments = command
+        mark = make_mark()
         try:
             process = await asyncio.create_subprocess_exec(
                 program,
@@ -85,7 +88,7 @@ class AgentProcess:
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
-                env={**base_environment(), **env},
+                env={**base_environment(), **env, MARK: mark},
                 cwd=cwd,
                 start_new_session=True,
                 limit=CHUNK_BYTES,
@@ -97,8 +100,8 @@ class AgentProcess:
                 f"the program {program} cannot be started: {getattr(error, 'strerror', None) or error}",
                 hint="`zoea agents list` shows which agents are installed, and how to install the others.",
             ) from error
-        guard.add(process.pid)
-        return cls(name, process)
+        guard.add(process.pid, mark)
+        return cls(name, process, mark)
 
     @property
     def pid(self) -> int:
@@ -158,7 +161,7 @@ class AgentProcess:
         return None
 
     async def close(self) -> None:
-        """End the process and its group: end of input, SIGTERM, SIGKILL. Safe to call twice."""
+        """End the process and what it started: end of input, SIGTERM, SIGKILL. Safe to call twice."""
         if self._ending is None:
             self._ending = asyncio.create_task(self._end(), name=f"end of {self.name}")
         await asyncio.shield(self._ending)
@@ -213,6 +216,7 @@ class AgentProcess:
             for task in (drain, self._errors, self._exit):
                 task.cancel()
         await self._wait(REAP_S)
+        await asyncio.to_thread(end_marked, self.mark)  # also those with a session of their own
         # A process outside the group may hold the pipes; nothing of asyncio closes them then.
         if (transport := getattr(self._process, "_transport", None)) is not None:
             transport.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,6 +15,7 @@ from zoea.agents.agent_launch import AgentLaunch
 from zoea.agents.agent_session import AgentSession
 from zoea.agents.updates import AgentUpdate, CallTold, PermissionOption, TextTold
 from zoea.model.errors import AgentError, FilesError
+from zoea.process.group_guard import find_marked
 
 PROMPT_S = 120.0
 GREETING = "Say hello in one short sentence. Use no tools."
@@ -95,20 +98,16 @@ async def try_agent(launch: AgentLaunch, prompt: str = GREETING) -> AgentTrial:
             answer=listener.text,
             end=end.reason,
             asked=tuple(listener.asked),
-            memory=await asyncio.to_thread(_read_memory, session.connection.process.pid),
+            memory=await asyncio.to_thread(_read_memory, session.connection.process.mark),
         )
     finally:
         await session.close()
 
 
-def _read_memory(group: int) -> int | None:
-    """Return the resident bytes of a process group, from /proc."""
+def _read_memory(mark: str) -> int | None:
+    """Return the resident bytes of the processes with a mark, from /proc."""
     total = 0
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[2]) == group:
-                total += int(fields[21]) * 4096
-        except (OSError, ValueError, IndexError):
-            continue
+    for pid in find_marked(mark):
+        with suppress(OSError):
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return total or None

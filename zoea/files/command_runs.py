@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 
 from zoea.files.sandbox import Sandbox, build_environment
 from zoea.model.errors import FilesError
-from zoea.process.group_guard import guard
+from zoea.process.group_guard import MARK, end_marked, guard, make_mark
 
 HEAD, TAIL = 8_000, 24_000
 """Bytes of the output's begin and end that are kept."""
@@ -29,8 +27,6 @@ _REAP_S = 1.0
 """Time to notice that a killed process has ended."""
 _CHUNK = 65_536
 _SUBREAPER = 36
-_MOST_ROUNDS = 200
-_MARK = "ZOEA_RUN"
 
 
 class BoundedOutput:
@@ -71,7 +67,7 @@ class CommandRun:
         self.end = ""
         self._process = process
         self._deadline = deadline
-        guard.add(process.pid)
+        guard.add(process.pid, mark)
         self._task = asyncio.create_task(self._run(), name=f"command {process.pid}")
 
     @property
@@ -117,7 +113,7 @@ class CommandRun:
             await asyncio.wait((reader,), timeout=_PIPE_GRACE_S)
         finally:
             await kill_and_wait(self._process)
-            await _end_marked(self._mark)
+            await asyncio.to_thread(end_marked, self._mark)
             await asyncio.wait((reader,), timeout=_PIPE_GRACE_S)
             for task in (reader, ended):
                 task.cancel()
@@ -162,12 +158,12 @@ class CommandRuns:
 
     async def start(self, line: str, deadline: float) -> CommandRun:
         """Start a line in a shell. Raises FilesError."""
-        value = token_hex(8)
+        mark = make_mark()
         try:
             process = await asyncio.create_subprocess_exec(
                 *self.sandbox.wrap(["/bin/sh", "-c", line]),
                 cwd=self._folder,
-                env={**build_environment(), _MARK: value},
+                env={**build_environment(), MARK: mark},
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=STDOUT,
@@ -175,7 +171,7 @@ class CommandRuns:
             )
         except (OSError, ValueError) as error:
             raise FilesError(f"the command did not start: {error}") from error
-        return CommandRun(process, deadline, f"{_MARK}={value}")
+        return CommandRun(process, deadline, mark)
 
     async def start_background(self, line: str, deadline: float) -> int:
         """Start a line and return its number. Raises FilesError above `MOST_BACKGROUND`."""
@@ -204,29 +200,3 @@ def adopt_orphans() -> None:
     """Adopt processes whose parent ends (on Linux), so that they can be ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
-
-
-async def _end_marked(mark: str) -> None:
-    """Kill processes outside the group of their command, found by a mark in their environment."""
-    for _ in range(_MOST_ROUNDS):
-        groups = _find_marked(mark)
-        for pid, group in groups.items():
-            guard.add(group)
-            guard.end(group)
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222  # it does not wait
-        if not groups:
-            return
-        await asyncio.sleep(0.01)
-
-
-def _find_marked(mark: str) -> dict[int, int]:
-    """Return the processes with a mark, and their groups. Empty on systems without /proc."""
-    found: dict[int, int] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                group = os.getpgid(int(folder.name))
-                if group not in (0, 1, os.getpgrp()):
-                    found[int(folder.name)] = group
-    return found

@@ -3,6 +3,9 @@
 `PR_SET_PDEATHSIG` would reach only the direct child, only on Linux, and at the end of the thread that started it.
 Instead a small shell, in a session of its own, holds the list of groups and reads a pipe: its end is the end of
 this process.
+
+A process that leaves its group is found by a mark in its environment, on systems that show it below /proc. One that
+clears its environment is not found.
 """
 
 from __future__ import annotations
@@ -12,24 +15,42 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 import threading
+import time
 from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
 
 log = logging.getLogger(__name__)
 
 END_S = 2.0
 """Longest wait for the shell at the orderly end of this process."""
+MARK = "ZOEA_RUN"
+"""The variable whose value marks a child and what it starts."""
+_MOST_ROUNDS = 200
+_ROUND_S = 0.01
 _SHELL = "/bin/sh"
 _SCRIPT = """\
 trap '' HUP INT QUIT TERM
 groups=
-while read -r sign group; do
+while read -r sign group mark; do
   case $sign in
-    +) groups="$groups $group" ;;
-    -) kept=; for one in $groups; do [ "$one" = "$group" ] || kept="$kept $one"; done; groups=$kept ;;
+    +) groups="$groups $group,$mark" ;;
+    -) kept=; for one in $groups; do [ "${one%,*}" = "$group" ] || kept="$kept $one"; done; groups=$kept ;;
   esac
 done
-for group in $groups; do kill -KILL "-$group"; done
+marks=
+for one in $groups; do
+  kill -KILL "-${one%,*}"
+  [ -z "${one#*,}" ] || marks="$marks -e ${one#*,}"
+done
+[ "$marks" ] || exit 0
+for round in 1 2 3 4 5 6 7 8; do
+  found=$(grep -lsF $marks /proc/[0-9]*/environ)
+  [ "$found" ] || exit 0
+  for one in $found; do one=${one#/proc/}; kill -KILL "${one%/environ}"; done
+done
 """
 
 
@@ -38,7 +59,7 @@ class GroupGuard:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._groups: set[int] = set()
+        self._groups: dict[int, str] = {}
         self._shell: subprocess.Popen[bytes] | None = None
         self._is_failing = False
 
@@ -47,8 +68,11 @@ class GroupGuard:
         """The process id of the shell; None before the first group."""
         return self._shell.pid if self._shell is not None else None
 
-    def add(self, group: int) -> None:
+    def add(self, group: int, mark: str = "") -> None:
         """Add a process group that ends with this process. Its id is that of a child with `start_new_session`.
+
+        Args:
+            mark: A value of `make_mark` in the child's environment. What left the group ends with this process too.
 
         Raises:
             ValueError: No child of this process has that id, so that a signal would reach others.
@@ -56,8 +80,8 @@ class GroupGuard:
         if group <= 1 or group == os.getpgrp():
             raise ValueError(f"{group} is no group of a child")
         with self._lock:
-            self._groups.add(group)
-            self._tell(f"+ {group}\n")
+            self._groups[group] = mark
+            self._tell(f"+ {group} {mark}\n")
 
     def signal(self, group: int, number: signal.Signals) -> None:
         """Send a signal to the processes left in a group that was added, unless others have its id by now."""
@@ -71,7 +95,7 @@ class GroupGuard:
         self.signal(group, signal.SIGKILL)
         with self._lock:
             if group in self._groups:
-                self._groups.discard(group)
+                del self._groups[group]
                 self._tell(f"- {group}\n")
 
     def close(self) -> None:
@@ -113,7 +137,7 @@ class GroupGuard:
             start_new_session=True,
         )
         atexit.register(self.close)
-        self._write("".join(f"+ {group}\n" for group in sorted(self._groups)))
+        self._write("".join(f"+ {group} {mark}\n" for group, mark in sorted(self._groups.items())))
 
     def _write(self, text: str) -> None:
         assert self._shell is not None
@@ -137,6 +161,55 @@ def _is_of_others(group: int) -> bool:
             return True
         return True
     return False
+
+
+def make_mark() -> str:
+    """Return a value of `MARK` for the environment of one child."""
+    return token_hex(8)
+
+
+def find_marked(mark: str) -> list[int]:
+    """Return the running processes with a mark; none on systems without /proc. It blocks."""
+    return [pid for folder in Path("/proc").glob("[0-9]*") if _is_marked(pid := int(folder.name), mark)]
+
+
+def end_marked(mark: str) -> None:
+    """Kill the processes with a mark, and those that they start meanwhile. It blocks."""
+    ending: set[int] = set()
+    for _ in range(_MOST_ROUNDS):
+        found = find_marked(mark)
+        for pid in ending.union(found):
+            if pid in found:
+                _kill_marked(pid, mark)
+            try:  # what this process adopted, it has to reap
+                has_ended = os.waitpid(pid, os.WNOHANG)[0] != 0
+            except ChildProcessError:
+                has_ended = True
+            (ending.discard if has_ended else ending.add)(pid)
+        if not found and not ending:
+            return
+        time.sleep(_ROUND_S)
+    log.warning("what a child started does not end: processes %s", ", ".join(map(str, ending.union(found))))
+
+
+def _is_marked(pid: int, mark: str) -> bool:
+    try:
+        return f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # it has ended, or belongs to another user
+        return False
+
+
+def _kill_marked(pid: int, mark: str) -> None:
+    """Kill a process that still has the mark once its id cannot become that of another one."""
+    if sys.platform != "linux":
+        return
+    with suppress(OSError):
+        held = os.pidfd_open(pid)
+        try:
+            if _is_marked(pid, mark):
+                signal.pidfd_send_signal(held, signal.SIGKILL)
+        finally:
+            os.close(held)
 
 
 def _close(shell: subprocess.Popen[bytes]) -> None:
