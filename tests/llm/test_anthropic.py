@@ -217,7 +217,7 @@ async def test_text_thinking_and_calls_are_streamed_and_add_up() -> None:
     assert (last.text, last.reasoning) == ("I look.", "I must look.")
     assert last.calls == (AnswerCall("scan", '{"sector":"a"}', "toolu_01reef"),)
     assert last.finish is Finish.CALLS
-    assert last.usage == Usage(442, 400, 21)
+    assert last.usage == Usage(442, 400, 21, write_surcharge=8)
     assert streamed(found) == Delta("I look.", "I must look.", 'scan {"sector": "a"}')
 
 

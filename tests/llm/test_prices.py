@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from zoea.llm.price_writer import remove_price, set_price
 from zoea.llm.prices import FREE, ModelPrice, PriceList, find_price, published_prices, read_price_file
+from zoea.llm.providers.anthropic_stream import usage_of
 from zoea.model.errors import SettingsError
 from zoea.model.request import Answer
 from zoea.model.values import Usage
@@ -25,6 +27,40 @@ def test_a_price_counts_cached_tokens_apart() -> None:
     assert opus.cost(1_000_000, 0) == 5_000_000
     assert opus.cost(1_000_000, 0, 1_000_000) == 500_000
     assert opus.cost(0, 1_000) == 25_000
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "micros"),
+    [
+        ("claude-sonnet-4-5", 200_000, 600_000),
+        ("claude-sonnet-4-5", 200_001, None),  # with the header of a longer window it costs more
+        ("claude-sonnet-4", 200_001, None),
+        ("claude-sonnet-4-6", 900_000, 2_700_000),
+    ],
+)
+def test_a_prompt_longer_than_a_price_holds_for_has_no_price(model: str, tokens: int, micros: int | None) -> None:
+    assert price_of(model).cost(tokens, 0) == micros
+    answer = Answer(usage=Usage(input_tokens=tokens, output_tokens=0))
+    assert PriceList().add_cost(answer, "p", model).usage.cost_micros == micros
+
+
+@pytest.mark.parametrize(
+    ("reported", "surcharge"),
+    [
+        ({}, None),
+        ({"cache_creation_input_tokens": 1_000}, 250),
+        ({"cache_creation_input_tokens": 1_000, "cache_creation": {"ephemeral_1h_input_tokens": 1_000}}, 1_000),
+        ({"cache_creation_input_tokens": 1_000, "cache_creation": {"ephemeral_1h_input_tokens": 400}}, 550),
+        ({"cache_creation_input_tokens": 1, "cache_creation": "odd"}, 1),
+    ],
+)
+def test_what_claude_keeps_for_an_hour_costs_twice_as_much(reported: dict[str, Any], surcharge: int | None) -> None:
+    assert usage_of({"input_tokens": 5, **reported}).write_surcharge == surcharge
+
+
+def test_what_a_vendor_writes_into_its_cache_costs_more_than_input() -> None:
+    answer = Answer(usage=Usage(input_tokens=1_000, output_tokens=0, write_surcharge=250))
+    assert PriceList().add_cost(answer, "p", "claude-opus-5").usage.cost_micros == 1_250 * 5
 
 
 @pytest.mark.parametrize(

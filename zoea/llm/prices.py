@@ -1,7 +1,7 @@
 """What a model call costs: the user's price file, else the published prices.
 
-Prices are dollars per million tokens, for prompts of ordinary length, without discounts for batches. A model whose
-price depends on the length of its prompt or on the hour is left out, because an unknown price is shown as such and a
+Prices are dollars per million tokens, without discounts for batches. Above the prompt length that a price holds for it
+is unknown, and a model whose price depends on the hour is left out, because an unknown price is shown as such and a
 wrong one is not. An unknown price is None, which is not zero. Models that run on this machine cost nothing.
 """
 
@@ -34,17 +34,25 @@ AS_OF = "2026-11"
 
 
 class PublishedPrice(NamedTuple):
-    """Dollars per million tokens of input, of input that the provider had cached, and of output."""
+    """Dollars per million tokens of input, of input that the provider had cached, and of output.
+
+    Attributes:
+        most_input: The longest prompt that it holds for; longer ones cost more. None where all cost the same.
+    """
 
     input: float
     cached: float
     output: float
     source: str
     as_of: str = AS_OF
+    most_input: int | None = None
 
 
-def _claude(per_input: float, per_output: float, cached: float | None = None) -> PublishedPrice:
-    return PublishedPrice(per_input, per_input / 10 if cached is None else cached, per_output, ANTHROPIC)
+def _claude(
+    per_input: float, per_output: float, cached: float | None = None, most_input: int | None = None
+) -> PublishedPrice:
+    per_cached = per_input / 10 if cached is None else cached
+    return PublishedPrice(per_input, per_cached, per_output, ANTHROPIC, most_input=most_input)
 
 
 def _openai(per_input: float, cached: float, per_output: float) -> PublishedPrice:
@@ -67,8 +75,9 @@ PUBLISHED: dict[str, PublishedPrice] = {
     "claude-sonnet-5-5": _claude(2, 10, 0.1),
     "claude-sonnet-5": _claude(2, 10),
     "claude-sonnet-4-6": _claude(3, 15),
-    "claude-sonnet-4-5": _claude(3, 15),
-    "claude-sonnet-4": _claude(3, 15),
+    # Longer prompts come with the header `anthropic-beta: context-1m-…`, at another price.
+    "claude-sonnet-4-5": _claude(3, 15, most_input=200_000),
+    "claude-sonnet-4": _claude(3, 15, most_input=200_000),
     "claude-haiku-4-5": _claude(1, 5),
     "claude-3-5-haiku": _claude(0.8, 4),
     "gpt-5": _openai(1.25, 0.125, 10),
@@ -122,10 +131,20 @@ class ModelPrice(Struct, frozen=True):
     source: str = ""
     as_of: str = ""
     is_own: bool = False
+    most_input: int | None = None
 
-    def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> int:
-        """Return the price of a call in micros (millionths of a dollar). `input_tokens` includes cached ones."""
-        fresh = max(0, input_tokens - cached_tokens)
+    def cost(
+        self, input_tokens: int, output_tokens: int, cached_tokens: int = 0, write_surcharge: int = 0
+    ) -> int | None:
+        """Return the price of a call in micros (millionths of a dollar). None for a longer prompt than it holds for.
+
+        Args:
+            input_tokens: With the cached ones.
+            write_surcharge: See `Usage`.
+        """
+        if self.most_input is not None and input_tokens > self.most_input:
+            return None
+        fresh = max(0, input_tokens - cached_tokens) + write_surcharge
         return round(fresh * self.input + cached_tokens * self.cached + output_tokens * self.output)
 
 
@@ -183,14 +202,16 @@ class PriceList:
 
 
 def _priced(usage: Usage, price: ModelPrice) -> Usage:
-    cost = price.cost(usage.input_tokens or 0, usage.output_tokens or 0, usage.cached_tokens or 0)
+    used = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.write_surcharge)
+    cost = price.cost(*(tokens or 0 for tokens in used))
     return replace(usage, cost_micros=cost)
 
 
 def published_prices() -> tuple[ModelPrice, ...]:
     """Return the prices that Zoea ships."""
     return tuple(
-        ModelPrice(name, one.input, one.cached, one.output, one.source, one.as_of) for name, one in PUBLISHED.items()
+        ModelPrice(name, one.input, one.cached, one.output, one.source, one.as_of, most_input=one.most_input)
+        for name, one in PUBLISHED.items()
     )
 
 

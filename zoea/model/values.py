@@ -99,13 +99,18 @@ class Memory(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """Tokens of one model call; None means the provider did not report them."""
+    """Tokens of one model call; None means the provider did not report them.
+
+    Attributes:
+        write_surcharge: As many input tokens as the vendor charges more for, because it wrote others into its cache.
+    """
 
     input_tokens: int | None = None
     cached_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost_micros: int | None = None
+    write_surcharge: int | None = None
 
     @property
     def total(self) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from math import ceil
 from typing import Any
 
 from zoea.llm.messages.argument_repair import repair
@@ -35,6 +36,7 @@ _USAGE = (
     "input_tokens",
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
+    "cache_creation",
     "output_tokens",
     "output_tokens_details",
 )
@@ -221,10 +223,13 @@ def usage_of(usage: dict[str, Any]) -> Usage:
     fresh = whole_number(usage.get("input_tokens"))
     read = whole_number(usage.get("cache_read_input_tokens"))
     written = whole_number(usage.get("cache_creation_input_tokens"))
+    for_hour = whole_number(as_mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")) or 0
     details = as_mapping(usage.get("output_tokens_details"))
     return Usage(
         input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
         cached_tokens=read,
         output_tokens=whole_number(usage.get("output_tokens")),
         reasoning_tokens=whole_number(details.get("thinking_tokens", details.get("reasoning_tokens"))),
+        # What is kept for five minutes costs a quarter more than input, for an hour twice as much.
+        write_surcharge=None if written is None else ceil((written + 3 * min(written, for_hour)) / 4),
     )
