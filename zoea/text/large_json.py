@@ -26,6 +26,7 @@ MOST_INDENTED = 2_000_000
 MOST_GROWTH = 10
 """The most characters, and times its length, that a document may take with its indentation."""
 
+_NESTED = (dict, list)
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _INDENTING = json.JSONEncoder(ensure_ascii=False, indent=2)
 
@@ -113,12 +114,12 @@ def count_values(value: Any, limit: int) -> int:
 
 def is_deep(value: Any) -> bool:
     """Return True if lists and objects are nested more than `MAX_DEPTH` deep."""
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        level = [one for outer in level if isinstance(outer, dict | list) for one in _inside(outer)]
+    level = [value] if isinstance(value, _NESTED) else []
+    for _ in range(MAX_DEPTH):
         if not level:
             return False
-    return True
+        level = [one for outer in level for one in _inside(outer) if isinstance(one, _NESTED)]
+    return any(level)
 
 
 def _inside(value: dict[Any, Any] | list[Any]) -> Iterable[Any]:

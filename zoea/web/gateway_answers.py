@@ -20,7 +20,7 @@ from zoea.model.request import Delta
 BATCH_BYTES = 4_096
 WRITE_S = 60.0
 """How long a client may take to read a piece of its answer."""
-LARGE_BODY = 64 * 1024
+LARGE_BODY = 256 * 1024
 """Bytes above which a body is read in a thread."""
 _KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id")
 

@@ -76,11 +76,10 @@ def set_model(content: bytes, body: dict[str, Any], model: str) -> bytes:
 
     Its bytes stay where no key that Zoea reads can stand twice: of two, some servers take the first.
     """
-    named = list(_MODEL.finditer(content))
-    once = (content.count(f'"{key}"'.encode()) == 1 for key in _ONCE if key in body)
+    once = (content.count(f'"{key}"'.encode()) == 1 for key in ("model", *_ONCE) if key in body)
     is_plain = b"\\u00" not in content and all(once)
-    if is_plain and len(named) == 1 == content.count(b'"model"'):
-        start, end = named[0].span(1)
+    if is_plain and (named := _MODEL.match(content, content.find(b'"model"'))) is not None:
+        start, end = named.span(1)
         return content[:start] + json.dumps(model, ensure_ascii=False).encode() + content[end:]
     return json.dumps({**body, "model": model}, ensure_ascii=False).encode("utf-8", "replace")
 

@@ -460,7 +460,7 @@ class AgentCall:
 
     async def _settle(self) -> None:
         """Store what the request used, or may have used where it broke off."""
-        services, turn_id = self._services, self._situation.turn_id
+        services, turn_id, request_id = self._services, self._situation.turn_id, self._request_id
         if self._answer is None and self._reader is not None:
             with suppress(ProviderError):
                 self._hear(await self._reader.flush())
@@ -469,15 +469,14 @@ class AgentCall:
         answer, failure, end = self._answer, self._failure, self._end_op(owner)
 
         def end_it(conn: WriterConnection) -> tuple[Any, int, int]:
-            before = agent_requests.read_used_in_turn(conn, turn_id)
             end(conn)
-            used, limit = agent_requests.read_used_in_turn(conn, turn_id), self._turn_limit()
-            if turn_id is not None and budgets.crossed_warning(before, used, limit):
+            (used, own), limit = agent_requests.read_used_in_turn(conn, turn_id, request_id), self._turn_limit()
+            if turn_id is not None and budgets.crossed_warning(used - own, used, limit):
                 conn.emit("budget.warning", self._mysis_id, scope="turn", used=used, limit=limit)
-            return mysis_ops.tally(conn, self._mysis_id), before, used
+            return mysis_ops.tally(conn, self._mysis_id), used, own
 
         try:
-            tally, before, used = await services.write(end_it)
+            tally, used, own = await services.write(end_it)
         except StoreError as error:
             _log.warning("what an agent's request used was not stored; the next start does it: %s", error.what)
             return
@@ -488,7 +487,7 @@ class AgentCall:
             if answer is not None and failure is None:
                 events = RequestEvents(services, self._mysis_id, turn_id)
                 most = self._plan.budget.max_tokens
-                events.tell_used(self._request_id, used - before, most, used, self._turn_limit())
+                events.tell_used(request_id, own, most, used, self._turn_limit())
 
     def _end_op(self, owner: spend_ops.PlainOwner) -> Callable[[WriterConnection], None]:
         request_id, failure = self._request_id, self._failure

@@ -9,9 +9,11 @@ https://platform.openai.com/docs/api-reference/responses/create, https://platfor
 from __future__ import annotations
 
 import json
+import marshal
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -35,6 +37,8 @@ _TITLE = re.compile(r"\btitle\b", re.IGNORECASE)
 _SUMMARY = re.compile(r"\b(?:summar(?:y|ize|ise)|compact(?:ion)?)\b", re.IGNORECASE)
 _COMPACTION = re.compile(r"context checkpoint compaction|detailed summary of (?:the|our) conversation", re.IGNORECASE)
 _HEAD_CHARS = 4_000
+_WITHOUT_REFERENCES = 2
+"""The version of `marshal` that writes the same bytes for equal values."""
 _FRAME = 5
 """Tokens for the role and the separators of one message."""
 
@@ -99,21 +103,18 @@ def read_body(wire: Wire, body: Any) -> WireBody:
             told = [reader.item(one) for one in items if one.get("type") != _MORE_TOOLS]
             messages = [*reader.system(body.get("instructions")), *told]
             limit = body.get("max_output_tokens")
-    tools = tuple(_read_tools(list_tools(body)))
+    catalogue = _read_catalogue(list_tools(body))
     most = read_whole(limit)
-    texts = [part for tool in tools for part in (tool.name, tool.description, json.dumps(tool.input_schema))]
-    tokens = sum(map(_count, messages)) + sum(map(estimate.tokens, texts))
+    tokens = sum(map(_count, messages)) + catalogue.tokens
     return WireBody(
         model=body["model"],
         messages=tuple(messages),
-        tools=tools,
+        tools=catalogue.tools,
         max_output_tokens=most,
         is_stream=body.get("stream") is True,
         tokens=max(1, tokens + reader.pictures * IMAGE_TOKENS),
-        catalogue_hash=blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=16).hexdigest()
-        if tools
-        else "",
-        tool_chars=sum(map(len, texts)) - sum(len(tool.name) for tool in tools),
+        catalogue_hash=catalogue.hash,
+        tool_chars=catalogue.chars,
     )
 
 
@@ -238,6 +239,33 @@ class _Reader:
         if kind in _MEDIA_TYPES:
             self.pictures += 1
         return _as_json(part)
+
+
+class _Catalogue(Struct, frozen=True):
+    """The tools of a request, with their estimate, key, and length without their names."""
+
+    tools: tuple[ToolSpec, ...]
+    tokens: int
+    hash: str
+    chars: int
+
+
+def _read_catalogue(entries: list[dict[str, Any]]) -> _Catalogue:
+    """Read the tools, which most agents send unchanged with each request."""
+    return _read_packed(marshal.dumps(entries, _WITHOUT_REFERENCES))
+
+
+@lru_cache(32)
+def _read_packed(entries: bytes) -> _Catalogue:
+    tools = tuple(_read_tools(marshal.loads(entries)))
+    texts = [part for tool in tools for part in (tool.name, tool.description, json.dumps(tool.input_schema))]
+    whole = "\0".join(texts).encode("utf-8", "replace")
+    return _Catalogue(
+        tools=tools,
+        tokens=sum(map(estimate.tokens, texts)),
+        hash=blake2b(whole, digest_size=16).hexdigest() if tools else "",
+        chars=sum(map(len, texts)) - sum(len(tool.name) for tool in tools),
+    )
 
 
 def _read_tools(entries: Iterable[dict[str, Any]]) -> Iterator[ToolSpec]:

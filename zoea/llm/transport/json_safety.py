@@ -41,9 +41,8 @@ def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) ->
 
 def _may_hold_many(text: str | bytes) -> bool:
     """Return whether a large document has so many signs, in texts or not, that its values must be counted."""
-    if isinstance(text, bytes):
-        return True
-    return text.count(",") >= MAX_VALUES or text.count("[") + text.count("{") >= MAX_VALUES
+    data = _encode(text)
+    return data.count(b",") >= MAX_VALUES or data.count(b"[") + data.count(b"{") >= MAX_VALUES
 
 
 def _encode(text: str | bytes) -> bytes:

@@ -32,10 +32,13 @@ _USED_IN_TURN = """
 SELECT count(*) AS requests, coalesce(sum(CASE
     WHEN state = 'reserved' THEN reserved_tokens
     WHEN state = 'estimated' AND input_tokens IS NULL THEN estimated_tokens
-    ELSE coalesce(input_tokens, 0) + coalesce(output_tokens, 0) END), 0) AS used,
-  coalesce(sum(CASE WHEN state <> 'reserved' THEN coalesce(input_tokens, 0) + coalesce(output_tokens, 0) END), 0)
-    AS settled
+    ELSE coalesce(input_tokens, 0) + coalesce(output_tokens, 0) END), 0) AS used
 FROM request WHERE turn_id = ? AND purpose = 'turn'
+"""
+_ENDED_IN_TURN = """
+SELECT coalesce(sum(tokens), 0), coalesce(sum(tokens) FILTER (WHERE id = ?), 0)
+FROM (SELECT id, coalesce(input_tokens, 0) + coalesce(output_tokens, 0) AS tokens FROM request
+  WHERE turn_id = ? AND purpose = 'turn' AND state <> 'reserved')
 """
 
 
@@ -77,7 +80,9 @@ def reserve_for_agent(conn: WriterConnection, owner: RequestOwner, limits: Limit
     return reserve(conn, owner, limits, replace(ask, iteration=row["requests"] + 1))
 
 
-def read_used_in_turn(conn: WriterConnection, turn_id: int | None) -> int:
-    """Return the tokens that the ended requests of a turn used."""
-    settled: int = conn.execute(_USED_IN_TURN, (turn_id,)).fetchone()["settled"]
-    return settled
+def read_used_in_turn(conn: WriterConnection, turn_id: int | None, request_id: int) -> tuple[int, int]:
+    """Return the tokens that the ended requests of a turn used, and those of one of them. Zero without a turn."""
+    if turn_id is None:
+        return 0, 0
+    used, own = conn.execute(_ENDED_IN_TURN, (request_id, turn_id)).fetchone()
+    return used, own
