@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from tests.agents.agent_harness import write_template
+from tests.agents.agent_harness import FAKE, write_template
 from tests.cli.conftest import Zoea
+from zoea.files.sandbox import find_sandbox
 from zoea.settings import places
+
+CHECKOUT = FAKE.parents[2]
 
 
 def test_known_agents_are_listed_with_how_to_install_them(zoea: Zoea, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,3 +53,18 @@ def test_a_login_that_is_wanted_is_named(zoea: Zoea) -> None:
     tried = zoea("agents", "test", "outer")
     assert tried.code == 14
     assert "API key" in tried.err
+
+
+def test_a_trial_in_the_fence_reaches_its_folder_alone_and_counts_the_memory_inside(zoea: Zoea, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    named = [str(CHECKOUT)] if CHECKOUT.is_relative_to("/tmp") else []
+    write_template(places().templates, {}, acp=f"writable = {named}")
+    steps = json.dumps([["touch", "/usr/outside"], ["touch", "inside"], ["touch", str(outside)]])
+    tried = zoea("agents", "test", "outer", "--fence", "--prompt", steps, "--json")
+    assert not outside.exists()
+    if not find_sandbox(Path.cwd()).program:
+        assert tried.code == 14
+        assert "bubblewrap" in tried.err
+        return
+    assert tried.json["answer"].startswith("refused; written; ")  # what it hides it may replace by an empty folder
+    assert tried.json["memory"] > 2_000_000  # more than that of bubblewrap itself

@@ -118,7 +118,12 @@ def is_deep(value: Any) -> bool:
     for _ in range(MAX_DEPTH):
         if not level:
             return False
-        level = [one for outer in level for one in _inside(outer) if isinstance(one, _NESTED)]
+        level = [
+            one
+            for outer in level
+            for one in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(one, _NESTED)
+        ]
     return any(level)
 
 
