@@ -122,6 +122,17 @@ async def test_log_lines_on_stdout_and_levels_on_stderr_are_no_errors(tmp_path: 
         assert await conversation(s) == [("assistant", "a")]
 
 
+async def test_log_lines_among_messages_are_no_errors_however_many_they_become(tmp_path: Path) -> None:
+    few: list[Any] = [["raw", "DEBUG a line of a log"]] * agent_process.MOST_NOISE
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["say", "a"], *few, ["say", "b"], *few, ["say", "c"])
+        await s.settled()
+        assert await conversation(s) == [("assistant", "abc")]
+        await say(s, ["say", "d"], *few, ["raw", "one more"], ["say", "e"])
+        await s.settled()
+        assert "51 lines in a row that are no messages" in failure(s)
+
+
 async def test_long_lines_are_taken_and_endless_ones_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with agent_swarm(tmp_path) as s:
         await say(s, ["long_line", 70_000])
@@ -253,6 +264,22 @@ async def test_an_answer_told_twice_counts_once(tmp_path: Path) -> None:
         await say(s, ["say", "b"])
         await s.settled()
         assert await conversation(s) == [("assistant", "a"), ("assistant", "b")]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [{"stopReason": "stop"}, {"stopReason": None}, {"stopReason": 3}, {"stopReason": "a\0\ud800"}, {}, [], "end"],
+)
+async def test_an_end_of_another_name_loses_nothing_of_a_turn(tmp_path: Path, result: Any) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["say", "a"], ["answer", result])
+        await s.settled()
+        assert await conversation(s) == [("assistant", "a")]
+        assert await last_outcome(s) == "answered"
+        assert "which the protocol does not have" in await s.value("SELECT content FROM turn_note")
+        await say(s, ["answer", result])
+        await s.settled()
+        assert "and nothing else" in failure(s)
 
 
 async def test_a_question_is_no_silence(tmp_path: Path) -> None:

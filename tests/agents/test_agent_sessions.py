@@ -51,6 +51,20 @@ async def test_after_a_restart_the_session_goes_on_without_its_replay(tmp_path: 
         assert bool(notes) is (not way)
 
 
+@pytest.mark.parametrize("way", ["late", "twice", "refused", "elsewhere"])
+async def test_a_session_that_goes_on_in_another_way_brings_its_answers_and_nothing_old(
+    tmp_path: Path, way: str
+) -> None:
+    async with agent_swarm(tmp_path, {"load": way}) as s:
+        await say(s, ["say", "first answer"])
+        await s.settled()
+    async with agent_swarm(tmp_path, {"load": way}) as s:
+        for text in ("second answer", "third answer"):
+            await say(s, ["say", text])
+            await s.settled()
+        assert [text for _, text in await conversation(s)] == ["first answer", "second answer", "third answer"]
+
+
 async def test_a_kill_of_zoea_in_the_middle_of_a_turn_leaves_its_calls_unknown(tmp_path: Path) -> None:
     run = {"toolCallId": "b", "title": "run", "kind": "execute", "rawInput": {"command": "x"}}
     async with agent_swarm(tmp_path, {"resume": True}) as s:

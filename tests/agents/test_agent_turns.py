@@ -92,6 +92,16 @@ async def test_updates_before_the_session_is_known_and_after_the_end_are_kept(tm
         assert await conversation(s) == [("assistant", "early in time late")]
 
 
+async def test_all_of_an_answer_may_come_after_the_end_of_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_session, "QUIET_S", 1.0)
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["end_before", "all of it", 0.1])
+        await s.settled()
+        assert await conversation(s) == [("assistant", "all of it")]
+
+
 async def test_ids_of_calls_may_come_again(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
         for text in ("first", "second"):

@@ -42,6 +42,7 @@ class Agent:
         self.servers: list[dict[str, Any]] = []
         self.listed: list[str] = []
         self.bridge: subprocess.Popen[str] | None = None
+        self.given_up = ""
 
     # The wire.
 
@@ -147,8 +148,24 @@ class Agent:
         self.session = params["sessionId"]
         return self.modes()
 
-    def on_session_load(self, params: dict[str, Any], _: Any) -> dict[str, Any]:
+    def on_session_load(self, params: dict[str, Any], number: Any) -> dict[str, Any] | None:
+        """Replay the conversation; `load` may be another way than that of the protocol."""
         self.session = params["sessionId"]
+        match self.behaviour["load"]:
+            case "late" | "twice" as way:
+                if way == "twice":
+                    self.say("old answer")
+                self.write({"id": number, "result": self.modes()})
+                for piece in ("old", " ", "answer"):
+                    self.say(piece)
+                return None
+            case "refused":
+                self.write({"id": number, "error": {"code": -32603, "message": "not now"}})
+                self.given_up = self.session
+                return None
+            case "elsewhere":
+                self.session += " again"
+                return {**self.modes(), "sessionId": self.session}
         self.update(sessionUpdate="user_message_chunk", content={"type": "text", "text": "old prompt"})
         self.say("old answer")
         return self.modes()
@@ -165,6 +182,10 @@ class Agent:
 
     def on_session_prompt(self, params: dict[str, Any], number: Any) -> None:
         self.is_cancelled, self.prompt_id = False, number
+        if self.given_up:
+            known, self.session, self.given_up = self.session, self.given_up, ""
+            self.say("old answer")
+            self.session = known
         text = params["prompt"][-1]["text"]
         try:
             steps = json.loads(text)
@@ -367,12 +388,18 @@ class Agent:
         self.write({"id": self.prompt_id, "result": {"stopReason": reason, **more}})
         return True
 
+    def do_answer(self, result: Any) -> bool:
+        """End the turn with any result."""
+        self.write({"id": self.prompt_id, "result": result})
+        return True
+
     def do_end_with(self, usage: dict[str, Any]) -> bool:
         return self.do_end("end_turn", usage=usage)
 
-    def do_end_before(self, text: str) -> bool:
-        """End the turn, and only then tell the last of its text."""
+    def do_end_before(self, text: str, after: float = 0.0) -> bool:
+        """End the turn, and only some seconds later tell the last of its text."""
         self.do_end("end_turn")
+        time.sleep(after)
         self.say(text)
         return True
 

@@ -120,6 +120,10 @@ class AgentConnection:
         for update in early if with_early else ():
             client.take_update(update)
 
+    def detach(self, session_id: str) -> None:
+        """Pass nothing of a session on any more."""
+        self._clients.pop(session_id, None)
+
     def drop_early(self) -> None:
         """Discard the updates of unknown sessions from now on."""
         self._early = deque(maxlen=0)
@@ -150,7 +154,7 @@ class AgentConnection:
         except ConnectionError:
             raise self.process.describe_loss() from None
         try:
-            return answer.model_validate({} if raw is None else raw)
+            return answer.model_validate(raw if isinstance(raw, dict) else {})
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))

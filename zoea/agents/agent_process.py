@@ -28,7 +28,7 @@ LARGE_BYTES = 262_144
 """A longer message is parsed in a thread."""
 STDERR_LINES = 20
 MOST_NOISE = 50
-"""Lines of stdout that are no message and are put with those of stderr; after more of them the agent is ended."""
+"""Lines of stdout that are no message and are put with those of stderr; after more in a row the agent is ended."""
 EOF_GRACE_S = 1.0
 TERM_GRACE_S = 1.0
 REAP_S = 5.0
@@ -150,6 +150,7 @@ class AgentProcess:
                 await asyncio.sleep(0)  # a flood must not keep the loop to itself
             message = await asyncio.to_thread(parse, line) if len(line) > LARGE_BYTES else parse(line)
             if message is not None:
+                self._noise = 0
                 return message
             if line.lstrip().startswith(b"{"):
                 self.lost = f"it sent a line that is no message: {reveal(line[:200].decode('utf-8', 'replace'))}"
@@ -157,7 +158,7 @@ class AgentProcess:
                 self._noise += 1
                 self._keep(line)
                 if self._noise > MOST_NOISE:
-                    self.lost = f"it wrote {self._noise} lines that are no messages"
+                    self.lost = f"it wrote {self._noise} lines in a row that are no messages"
         return None
 
     async def close(self) -> None:

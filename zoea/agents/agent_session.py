@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct
+from pydantic import Field
 
 from zoea.agents import tools_bridge
 from zoea.agents.agent_connection import NEVER, AgentClient, AgentConnection
@@ -32,7 +33,7 @@ _CLOSE_S = 2.0
 
 
 class PromptEnd(Struct, frozen=True):
-    """How the agent ended a turn: `end_turn`, `max_tokens`, `max_turn_requests`, `refusal` or `cancelled`."""
+    """How the agent ended a turn: `end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled`, or another."""
 
     reason: str
     usage: Usage = Usage()
@@ -112,10 +113,12 @@ class AgentSession:
         if state is None:
             state, is_new = await self._new_session(), True
         self._note_choices(state)
-        self._is_replaying = False
         self.connection.drop_early()
         await self._set_mode()
         await self._set_model()
+        if not is_new:  # some agents tell the conversation again only after they have answered
+            await self._await_quiet(is_silent=True)
+        self._is_replaying = False
         return Begun(self.session_id, is_new, is_fork)
 
     async def _new_session(self) -> Any:
@@ -178,14 +181,28 @@ class AgentSession:
         with suppress(AgentError):
             if sessions is not None and sessions.resume is not None:
                 asked = schema.ResumeSessionRequest(cwd=cwd, session_id=known, mcp_servers=self._servers())
-                return await self.connection.request("session/resume", asked, schema.ResumeSessionResponse)
+                return await self._go_on_with("session/resume", asked)
         with suppress(AgentError):
             if can.load_session:
                 load = schema.LoadSessionRequest(cwd=cwd, session_id=known, mcp_servers=self._servers())
-                return await self.connection.request("session/load", load, schema.LoadSessionResponse)
+                return await self._go_on_with("session/load", load)
         if not self.is_open:
             raise self.connection.process.describe_loss()
+        self.connection.detach(known)  # what still comes for it is of no turn
         return None
+
+    async def _go_on_with(self, method: str, asked: Any) -> Any:
+        """Return the state of a session that goes on, maybe under another id, which the protocol does not foresee."""
+        from acp import schema
+
+        class Found(schema.LoadSessionResponse):
+            session_id: Annotated[Any, Field(alias="sessionId")] = None
+
+        found = await self.connection.request(method, asked, Found)
+        if isinstance(found.session_id, str) and found.session_id not in ("", self.session_id):
+            self.connection.detach(self.session_id)
+            self._attach_new(found, replays=True)
+        return found
 
     async def _set_provider(self) -> None:
         """Point the agent at the gateway, where it takes that over the protocol."""
@@ -273,14 +290,27 @@ class AgentSession:
     async def _prompt(self, texts: list[str]) -> PromptEnd:
         from acp import schema
 
-        loop = asyncio.get_running_loop()
+        before = self._last_update
         blocks: list[Any] = [schema.TextContentBlock(type="text", text=text) for text in texts]
         asked = schema.PromptRequest(session_id=self.session_id, prompt=blocks)
-        answered = await self.connection.request("session/prompt", asked, schema.PromptResponse, within=NEVER)
-        until = loop.time() + MOST_QUIET_S
-        while (quiet := loop.time() - self._last_update) < QUIET_S and loop.time() < until:
-            await asyncio.wait({asyncio.ensure_future(asyncio.sleep(QUIET_S - quiet))})
+
+        class Ended(schema.PromptResponse):  # an end of another name loses nothing of the turn
+            stop_reason: Annotated[Any, Field(alias="stopReason")] = ""
+
+        answered = await self.connection.request("session/prompt", asked, Ended, within=NEVER)
+        await self._await_quiet(is_silent=self._last_update == before)
         return PromptEnd(str(answered.stop_reason), _read_usage(answered.usage))
+
+    async def _await_quiet(self, *, is_silent: bool = False) -> None:
+        """Wait until nothing more comes that belongs to what the agent has just answered.
+
+        Args:
+            is_silent: It told nothing before, so that all may be still to come.
+        """
+        loop = asyncio.get_running_loop()
+        until, since = loop.time() + MOST_QUIET_S, loop.time() if is_silent else 0.0
+        while (quiet := loop.time() - max(self._last_update, since)) < QUIET_S and loop.time() < until:
+            await asyncio.wait({asyncio.ensure_future(asyncio.sleep(QUIET_S - quiet))})
 
     async def cancel(self) -> bool:
         """Cancel the turn, and answer all open permissions. Return whether the agent ended it in time.

@@ -36,6 +36,7 @@ from zoea.swarm.turn.turn_close import describe_end, report_timeout
 from zoea.swarm.turn.turn_failures import end_from, failure_from
 from zoea.swarm.turn.turn_runner import TurnClosing
 from zoea.text import estimate
+from zoea.text.control_characters import reveal
 
 _log = logging.getLogger(__name__)
 
@@ -393,6 +394,11 @@ class AgentTurn:
                 return await self._leave(Outcome.ITERATION_LIMIT)
             case "max_tokens":
                 await self._record.note("end", "The agent stopped because its answer reached the limit of its length.")
+            case other if other != "end_turn":
+                told = f"the end of its turn as {reveal(other[:100])!r}, which the protocol does not have"
+                if not self._has_told:
+                    raise AgentError(f"the agent told {told}, and nothing else")
+                await self._record.note("end", f"The agent told {told}.")
         return await self._conclude()
 
     async def _prompt_again(self, texts: list[str]) -> TurnClosing | None:
