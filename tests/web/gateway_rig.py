@@ -31,13 +31,13 @@ MARK = "from the agent"
 class Vendor(openai_server.OpenAIServer):
     """Chat completions and responses. Zoea's own requests wait for ever, so that their turns stay open."""
 
-    has_responses = True
+    refuses_responses: tuple[int, Any] | None = None
 
     async def handle(self, request: Received, out: Outgoing) -> None:
         if request.method == "POST" and MARK.encode() not in request.body:
             await asyncio.Event().wait()
-        if request.path.endswith("/responses") and self.has_responses:
-            return await _respond(request, out)
+        if request.path.endswith("/responses"):
+            return out.json(*self.refuses_responses) if self.refuses_responses else await _respond(request, out)
         return await super().handle(request, out)
 
     @property

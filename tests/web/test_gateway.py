@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from openai import AsyncOpenAI
 
 from tests.fakes import anthropic_server
 from tests.fakes.openai_server import Call, Fail, Say
+from tests.llm.test_stream_frames import BAD, GOOD
 from tests.web.gateway_rig import KEY, MARK, AnthropicVendor, Rig, Vendor, rig
 from zoea.llm.providers.http_provider import _KeyFilter
 from zoea.llm.providers.scripted import ScriptedProvider
@@ -193,9 +195,10 @@ class TestTranslation:
             [row] = await r.requests()
             assert (row["state"], row["input_tokens"], row["finish_reason"]) == ("settled", 442, "calls")
 
-    async def test_a_server_without_responses_is_asked_for_chat_completions(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("status", [404, 405, 501])
+    async def test_a_server_without_responses_is_asked_for_chat_completions(self, tmp_path: Path, status: int) -> None:
         server = Vendor(Say("ore"), Say("more ore"))
-        server.has_responses = False
+        server.refuses_responses = status, {"error": "no such path"}
         async with rig(tmp_path, server=server) as r:
             body = {"model": "m", "instructions": "Dig.", "input": f"Go {MARK}"}
             assert (await r.post("/responses", body))[1]["output"][0]["content"][0]["text"] == "ore"
@@ -205,6 +208,16 @@ class TestTranslation:
             status, said = await r.post("/responses", {**body, "tools": [{"type": "web_search"}]})
             assert (status, "the tool web_search cannot be translated" in said["error"]["message"]) == (400, True)
             assert [row["state"] for row in await r.requests()] == ["settled", "settled"]
+
+    @pytest.mark.parametrize("said", ["The model `reef-1` does not exist.", "model 'reef-1' not found"])
+    async def test_a_server_that_misses_the_model_has_responses(self, tmp_path: Path, said: str) -> None:
+        server = Vendor()
+        server.refuses_responses = 404, {"error": {"message": said, "type": "NotFoundError"}}
+        async with rig(tmp_path, server=server) as r:
+            body = {"model": "m", "input": f"Go {MARK}", "tools": [{"type": "web_search"}]}
+            assert await r.post("/responses", body) == server.refuses_responses
+            server.refuses_responses = None
+            assert (await r.post("/responses", body))[0] == 200
 
     @pytest.mark.parametrize(
         ("more", "loss"),
@@ -384,6 +397,42 @@ async def test_a_stream_that_the_vendor_breaks_off_ends_with_an_error(tmp_path: 
         assert (row["state"], row["error_class"]) == ("released", "transient")
         assert row["output_tokens"] > 0
         assert row["input_tokens"] > 0
+
+
+@pytest.mark.parametrize("title", GOOD)
+async def test_an_answer_in_any_frame_is_given_on_as_it_is_and_counted(tmp_path: Path, title: str) -> None:
+    body, content_type = GOOD[title]
+    async with rig(tmp_path, server=Vendor(Fail(200, body, {"content-type": content_type}))) as r:
+        request = {"model": "m", "messages": MESSAGES, "stream": True, "stream_options": {"include_usage": True}}
+        async with r.http.post(f"{r.access.openai_url}/chat/completions", json=request) as reply:
+            assert (reply.status, await reply.read()) == (200, body.encode())
+        [row] = await r.requests()
+        assert (row["state"], row["error_class"], row["finish_reason"]) == ("estimated", None, "stop")
+
+
+@pytest.mark.parametrize("title", BAD)
+async def test_an_error_in_any_frame_is_counted_and_told_in_its_own_words(
+    tmp_path: Path, title: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    body, content_type, words = BAD[title]
+    async with rig(tmp_path, server=Vendor(Fail(200, body, {"content-type": content_type}))) as r:
+        request = {"model": "m", "messages": MESSAGES, "stream": True}
+        with suppress(aiohttp.ClientPayloadError):  # what is no stream breaks off
+            async with r.http.post(f"{r.access.openai_url}/chat/completions", json=request) as reply:
+                await reply.read()
+        [row] = await r.requests()
+        assert (row["state"], row["error_class"]) == ("released", "transient")
+        assert words in caplog.text
+
+
+@pytest.mark.parametrize("status", [301, 303, 304, 307])
+async def test_a_redirect_is_told_as_a_failure_because_no_client_could_follow_it(tmp_path: Path, status: int) -> None:
+    server = Vendor(Fail(status, "", {"location": "http://127.0.0.1:9/v1/chat/completions"}))
+    async with rig(tmp_path, server=server) as r:
+        got, said = await r.chat()
+        assert got in (400, 502)
+        assert f"reef answered {status}" in said["error"]["message"]
+        assert (await r.requests())[0]["state"] == "released"
 
 
 async def _gone(r: Rig, server: Vendor) -> None:

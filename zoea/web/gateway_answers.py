@@ -10,11 +10,9 @@ from aiohttp import web
 
 from zoea.llm.messages.wire_bodies import Wire
 from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
-from zoea.llm.providers.http_provider import EventFeeder, ForwardedHead, StreamDecoder
+from zoea.llm.providers.http_provider import EventFeeder, ForwardedHead, StreamDecoder, check_complete
 from zoea.llm.providers.openai_stream import ChatStreamDecoder
 from zoea.llm.providers.responses_stream import ResponseStreamDecoder
-from zoea.model.enums import ErrorClass
-from zoea.model.errors import ProviderError
 from zoea.model.request import Delta
 
 BATCH_BYTES = 4_096
@@ -35,8 +33,10 @@ class AnswerReader:
     Pieces of a stream are decoded together, which costs half as much; the client has each of them already.
     """
 
-    def __init__(self, provider: str, decoder: StreamDecoder) -> None:
+    def __init__(self, provider: str, decoder: StreamDecoder, secrets: tuple[str, ...]) -> None:
         self.is_stream = True
+        self._provider = provider
+        self._secrets = secrets
         self._decoder = decoder
         self._feeder = EventFeeder(provider, decoder)
         self._pieces: list[bytes] = []
@@ -62,8 +62,7 @@ class AnswerReader:
             await in_thread_if_large(len(whole), self._decoder.feed_whole, whole)
             return None
         delta = self._decoder.end()
-        if not self._decoder.is_complete:
-            raise ProviderError("its answer ended in the middle", kind=ErrorClass.TRANSIENT)
+        check_complete(self._decoder, self._provider, self._secrets)
         return delta
 
 

@@ -17,6 +17,7 @@ from zoea.context import Plan
 from zoea.llm.messages.wire_bodies import Wire, WireBody, read_body
 from zoea.llm.model_traits import Trait
 from zoea.llm.providers.http_provider import (
+    DOCUMENTS,
     ForwardedHead,
     ForwardedItem,
     ForwardedRequest,
@@ -24,6 +25,7 @@ from zoea.llm.providers.http_provider import (
     StreamDecoder,
 )
 from zoea.llm.transport.json_safety import parse
+from zoea.llm.transport.refusal_tables import NO_MODEL
 from zoea.model.enums import ErrorClass, Finish, MysisState
 from zoea.model.errors import ProviderError, StoreError
 from zoea.model.ports import Provider, ToolSession
@@ -51,6 +53,7 @@ PATIENCE_S = 240.0
 _MARGIN = 0.05
 _KEPT_REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
 _STREAM = "text/event-stream"
+_NO_PATH = (404, 405, 501)
 
 
 class _NoSuchWire(Exception):
@@ -209,8 +212,7 @@ class AgentCall:
         self._owner = spend_ops.PlainOwner(
             self._mysis_id, provider.name, self._profile.model, provider.metered, self._situation.mission_id
         )
-        secrets = provider.secrets if isinstance(provider, HttpProvider) else ()
-        self._decoder = make_decoder(self._wire, provider.name, self._profile.model, secrets)
+        self._decoder = make_decoder(self._wire, provider.name, self._profile.model, self._secrets)
 
     @property
     def _speaking_provider(self) -> HttpProvider | None:
@@ -219,6 +221,10 @@ class AgentCall:
         if not isinstance(provider, HttpProvider) or (provider.name, self._wire) in self._link.missing:
             return None
         return provider if self._wire in provider.wires else None
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        return self._provider.secrets if isinstance(self._provider, HttpProvider) else ()
 
     def _translate(self, parsed: Mapping[str, Any]) -> None:
         """Make the request one of Zoea's own. Raises GatewayRefusal where that would lose a part of it."""
@@ -408,7 +414,7 @@ class AgentCall:
     ) -> web.StreamResponse | None:
         """Send a request and forward its answer. Return None if a hold began before it was sent."""
         refused = False
-        reader = self._reader = AnswerReader(self._provider.name, self._decoder)
+        reader = self._reader = AnswerReader(self._provider.name, self._decoder, self._secrets)
         async with aclosing(self._open(content)) as items:
             async for item in items:
                 match item:
@@ -419,13 +425,16 @@ class AgentCall:
                     case RequestSent():
                         self._note_sent()
                     case ForwardedHead():
-                        if item.status == 404 and self._wire is Wire.RESPONSES and self._translated is None:
+                        if self._wire is Wire.RESPONSES and self._translated is None and _lacks_path(item):
                             raise _NoSuchWire  # many servers of chat completions have no responses
+                        if item.error is not None and item.status < 400:
+                            raise item.error  # a client could not follow it, because it is told no place
                         if self._sent_at is None:  # it did not have to wait
                             self._note_sent()
                         refused = item.error is not None
                         self._failure = None if item.error is None else item.error.kind
-                        reader.is_stream = item.headers.get("content-type", "").startswith(_STREAM)
+                        kind = item.headers.get("content-type", "").partition(";")[0].strip().lower()
+                        reader.is_stream = kind not in DOCUMENTS
                         self._response = await begin(item, request)
                     case bytes():
                         assert self._response is not None
@@ -519,6 +528,11 @@ class AgentCall:
 
     def _price(self, answer: Answer) -> Answer:
         return self._services.prices.add_cost(answer, self._provider.name, self._profile.model)
+
+
+def _lacks_path(head: ForwardedHead) -> bool:
+    """Return whether a server has no such path. One that misses the model says so in words."""
+    return head.status in _NO_PATH and (head.error is None or not NO_MODEL.search(head.error.said))
 
 
 def _parse_body(wire: Wire, content: bytes) -> tuple[Any, WireBody]:

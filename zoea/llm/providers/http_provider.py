@@ -56,6 +56,8 @@ FULL_SHARE = 0.6
 """The share of the window from which on a 400 without a word is taken for a refusal of the length."""
 LONG_REQUEST = 4_000
 """Tokens from which on a request may be too long for a window that is not known."""
+DOCUMENTS = ("application/json", "text/html")
+"""Types of an answer in one piece. Servers give any other type to a stream too."""
 _BYTES = BytesReceived()
 _TOO_MUCH = (429, 503, 529)
 HIDDEN_KEY = b"(the key)"
@@ -248,7 +250,7 @@ class HttpProvider:
     async def _read(self, request: ModelRequest, reply: HttpReply) -> AsyncGenerator[StreamItem, None]:
         """Give what the body brings, and the answer at its end. Raises ProviderError."""
         decoder = self._decoder(request)
-        if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
+        if reply.content_type in DOCUMENTS and reply.content_type != self.stream_type:
             body = await reply.read_all(MAX_EVENT_BYTES, within=self.max_silence_s)
             size = len(body)
             if size > LARGE_CHARS:
@@ -269,15 +271,7 @@ class HttpProvider:
             size = limits.size
         if (delta := decoder.end()) is not None:
             yield delta
-        if not decoder.is_complete and decoder.words:
-            words = read_error_body(decoder.words.encode()).text
-            raise error_from_stream({"error": words}, provider=self.name, secrets=self.secrets)
-        if not decoder.is_complete:
-            raise provider_error(
-                ErrorClass.TRANSIENT,
-                f"{self.name} ended its answer in the middle",
-                title="The connection to the provider broke",
-            )
+        check_complete(decoder, self.name, self.secrets)
         answer = await asyncio.to_thread(decoder.answer) if size > LARGE_CHARS else decoder.answer()
         yield self._complete(request, answer)
 
@@ -465,6 +459,16 @@ class EventFeeder:
                 self._fed = 0
                 await asyncio.sleep(0)  # many small reads may be waiting too
         return heard
+
+
+def check_complete(decoder: StreamDecoder, name: str, secrets: tuple[str, ...]) -> None:
+    """Raise ProviderError, with the words that the provider sent instead, where the answer has not ended."""
+    if decoder.is_complete:
+        return
+    if decoder.words:
+        raise error_from_stream({"error": read_error_body(decoder.words.encode()).text}, provider=name, secrets=secrets)
+    what = f"{name} ended its answer in the middle"
+    raise provider_error(ErrorClass.TRANSIENT, what, title="The connection to the provider broke")
 
 
 def _join(first: Delta | ReadProgress | None, second: Delta | ReadProgress | None) -> Delta | ReadProgress | None:
