@@ -14,6 +14,7 @@ from msgspec import Struct
 from zoea.files.git import Git, GitResult
 from zoea.files.ownership import Record
 from zoea.files.work_left import find_commit, stage_all
+from zoea.model.errors import FilesError
 
 MOST_PATCH = 2_000_000
 """Bytes of a patch that are shown."""
@@ -121,21 +122,30 @@ def open_apart(folder: Path) -> Iterator[Git]:
 @contextmanager
 def open_diff(git: Git, base: str, closed: Sequence[Path] = ()) -> Iterator[TreeDiff]:
     """Read a working tree, without its `closed` folders, to compare it with a commit. Raises GitError."""
-    own, objects = git.text("rev-parse", "--path-format=absolute", "--git-dir", "--git-path", "objects").split("\n")
+    own = git.git_dir or Path(git.text("rev-parse", "--absolute-git-dir"))
+    objects = git.text("rev-parse", "--path-format=absolute", "--git-path", "objects")
     inside = [path.relative_to(git.folder) for path in closed if path.is_relative_to(git.folder)]
     left_out = [f":(exclude,literal){path}" for path in inside]
     with TemporaryDirectory(prefix="zoea-diff-") as folder:
         index = Path(folder, "index")
-        if (stands := Path(own, "index")).exists():
-            shutil.copyfile(stands, index)  # with the times of the files, so that few are read
-        Path(folder, "objects").mkdir()
+        try:
+            if (stands := own / "index").exists():
+                shutil.copyfile(stands, index)  # with the times of the files, so that few are read
+            Path(folder, "objects").mkdir()
+        except OSError as error:
+            raise FilesError(f"{index} cannot be written: {error.strerror}", hint="Make room in it.") from error
         environment = {
             "GIT_INDEX_FILE": str(index),
             "GIT_OBJECT_DIRECTORY": str(Path(folder, "objects")),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quote(objects),
         }
         problem = stage_all(git, *left_out, environment=environment).error.strip()
         yield TreeDiff(git, base, environment, problem)
+
+
+def _quote(path: str) -> str:
+    """Quote a path for a list of git, in which a colon parts them."""
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def find_base(git: Git, record: Record | None) -> str:

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import IO
@@ -151,10 +151,8 @@ class Git:
         if not self.hooks and arguments != _LIST_HOOKS and _read_version(program) >= _CONFIGURED_HOOKS:
             environment = {**environment, **self._disable_hooks()}
         what = f"git {' '.join(arguments[:2])} in {self.folder}"
-        with tempfile.TemporaryFile() as source:
-            source.write(stdin)
-            source.seek(0)
-            try:
+        try:
+            with _open_stdin(stdin) as source:
                 process = subprocess.Popen(
                     line,
                     cwd=self.folder,
@@ -165,12 +163,12 @@ class Git:
                     start_new_session=True,
                     pass_fds=list_locks() if is_lasting else (),
                 )
-            except OSError as error:
-                raise GitError(f"{what} did not start: {error.strerror}") from error
+        except OSError as error:
+            raise GitError(f"{what} did not start: {error.strerror}") from error
         result = _collect(process, what, deadline, is_lasting, most)
         if result.code not in accept:
             reason = result.error.strip().removeprefix("fatal: ").removeprefix("error: ")
-            raise GitError(f"{what}: {reason or f'exit code {result.code}'}", hint=_hint(reason))
+            raise GitError(f"{what}: {reason or f'exit code {result.code}'}", hint=explain(reason))
         return result
 
     def _disable_hooks(self) -> dict[str, str]:
@@ -206,10 +204,21 @@ def _identity(author: str) -> dict[str, str]:
     }
 
 
-def _hint(reason: str) -> str:
+def explain(reason: str) -> str:
+    """Return what to do about an error of git; "" where its reason says all."""
     if ".lock" in reason and "exists" in reason:
         return "A git command still runs there, or was killed: if none runs, remove the named lock file."
     return ""
+
+
+@contextmanager
+def _open_stdin(content: bytes) -> Iterator[IO[bytes]]:
+    """Open a file that holds a content; no pipe, which a large one would fill. Raises OSError."""
+    with tempfile.TemporaryFile() if content else open(os.devnull, "rb") as source:
+        if content:
+            source.write(content)
+            source.seek(0)
+        yield source
 
 
 class _Reader(threading.Thread):

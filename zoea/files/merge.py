@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from zoea.files.command_runs import CommandRun, CommandRuns
-from zoea.files.git import Git
+from zoea.files.git import Git, explain
 from zoea.files.ownership import Record, hold_lock
 from zoea.files.sandbox import find_sandbox
 from zoea.files.work_left import (
@@ -24,7 +24,7 @@ from zoea.files.work_left import (
     find_commit,
     find_lost_repositories,
     is_ancestor,
-    is_merged,
+    is_in_target,
     read_conflicts,
 )
 from zoea.files.worktrees import Worktrees, list_worktrees
@@ -140,17 +140,19 @@ def merge(trees: Worktrees, name: str, rules: MergeRules) -> Merged:
         WorkHeld: The worktree has uncommitted changes.
         FilesError: Zoea did not make it, or git refused.
     """
-    record = trees.owned.read(name)
-    git = trees.git(record)
+    record, git = trees.open(name)
     repository = Git(Path(record.repository), hooks=trees.hooks)
     conflicts = read_conflicts(git)
     if any(conflict.hunks for conflict in conflicts):
         raise _conflict(trees, record, conflicts)
     _check_committed(git, name, f"Commit them first: c in the review, or `zoea merge {name} --commit MESSAGE`.")
     if not record.target or not (old := find_commit(repository, record.target)):
-        raise MergeRefused(f"{name} came from no branch that is there", hint="Merge its branch by hand.")
+        raise MergeRefused(
+            f"{name} came from no branch that is there",
+            hint=f"`git merge {short(record.branch)}` on a branch of yours; then `zoea drop {name}`.",
+        )
     tip = find_commit(git, "HEAD")
-    if is_merged(repository, tip, record):
+    if is_ancestor(repository, tip, record.base) or is_in_target(repository, tip, old):
         return Merged(name, record.target, old, old)
     fork = repository.run("merge-base", old, tip, accept=(0, 1)).text or record.base
     if lost := find_lost_repositories(repository, fork, tip):
@@ -158,7 +160,7 @@ def merge(trees: Worktrees, name: str, rules: MergeRules) -> Merged:
             f"{name} made repositories, whose files are not in its branch: {one_line(', '.join(lost[:5]))}",
             hint=f"Let {name} remove `.git` there and `git rm --cached` them, so that the files are committed.",
         )
-    tree = find_checkout(repository, record.target)
+    tree = find_checkout(repository, record.target, record.top)
     if tree is not None:
         check_clean(tree, record.target)
     new, check = prepare(trees, record, repository, old, tip, rules)
@@ -198,8 +200,8 @@ def send_back(trees: Worktrees, name: str) -> str:
 
     It may be called again before they are resolved. Raises WorkHeld where it has uncommitted changes, and FilesError.
     """
-    record = trees.owned.read(name)
-    git, target = trees.git(record), short(record.target)
+    record, git = trees.open(name)
+    target = short(record.target)
     with trees.owned.lock(name):
         if not find_commit(git, "MERGE_HEAD"):
             _check_committed(
@@ -255,12 +257,27 @@ def run_check(path: Path, record: Record, rules: MergeRules) -> str:
     return f"checked, {sandbox.text}"
 
 
-def find_checkout(repository: Git, branch: str) -> Path | None:
-    """Return the working tree that has a branch checked out. Raises MergeRefused for one in the middle of a rebase."""
+def find_checkout(repository: Git, branch: str, top: str) -> Path | None:
+    """Return the working tree that has a branch checked out. Raises MergeRefused for one in the middle of a rebase.
+
+    Args:
+        top: A working tree of the repository. Git names the main one by its git directory where that stands elsewhere.
+    """
     found = None
     for tree, checked_out in list_worktrees(repository).items():
         if checked_out == branch:
             found = Path(tree)
+            if not found.is_dir():
+                raise MergeRefused(
+                    f"{short(branch)} is checked out in {tree}, which is gone",
+                    hint="`git worktree prune` makes git forget that, if it will not come back.",
+                )
+            if Git(found).text("rev-parse", "--is-inside-work-tree") != "true":
+                found = Path(top)
+                if Git(found).run("symbolic-ref", "--quiet", "HEAD", accept=(0, 1)).text != branch:
+                    raise MergeRefused(
+                        f"{short(branch)} is checked out in a folder that git does not name", hint="Merge by hand."
+                    )
         elif not checked_out and Path(tree).is_dir():
             own = Path(Git(Path(tree)).text("rev-parse", "--path-format=absolute", "--git-dir"))
             for name in _HEADS:
@@ -293,7 +310,7 @@ def move(repository: Git, record: Record, old: str, new: str, hooks: bool) -> No
     # the branch of the other. A lock of the folder writes nothing.
     handle = os.open(record.repository, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with hold_lock(handle, MergeRefused(f"another merge moves a branch of {record.repository}", hint="Try again.")):
-        tree = find_checkout(repository, record.target)
+        tree = find_checkout(repository, record.target, record.top)
         if tree is None:
             why = f"zoea: merge {record.name}"
             result = repository.write("update-ref", "-m", why, record.target, new, old, accept=(0, 1, 128))
@@ -309,7 +326,7 @@ def move(repository: Git, record: Record, old: str, new: str, hooks: bool) -> No
                 git.write("update-ref", *(("ORIG_HEAD", before) if before else ("-d", "ORIG_HEAD")))
                 raise MergeRefused(
                     f"git would not bring {tree} to the merged commit: {result.error.strip()}",
-                    hint="Move what stands in the way and try again, or merge there by hand.",
+                    hint=explain(result.error) or "Move what stands in the way and try again, or merge there by hand.",
                 )
         if find_commit(repository, record.target) != new:
             raise _moved(record)

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from zoea.model.errors import FilesError, UsageError, WorkHeld
+from zoea.model.errors import FilesError, SettingsError, UsageError, WorkHeld
 from zoea.settings.paths import make_private_folder
 from zoea.settings.private_file import open_private, write_private
 from zoea.settings.small_file import read_small_file
@@ -108,7 +108,10 @@ class Ownership:
     def write(self, record: Record) -> None:
         """Write a record and flush it to the disk."""
         make_private_folder(self.root)
-        write_private(self._file(record.name, "json"), msgspec.json.encode(record).decode())
+        try:
+            write_private(self._file(record.name, "json"), msgspec.json.encode(record).decode())
+        except SettingsError as error:
+            raise FilesError(error.what, hint=error.hint) from error
         handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(handle)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from zoea.files.git import DEADLINE_S, WRITE_DEADLINE_S, Git, GitResult
 from zoea.files.ownership import Record
-from zoea.model.errors import GitError
+from zoea.model.errors import FilesError
 from zoea.text.control_characters import split_lines
 
 DRAFT = re.compile(r"\.zoea-[0-9a-f]{16}\.tmp")
@@ -84,6 +84,7 @@ def find_work(record: Record, path: Path) -> WorkLeft:
     changes: tuple[str, ...] = ()
     repository = Git(Path(record.repository))
     try:
+        check_repository(record)
         tips = [tip] if record.branch and (tip := find_commit(repository, record.branch)) else []
         if record.git_dir and path.exists():
             git = Git(path, git_dir=Path(record.git_dir))
@@ -95,8 +96,17 @@ def find_work(record: Record, path: Path) -> WorkLeft:
             unknown = f"{path} is there, but git never finished to make it" if has_files else ""
         commits = tuple(tip for tip in tips if not is_merged(repository, tip, record))
         return WorkLeft(changes, commits, unknown, tuple(tips))
-    except (GitError, OSError) as error:
+    except (FilesError, OSError) as error:
         return WorkLeft(changes, unknown=f"git cannot tell what is in it: {error}")
+
+
+def check_repository(record: Record) -> None:
+    """Raise FilesError where the repository of a worktree is gone."""
+    if not Path(record.repository).is_dir():
+        raise FilesError(
+            f"the repository of {record.name} is gone: {record.repository}",
+            hint=f"If it was moved, move it back, or merge {record.branch.removeprefix('refs/heads/')} there by hand.",
+        )
 
 
 def find_changes(git: Git, *, untracked: bool = True) -> tuple[str, ...]:
@@ -122,7 +132,8 @@ def stage_all(git: Git, *left_out: str, environment: Mapping[str, str] = {}, is_
     entries = run("ls-files", "-s", "-z", most=_MOST_INDEX).records
     inner = [name for head, _, name in (entry.partition("\t") for entry in entries) if head.startswith("160000")]
     excluded = (f":(exclude,literal){name}" for name in inner)
-    line = ("add", "--all", "--ignore-errors", "--", ".", DRAFTS, *left_out, *excluded)
+    # --sparse: also what lies outside a sparse checkout, because a mysis does not know of it.
+    line = ("add", "--all", "--sparse", "--ignore-errors", "--", ".", DRAFTS, *left_out, *excluded)
     added = run(*line, accept=(0, 1))
     if inner:
         names = b"".join(os.fsencode(name) + b"\0" for name in inner)
@@ -180,7 +191,8 @@ def _find_unknown(git: Git, path: Path) -> str:
         return f"it has refs of its own: {refs.splitlines()[0]}"
     for entry in git.run("ls-files", "-s", "-v", "-z").records:
         head, _, name = entry.partition("\t")
-        if head[:1].islower() or head[:1] == "S":
+        # A file that is not there in a sparse checkout holds nothing.
+        if head[:1].islower() or (head[:1] == "S" and os.path.lexists(path / name)):
             return f"git was told to ignore changes of {name}"
         if head[2:8] == "160000" and (path / name).is_dir() and any((path / name).iterdir()):
             return f"{name} is a repository of its own: git does not look at the files in it"
@@ -196,8 +208,13 @@ def is_merged(repository: Git, tip: str, record: Record) -> bool:
     )
     if set(refs.split()) - {record.branch}:
         return True
-    if not record.target or not (target := find_commit(repository, record.target)):
-        return False
+    return bool(record.target and (target := find_commit(repository, record.target))) and is_in_target(
+        repository, tip, target
+    )
+
+
+def is_in_target(repository: Git, tip: str, target: str) -> bool:
+    """Return whether a target has the commits up to a tip, or their changes in other commits. Raises GitError."""
     fork = repository.run("merge-base", target, tip, accept=(0, 1)).text
     if not fork:
         return False

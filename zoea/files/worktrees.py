@@ -12,9 +12,17 @@ from secrets import token_hex
 
 from msgspec.structs import replace
 
-from zoea.files.git import Git, find_top
+from zoea.files.git import Git
 from zoea.files.ownership import Ownership, Record
-from zoea.files.work_left import WorkLeft, find_changes, find_commit, find_work, read_conflicts, stage_all
+from zoea.files.work_left import (
+    WorkLeft,
+    check_repository,
+    find_changes,
+    find_commit,
+    find_work,
+    read_conflicts,
+    stage_all,
+)
 from zoea.model.errors import FilesError, GitError, WorkHeld
 
 _MOST_BRANCHES = 100
@@ -36,7 +44,13 @@ class Worktrees:
         """Return git in a worktree. It does not read the `.git` there, which a mysis can write."""
         if not record.git_dir:
             raise FilesError(f"the worktree of {record.name} was never finished", hint=f"`zoea drop {record.name}`")
-        return Git(self.owned.path(record.name), hooks=self.hooks, git_dir=Path(record.git_dir))
+        check_repository(record)
+        if not (path := self.owned.path(record.name)).is_dir():
+            raise FilesError(
+                f"the folder of {record.name} is gone: {path}",
+                hint=f"`zoea merge {record.name}` brings back what was committed, and merges it.",
+            )
+        return Git(path, hooks=self.hooks, git_dir=Path(record.git_dir))
 
     def make(self, name: str, folder: Path, uid: str = "") -> Record:
         """Make a worktree with its branch from a folder's checkout. Return an existing one.
@@ -48,11 +62,7 @@ class Worktrees:
             FilesError: No repository, no commit, or the name belongs to another repository.
             WorkHeld: Another command works with it, or it is another mysis's.
         """
-        top = find_top(folder)
-        if top is None:
-            raise FilesError(
-                f"{folder} is in no git repository", hint="`git init` makes one; or work without --worktree."
-            )
+        top = _find_checkout(folder)
         git = Git(top, hooks=self.hooks)
         common = git.text("rev-parse", "--path-format=absolute", "--git-common-dir")
         if not (base := find_commit(git, "HEAD")):
@@ -69,7 +79,7 @@ class Worktrees:
                 if record.repository != common or not record.git_dir:
                     held = "of another repository" if record.repository != common else "that was never finished"
                     raise WorkHeld(f"there is a worktree of {name} {held}: {path}", hint=f"`zoea drop {name}` first.")
-                return record
+                return self._restore(record)
             if os.path.lexists(path):
                 raise WorkHeld(
                     f"{path} is there without a record of Zoea", hint="Move it away; Zoea removes only what it made."
@@ -79,6 +89,11 @@ class Worktrees:
             return self._add(git, record, "--no-track", "-b", record.branch.removeprefix("refs/heads/"))
 
     def _free_branch(self, git: Git, name: str) -> str:
+        if find_commit(git, "refs/heads/zoea"):
+            raise GitError(
+                f"{git.folder} has a branch zoea, beside which git makes no branch zoea/{name}",
+                hint="Rename it: `git branch -m zoea OTHER`.",
+            )
         for number in range(1, _MOST_BRANCHES):
             branch = f"refs/heads/zoea/{name}" + (f"-{number}" if number > 1 else "")
             if not find_commit(git, branch):
@@ -88,17 +103,45 @@ class Worktrees:
     def _add(self, git: Git, record: Record, *options: str) -> Record:
         """Write the record, then make the worktree."""
         self.owned.write(record)
-        path = self.owned.path(record.name)
         try:
-            git.write("worktree", "add", "--quiet", *options, str(path), record.base)
-        except GitError:
-            with suppress(GitError):  # nothing was made: there is nothing to own
-                if not os.path.lexists(path) and not find_commit(git, record.branch or "none"):
-                    self.owned.remove(record.name)
+            return self._check_out(git, record, *options, str(self.owned.path(record.name)), record.base)
+        except FilesError:
+            with suppress(FilesError):  # nobody worked in what was made of it, as on a full disk
+                self._remove(record, (record.base,))
             raise
-        made = replace(record, git_dir=Git(path).text("rev-parse", "--path-format=absolute", "--git-dir"))
+
+    def _check_out(self, git: Git, record: Record, *line: str) -> Record:
+        git.write("worktree", "add", "--quiet", *line)
+        made = replace(record, git_dir=Git(self.owned.path(record.name)).text("rev-parse", "--absolute-git-dir"))
         self.owned.write(made)
         return made
+
+    def open(self, name: str) -> tuple[Record, Git]:
+        """Return a record, and git in its worktree, whose folder is brought back where it is gone.
+
+        Raises:
+            FilesError: Zoea made no such worktree, or its repository is gone.
+            WorkHeld: Another command works with it.
+        """
+        record = self.owned.read(name)
+        if record.git_dir and not self.owned.path(name).is_dir():
+            with self.owned.lock(name):
+                record = self._restore(record)
+        return record, self.git(record)
+
+    def _restore(self, record: Record) -> Record:
+        """Bring back the files of a worktree whose folder was removed by hand, from its index or its branch."""
+        path, git_dir = self.owned.path(record.name), Path(record.git_dir)
+        if os.path.lexists(path):
+            return record
+        check_repository(record)
+        if not git_dir.is_dir():  # git has forgotten it
+            git = Git(Path(record.repository), hooks=self.hooks)
+            return self._check_out(git, record, str(path), record.branch.removeprefix("refs/heads/"))
+        path.mkdir()
+        (path / ".git").write_text(f"gitdir: {git_dir}\n", encoding="utf-8")
+        self.git(record).write("checkout-index", "--all", "--quiet", accept=(0, 1))  # 1: one of them is in conflict
+        return record
 
     @contextmanager
     def temporary(self, record: Record, commit: str) -> Iterator[tuple[Git, Path]]:
@@ -112,6 +155,7 @@ class Worktrees:
             finally:
                 if self.owned.find(name) is not None:
                     self._remove(made)
+                self.owned.remove(name)  # the lock alone, where the disk had no room for a record
 
     def find_work(self, record: Record) -> WorkLeft:
         """Return what would be lost with a worktree."""
@@ -127,8 +171,7 @@ class Worktrees:
             WorkHeld: A merge left marks in its files.
             FilesError: There is no such worktree, or git refused.
         """
-        record = self.owned.read(name)
-        git = self.git(record)
+        _, git = self.open(name)
         with self.owned.lock(name):
             is_merging = bool(find_commit(git, "MERGE_HEAD"))
             if not is_merging and not find_changes(git):
@@ -173,9 +216,12 @@ class Worktrees:
                 work = self.find_work(record)
                 tips = work.tips
                 if work and not force:
+                    keeps = (
+                        f"look at it in {self.owned.path(name)}" if work.unknown else f"`zoea merge {name}` keeps it"
+                    )
                     raise WorkHeld(
                         f"the worktree of {name} holds work: {work.text}",
-                        hint=f"`zoea merge {name}` keeps it; `zoea drop {name} --force` loses it.",
+                        hint=f"{keeps[:1].upper()}{keeps[1:]}; `zoea drop {name} --force` loses it.",
                     )
             return self._remove(record, tips)
 
@@ -198,6 +244,18 @@ class Worktrees:
             tip = ""
         self.owned.remove(record.name)
         return tip
+
+
+def _find_checkout(folder: Path) -> Path:
+    """Return the top of the checkout that holds a folder. Raises FilesError, with git's reason where it has one."""
+    try:
+        return Path(Git(folder).text("rev-parse", "--show-toplevel"))
+    except GitError as error:
+        hint = "`git init` makes one; or work without --worktree."
+        if "not a git repository" in error.what:
+            raise FilesError(f"{folder} is in no git repository", hint=hint) from error
+        reason = error.what.partition(": ")[2]
+        raise FilesError(f"git finds no checkout at {folder}: {reason}", hint="Name a checkout.") from error
 
 
 def describe_drop(name: str, tip: str) -> str:
