@@ -12,7 +12,7 @@ import pytest
 from zoea.model.request import Answer, AnswerCall, ToolResult, ToolSpec
 from zoea.text.redact import redact_all, redact_secrets
 from zoea.text.redact.json_redaction import redact_json_text
-from zoea.tools.results import parse_fields
+from zoea.tools.results import parse_fields, parse_result
 from zoea.tools.secret_vault import InMemorySecrets, SecretVault
 
 SECRET = "canary-8Xq2"
@@ -234,6 +234,60 @@ async def test_a_key_of_a_result_that_names_a_secret_counts_for_every_tool(shape
         assert secret not in content or vault.mask_text(f"it is {secret}") == "it is ‹secret:1›"
 
 
+async def mask_answer(result: ToolResult) -> ToolResult:
+    """Mask a result of a tool that is named for no secret."""
+    return await SecretVault(InMemorySecrets()).mask_result(result, ToolSpec("look", "", {}, upstream="game"))
+
+
+PLACES: dict[str, Any] = {
+    "behind a text": lambda json_text: [{"type": "text", "text": f"Done.\n{json_text}\nBye."}],
+    "a second part": lambda json_text: [{"type": "text", "text": "Done."}, {"type": "text", "text": json_text}],
+    "a resource": lambda json_text: [{"type": "resource", "resource": {"uri": "a:b", "text": json_text}}],
+    "a fence": lambda json_text: [{"type": "text", "text": f"```json\n{json_text}\n```"}],
+    "lines of JSON": lambda json_text: [{"type": "text", "text": f'{{"a": 1}}\n{json_text}\n[broken\n{json_text}'}],
+    "an event": lambda json_text: [{"type": "text", "text": f"event: message\ndata: {json_text}"}],
+    "a text in JSON": lambda json_text: [{"type": "text", "text": json.dumps({"log": f"answer:\n{json_text}"})}],
+    "a part of no known type": lambda json_text: [json.loads(json_text)],
+}
+
+
+@pytest.mark.parametrize("shape", NAMED)
+@pytest.mark.parametrize("place", [*PLACES, "structured content", "an error"])
+async def test_a_key_of_a_result_that_names_a_secret_counts_wherever_its_json_stands(place: str, shape: str) -> None:
+    text = json.dumps(NAMED[shape], indent=1 if place == "a fence" else None)
+    make_content = PLACES.get(place, lambda _: [{"type": "text", "text": "Done."}])
+    result = parse_result(
+        {"content": make_content(text), "structuredContent": NAMED[shape] if place not in PLACES else None}
+        | ({"isError": True} if place == "an error" else {})
+    )
+    shown = (await mask_answer(result)).content
+    if place == "an error" and shape in ("a phrase", "a word"):  # it may be what is wrong with a password
+        assert shown == result.content
+        return
+    assert "‹secret:1›" in shown
+    assert not any(secret in shown for secret in (SECRET, PHRASE, "sonnenschein", "48392011"))
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"password": [SECRET, "canary-9Xq2"]},
+        {"env": [{"name": "DB_PASSWORD", "value": SECRET}]},
+        {"variables": [{"key": "apiToken", "value": SECRET, "target": ["production"]}]},
+    ],
+)
+async def test_a_list_of_passwords_and_a_name_beside_its_value_count_in_a_result(named: dict[str, Any]) -> None:
+    shown = (await mask_answer(ToolResult(content=json.dumps(named)))).content
+    assert "canary" not in shown
+
+
+async def test_a_result_of_many_broken_pieces_of_json_is_read_soon() -> None:
+    text = '"password"\n' + '[{"a": ["b", \n' * 60_000 + "[" * 100_000
+    result = ToolResult(content=text)
+    async with asyncio.timeout(5):
+        assert await mask_answer(result) is result
+
+
 async def test_a_phrase_of_several_words_is_one_secret() -> None:
     vault = SecretVault(InMemorySecrets())
     spec = ToolSpec("register", "", {}, upstream="game")
@@ -247,6 +301,9 @@ async def test_a_phrase_of_several_words_is_one_secret() -> None:
         ("register", "the password is required", False),
         ("register", '{"error": "password", "password": ""}', False),
         ("register", f"wrong password: {SECRET}", True),
+        ("register", '{"errors": {"password": "too_short", "pwd": ["too_short", "min_length"]}}', True),
+        ("read_form", '{"errors": {"password": ["too_short", "min_length"]}}', False),
+        ("read_file", 'text = """\n[password]\n{password: canary-8Xq2}\n"""', False),
         ("register", "password: must have eight characters", False),
         ("register", "| user | password |\n|---|---|", False),
         ("register", "| user | password |\n|---|---|\n| alpha | required |", False),

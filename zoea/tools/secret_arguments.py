@@ -100,6 +100,13 @@ _TABLE = compile_lazily(
     r"(?P<rows>(?:[ \t]{0,8}\|[^\n]*+(?:\n|\Z))++)"
 )
 _SHORTEST_MADE = 6
+_BEGIN = compile_lazily(r"(?:^[ \t]*(?:data:[ \t]*|\[content of type [^\]\n]{0,200}\] )?|\A\s*)(?=[{\[])", re.MULTILINE)
+"""Where JSON may begin in an answer: it, a line of it, an event's data, or a part of a type that Zoea does not know."""
+_GOES_ON = ("{", "[", ",", ":")
+"""Ends of a line of JSON that has more lines."""
+_MOST_TRIES = 50
+"""Pieces of several lines that may turn out to be no JSON; each of them may be read to the end of the answer."""
+_DECODER = json.JSONDecoder()
 _BRANCHES = ("anyOf", "oneOf", "allOf")
 
 Replace = Callable[[Any], str]
@@ -158,27 +165,48 @@ def replace_made_secrets(text: str, replace: Replace) -> str:
 
 
 def replace_named_results(text: str, replace: Replace) -> str:
-    """Replace the values of secret names in an answer that is JSON, where they cannot be words about a secret."""
-    if text.lstrip()[:1] not in ("{", "[") or _MAY_NAME.search(text) is None:
+    """Replace the values of secret names in each JSON of an answer, where they cannot be words about a secret."""
+    if _MAY_NAME.search(text) is None:
         return text
-    try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    waiting, has_changed = [answer], False
+    parts, end, tries = list[str](), 0, 0
+    while (begin := _BEGIN.search(text, end)) is not None:
+        start = begin.end()
+        parts.append(text[end:start])
+        line = text[start : (at if (at := text.find("\n", start)) >= 0 else len(text))]
+        goes_on = tries < _MOST_TRIES and (len(parts) == 1 or line.rstrip().endswith(_GOES_ON))
+        length, answer, has_changed = len(line), None, False
+        if goes_on or _MAY_NAME.search(line) is not None:
+            try:
+                answer, length = _DECODER.raw_decode(text[start:] if goes_on else line)
+                has_changed = _replace_named_values(answer, replace)
+            except (ValueError, RecursionError):
+                tries += goes_on
+        end = start + length
+        written = text[start:end]
+        indent = 2 if "\n" in written else None
+        parts.append(json.dumps(answer, ensure_ascii=False, indent=indent) if has_changed else written)
+    return "".join((*parts, text[end:]))
+
+
+def _replace_named_values(answer: Any, replace: Replace) -> bool:
+    """Replace the values of secret names in decoded JSON; return whether there were any."""
+    waiting, has_changed = [(answer, "")], False
     while waiting:
-        values = waiting.pop()
+        values, name = waiting.pop()
         for key, value in list(values.items() if isinstance(values, dict) else enumerate(values)):
+            names = [name] if isinstance(values, list) else [key, *(values.get(one) for one in _BESIDE.get(key, ()))]
+            named = next((one for one in names if isinstance(one, str) and is_secret_name(one)), "")
             if isinstance(value, dict | list):
-                waiting.append(value)
+                is_list = isinstance(value, list) and _PASSWORDS.search(_join_words(named)) is not None
+                waiting.append((value, named if is_list else ""))
                 continue
-            is_named = isinstance(key, str) and is_secret_name(key) and _is_made(key, value)
-            if is_named:
+            # A list below `password` often tells what is wrong with one: `too_short`.
+            if named and _is_made(named, value) and (isinstance(key, str) or is_odd(str(value))):
                 values[key] = _replace_leaf(value, replace, numbers=True)
             elif isinstance(value, str):
                 values[key] = replace_named_results(value, replace)
             has_changed = has_changed or values[key] != value
-    return json.dumps(answer, ensure_ascii=False) if has_changed else text
+    return has_changed
 
 
 def _is_made(name: str, value: Any) -> bool:
@@ -187,7 +215,7 @@ def _is_made(name: str, value: Any) -> bool:
         return False
     plain = str(value)
     if _PASSWORDS.search(_join_words(name)) is None:
-        return isinstance(value, str) and " " not in _SCHEME.sub("", plain, count=1) and _is_odd(plain)
+        return isinstance(value, str) and " " not in _SCHEME.sub("", plain, count=1) and is_odd(plain)
     if " " in plain:
         return _is_phrase(plain)
     return bool(find_forms(value)) and not secret_patterns.is_about_secrets(plain)
@@ -264,7 +292,7 @@ class _Level(Struct):
 
 def _is_cookie(value: str) -> bool:
     """Return whether the value of curl's option is a cookie, and not the name of a file."""
-    return "=" in value and _is_odd(value)
+    return "=" in value and is_odd(value)
 
 
 def _replace_leaf(value: Any, replace: Replace, *, numbers: bool) -> Any:
@@ -313,12 +341,12 @@ def _replace_flags(text: str, replace: Replace) -> str:
     text = _FLAG_IN_TEXT.sub(put, text) if "--" in text else text
 
     def put_odd(kind: str, value: str) -> str:
-        return replace(value) if _is_odd(value) else value
+        return replace(value) if is_odd(value) else value
 
     return secret_patterns.replace_told(secret_patterns.replace_secrets(text, put_odd), put_odd)
 
 
-def _is_odd(value: str) -> bool:
+def is_odd(value: str) -> bool:
     """Return whether a value cannot be a word, which would be taken for the secret wherever it stands."""
     return len(value) >= _SHORTEST_MADE and any(char.isdigit() for char in value)
 

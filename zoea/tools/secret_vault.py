@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from zoea.model.errors import SettingsError, ToolError
 from zoea.model.request import Answer, AnswerCall, Blob, ToolResult, ToolSpec
 from zoea.tools.secret_arguments import (
+    is_odd,
     makes_secrets,
     replace_in_text,
     replace_made_secrets,
@@ -186,15 +187,17 @@ class SecretVault:
         """
         await self._load()
         content = result.content
-        if spec is not None and spec.upstream and not result.is_error:
+        if spec is not None and spec.upstream:
             sent, upstream = json.dumps(arguments or {}, ensure_ascii=False), spec.upstream
 
             def put(value: Any) -> Any:
-                return (
-                    value if json.dumps(value, ensure_ascii=False).strip('"') in sent else self._mark(upstream, value)
-                )
+                is_sent = json.dumps(value, ensure_ascii=False).strip('"') in sent
+                # An error says what is wrong with a value: `{"password": "too_short"}`.
+                return value if is_sent or (result.is_error and not is_odd(str(value))) else self._mark(upstream, value)
 
-            replace_made = replace_made_secrets if makes_secrets(spec.name) else replace_named_results
+            # The sentences of an error are about a secret; none of them tells one that was made.
+            is_told = makes_secrets(spec.name) and not result.is_error
+            replace_made = replace_made_secrets if is_told else replace_named_results
             if len(content) > _LONG:
                 content = await asyncio.to_thread(replace_made, content, put)
             else:
