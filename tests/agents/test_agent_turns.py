@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import sys
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, 
 from tests.swarm.test_commit_capture import read_messages
 from zoea.agents import agent_session
 from zoea.model.enums import DeliveryMode, MysisState
+from zoea.queries.stored_swarm import read_mysis_view, read_swarm_view
 from zoea.settings import Settings
 
 
@@ -36,6 +38,17 @@ async def test_text_thoughts_and_calls_become_memories(tmp_path: Path) -> None:
         [call] = await s.rows("SELECT name, state, arguments FROM tool_call")
         assert (call["name"], call["state"]) == ("read", "done")
         assert s.state() is MysisState.IDLE
+
+
+@pytest.mark.parametrize(
+    ("acp", "name"), [('agent = "opencode"', "opencode"), ("", PurePath(sys.executable).name)], ids=["named", "command"]
+)
+async def test_a_view_names_the_agent_that_plays_the_mysis(tmp_path: Path, acp: str, name: str) -> None:
+    async with agent_swarm(tmp_path, acp=acp) as s:
+        view = await s.commander.create("alpha", start=False)
+        assert view.agent == name
+        assert read_mysis_view(tmp_path / "zoea.db", "alpha").agent == name
+        assert [one.agent for one in read_swarm_view(tmp_path / "zoea.db").myses] == [name]
 
 
 async def test_calls_that_overlap_keep_their_own_results_and_order(tmp_path: Path) -> None:

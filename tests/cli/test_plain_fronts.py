@@ -495,6 +495,11 @@ class TestRows:
         assert provider_label(view) == "scripted/script"
         assert provider_label(replace(view, model="")) == "scripted"
 
+    async def test_an_external_agent_is_named_in_place_of_its_provider(self, swarm: FakeSwarm) -> None:
+        view = replace(await swarm.mysis("alpha"), agent="open\x1bcode")
+        assert provider_label(view) == "open\\u001bcode (agent)"
+        assert "scripted" not in table([view])
+
     def test_a_long_text_is_cut_to_one_line(self) -> None:
         assert one_line("a\n b\t c") == "a b c"
         assert one_line("x" * 100, 10) == "x" * 9 + "…"

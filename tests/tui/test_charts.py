@@ -14,6 +14,8 @@ from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats
 from zoea.swarm.persistence.stat_ops import MINUTE_US, store_minute
 from zoea.tui.screens.charts import (
     LEAST_POINTS,
+    Chart,
+    ChartSeries,
     ChartsScreen,
     SpenderList,
     StatPlot,
@@ -102,14 +104,30 @@ def test_a_series_leaves_out_statuses_that_no_mysis_had() -> None:
     assert [(each.label, each.values[-1]) for each in charts["turns"].series] == [("answered", 1), ("other ends", 2)]
     assert charts["tokens"].series[0].values[-1] == 900
     assert charts["spend"].highest == 0
-    assert charts["tokens"].build_scale() == (
+    assert charts["tokens"].build_scale(21) == (
         1000,
         [0, 200, 400, 600, 800, 1000],
         ["0", "200", "400", "600", "800", "1k"],
     )
-    assert charts["waiting"].build_scale()[2] == ["0", "2", "4", "6", "8", "10"]
-    assert charts["myses"].build_scale()[2] == ["0", "1", "2", "3"]
-    assert charts["spend"].build_scale()[2][-1] == "$0.01"
+    assert charts["waiting"].build_scale(21)[2] == ["0", "2", "4", "6", "8", "10"]
+    assert charts["myses"].build_scale(21)[2] == ["0", "1", "2", "3"]
+    assert charts["spend"].build_scale(21)[2][-1] == "$0.01"
+
+
+@pytest.mark.parametrize("rows", [-2, 0, 1, 2, 3, 5, 6, 7, 8, 9, 12, 14, 17, 23, 50])
+@pytest.mark.parametrize("highest", [1, 2, 3, 5, 7, 10, 99, 4_999])
+def test_values_of_an_axis_are_round_and_stand_evenly_in_its_rows(rows: int, highest: float) -> None:
+    chart = Chart("", (ChartSeries("", "", (float(highest),)),))
+    top, places, _ = chart.build_scale(rows)
+    gaps = max(1, rows - 1)
+    assert top >= highest
+    assert places[0] == 0
+    assert len(places) >= 2
+    stands = [place * gaps / top for place in places]
+    assert stands == pytest.approx([round(one) for one in stands])
+    assert stands[-1] <= gaps + 1e-9
+    assert gaps < 10 or len(places) <= 11
+    assert gaps < 3 or top <= 2 * highest
 
 
 @pytest.mark.parametrize("width", [0, 20, 56, 80, 200])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from textual.geometry import Offset
 from textual.selection import Selection
@@ -25,6 +26,7 @@ from zoea.tui.swarm_list.mysis_row import (
     build_row,
     build_turn_budget,
     describe_model,
+    describe_player,
 )
 from zoea.tui.terminal.terminal_control import build_title
 from zoea.tui.text_layout import plain_lines, strip_emphasis
@@ -133,6 +135,23 @@ def test_a_row_names_the_model_or_says_that_there_is_none() -> None:
     assert describe_model("qwen3:8b", "ollama") == "qwen3:8b on ollama"
     assert describe_model("", "ollama") == "ollama's own model"
     assert describe_model("", "autopilot") == describe_model("autopilot", "autopilot") == "autopilot (no model)"
+
+
+@pytest.mark.parametrize(
+    ("model", "answered_by", "player"),
+    [
+        ("", "", "opencode (agent)"),
+        ("reef-1", "opencode", "opencode (agent)"),
+        ("reef-1", "reef-large", "reef-large on opencode (agent)"),
+    ],
+)
+def test_the_agent_that_plays_a_mysis_stands_in_its_row_and_detail(model: str, answered_by: str, player: str) -> None:
+    """Not the provider of its template, which it may not use."""
+    view = replace(PLAIN, provider="openai", model=model, answered_by=answered_by, agent="opencode", tags=("north",))
+    assert describe_player(view) == player
+    assert plain(build_brief_line(view, NOW))[: -len(" |")].endswith(f" · {player}")
+    assert "by opencode #north" in line(view, 160)
+    assert "openai" not in line(view, 160)
 
 
 def test_a_row_has_one_time_and_the_detail_the_age_of_the_text() -> None:

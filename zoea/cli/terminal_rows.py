@@ -67,7 +67,9 @@ def _terminal_width() -> int:
 
 
 def provider_label(view: MysisView) -> str:
-    """Return `provider/model`; the autopilot is shown as having no model."""
+    """Return `provider/model`, or the agent that plays the mysis; the autopilot is shown as having no model."""
+    if view.agent:
+        return reveal(f"{view.agent} (agent)")
     if view.provider == "autopilot":
         return "autopilot (no model)"
     model = view.model or view.answered_by

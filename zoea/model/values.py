@@ -189,6 +189,7 @@ class Mysis(Struct, frozen=True):
     Attributes:
         is_asked: It was made to answer questions about a commit, and rests after each.
         works_on: The folder that it works in, or of which it has a worktree; empty for none.
+        agent: The external agent that plays it; empty where Zoea does.
     """
 
     id: int
@@ -218,6 +219,7 @@ class Mysis(Struct, frozen=True):
     is_asked: bool = False
     held_reason: str = ""
     works_on: str = ""
+    agent: str = ""
 
 
 class CommitQuestion(Struct, frozen=True):
@@ -278,6 +280,7 @@ class MysisView(Struct, frozen=True):
         is_reviewed: A person has dismissed its present error or its end.
         is_at_rest: It goes on only after a message or a command: no turn, nudge, wait or retry is due.
         works_on: The folder that it works in, or of which it has a worktree; empty for none.
+        agent: The external agent that plays it; empty where Zoea does.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("status",)
@@ -344,6 +347,7 @@ class MysisView(Struct, frozen=True):
     held_reason: str = ""
     streamed_before: int = 0
     works_on: str = ""
+    agent: str = ""
 
     @property
     def status(self) -> StatusWord:

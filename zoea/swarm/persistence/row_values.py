@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
+from pathlib import PurePath
 from typing import Any
 
 from zoea.model.enums import CallState, MessageKind, MysisState, Role, SenderKind, Source
@@ -42,6 +43,8 @@ SELECT y.*, coalesce(p.name, '') AS template_name,
        coalesce(nullif(y.goal, ''), CASE WHEN json_valid(p.body) THEN p.body ->> '$.goal' END, '') AS whole_goal,
        coalesce(CASE WHEN json_valid(p.body) THEN
          iif(p.body ->> '$.worktree', 'worktree of ', '') || nullif(p.body ->> '$.workbench', '') END, '') AS works_on,
+       coalesce(CASE WHEN json_valid(p.body) AND p.body ->> '$.runtime' = 'acp' THEN
+         coalesce(nullif(p.body ->> '$.acp.agent', ''), p.body ->> '$.acp.command', 'agent') END, '') AS agent,
        EXISTS (SELECT 1 FROM ctx_origin WHERE mysis_id = y.id AND thread_id IS NOT NULL) AS is_asked,
        (SELECT group_concat(tag, char(31)) FROM mysis_tag WHERE mysis_id = y.id) AS tags
 FROM mysis y LEFT JOIN template p ON p.hash = y.template_hash
@@ -221,6 +224,7 @@ def _read_mysis(row: sqlite3.Row) -> Mysis:
         wait_until=wait.get("until"),
         wait_reason=wait.get("reason", ""),
         goal=str(row["whole_goal"]),
+        agent=PurePath(str(row["agent"])).name,
         is_reviewed=row["error_dismissed_at"] is not None,
     )
 

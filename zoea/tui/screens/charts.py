@@ -39,6 +39,10 @@ from zoea.tui.widgets.clickable_text import TextBlock
 _TICKS = 6
 _TICK_MINUTES = (1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 480, 720, 1440, 2880, 4320, 7 * 1440)
 """Minutes between two labels."""
+_FACTORS = (1, 2, 5, 10, 20, 50)
+"""Round numbers between two labels of the upright axis, in powers of ten."""
+_BELOW = 2
+"""Rows of a plot below its values: the axis and the times."""
 LEAST_POINTS = 10
 """Points of a chart at least, also where less is known."""
 _TICK_COLUMNS = 12
@@ -116,16 +120,22 @@ class Chart(Struct, frozen=True):
         """The highest value of all lines; 0 for an empty chart."""
         return max((value for each in self.series for value in each.known), default=0.0)
 
-    def build_scale(self) -> tuple[float, list[float], list[str]]:
-        """Return the top of an axis, and its places and round numbers, at most six."""
+    def build_scale(self, rows: int) -> tuple[float, list[float], list[str]]:
+        """Return the top of an axis, and its places and round numbers, each as many rows above the one before.
+
+        Args:
+            rows: Of the axis, its lowest one included.
+        """
         least = 1.0 if self.write is _write_count else 10.0 if self.write is _write_tokens else 0.01
-        top = max(self.highest, least)
-        step = 10.0 ** math.floor(math.log10(top / 5))
-        step *= next(factor for factor in (1, 2, 5, 10) if step * factor * 5 >= top)
-        step = max(step, 1.0) if self.write is not _write_dollars else step
-        count = math.ceil(top / step)
-        places = [step * number for number in range(count + 1)]
-        return places[-1], places, [self.write(place) for place in places]
+        highest, gaps = max(self.highest, least), max(1, rows - 1)
+        unit = 10.0 ** math.floor(math.log10(highest / 5))
+        whole = 0.0 if self.write is _write_dollars else 1.0
+        steps = [each for factor in _FACTORS if (each := unit * factor) >= whole and each * 5 >= highest]
+        # The rows of each step, which are the same for all, and with them the top: the lowest is chosen.
+        rows_of = [(gaps // math.ceil(highest / step), step) for step in steps]
+        top, each, step = min((step * gaps / each, each, step) for each, step in rows_of if each)
+        places = [step * number for number in range(gaps // each + 1)]
+        return top, places, [self.write(place) for place in places]
 
 
 def build_charts(stats: SwarmStats) -> dict[str, Chart]:
@@ -241,7 +251,7 @@ class StatPlot(PlotextPlot, can_focus=True):
                     marker="x" if is_ascii else "braille",
                     color=plot_colour(theme.roles[each.role]),
                 )
-        top, heights, numbers = chart.build_scale()
+        top, heights, numbers = chart.build_scale(self.size.height - _BELOW)
         plot.ylim(0, top)
         plot.yticks(heights, numbers)
         plot.xlim(0, len(stats.points) - 1)

@@ -148,6 +148,15 @@ def describe_model(model: str, provider: str) -> str:
     return f"{one_line(model)} on {one_line(provider)}" if model else f"{one_line(provider)}'s own model"
 
 
+def describe_player(view: MysisView) -> str:
+    """Describe what answers for a mysis: an external agent, or a model and its provider."""
+    if not view.agent:
+        return describe_model(view.model or view.answered_by, view.provider)
+    agent = f"{one_line(view.agent)} (agent)"
+    # The model of the mysis is what the agent may get through Zoea, and not what it uses with its own login.
+    return describe_model(view.answered_by, agent) if view.answered_by not in ("", view.agent) else agent
+
+
 def format_time(view: MysisView, now: int, since: int = 0) -> str:
     """Format the time of a row: until a wait ends, else for how long it has its status. Unknown while it is held.
 
@@ -223,9 +232,10 @@ def build_row(
 
 
 def _says(row: TableRow, columns: RowColumns, state: str) -> list[Piece]:
-    """Build the text of a row: its tags, then its question, cause or newest text."""
+    """Build the text of a row: its agent and tags, then its question, cause or newest text."""
     text = f"asks: {one_line(row.asks)}" if row.asks else status_text(row.view)
-    tags = one_line(" ".join(f"#{tag}" for tag in row.view.tags))
+    agent = [f"by {row.view.agent}"] if row.view.agent else []
+    tags = one_line(" ".join((*agent, *(f"#{tag}" for tag in row.view.tags))))
     room = min(cell_len(tags), columns.text // TAGS_SHARE) if columns.text >= TAGS_FROM else 0
     shown: list[Piece] = [(fit_text(tags, room), "quiet"), (" ", "")] if room else []
     if row.lacks and state not in _COLOURED:  # what stopped it is more

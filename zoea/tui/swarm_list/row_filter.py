@@ -67,7 +67,6 @@ class RowFilter(Struct, frozen=True):
         return named or [view for view in found if self._is_anywhere(view)]
 
     def _is_anywhere(self, view: MysisView) -> bool:
-        hay = (
-            f"{view.name}\n{view.template}\n{view.state}\n{view.status}\n{' '.join(view.tags)}\n{view.text}".casefold()
-        )
+        parts = (view.name, view.template, view.agent, view.state, view.status, *view.tags, view.text)
+        hay = "\n".join(parts).casefold()
         return all(word in hay for word in self.words)

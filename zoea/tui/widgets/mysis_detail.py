@@ -30,7 +30,7 @@ from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.swarm_list.mysis_row import (
     CALL_SIGN,
     build_turn_budget,
-    describe_model,
+    describe_player,
     describe_role,
     status_text,
 )
@@ -161,7 +161,7 @@ class MysisDetail(Horizontal):
                 (one_line(view.name), "bold"),
                 (f"  {format_state(view, self._now())}", "$text-quiet"),
             ),
-            Content(f"{describe_role(view)} · {describe_model(view.model or view.answered_by, view.provider)}"),
+            Content(f"{describe_role(view)} · {describe_player(view)}"),
         )
         is_told = self._recent.display and self._recent.size.height > 1
         begin, end = build_brief_line(view, self._now(), tells_failure=not is_told)
@@ -255,7 +255,7 @@ def build_brief_line(view: MysisView, now: int, *, tells_failure: bool = True) -
         since = _format_text_age(view, now)
         left += [(f"{'  ' if left else ''}last text {since} ago", "quiet")] if since and view.text else []
         left.append((f"{'  ' if left else ''}{describe_role(view)}", ""))
-        left.append((f" · {describe_model(view.model or view.answered_by, view.provider)}", "quiet"))
+        left.append((f" · {describe_player(view)}", "quiet"))
     if view.pending:
         left.append((f"  {view.pending} waiting in its inbox", "waiting"))
     if assumed := describe_assumed_window(view):
