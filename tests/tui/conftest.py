@@ -15,6 +15,7 @@ from tests.fakes import paint_once
 from tests.fakes.applied_styles import apply_known, replace_changed
 from tests.fakes.found_handlers import find_handlers
 from tests.fakes.parsed_styles import parse_once
+from zoea.agents.agent_launch import KnownAgent
 from zoea.tui.theme import themes
 
 
@@ -24,6 +25,12 @@ def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Stylesheet, "_parse_rules", parse_once)
     monkeypatch.setattr(Stylesheet, "apply", apply_known)
     monkeypatch.setattr(Stylesheet, "replace_rules", staticmethod(replace_changed))
+
+
+@pytest.fixture(autouse=True)
+def _no_agent_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Find none of the external agents of this machine; a test that wants one puts it into a list of its own."""
+    monkeypatch.setattr(KnownAgent, "program", None)
 
 
 @pytest.fixture(autouse=True)

@@ -365,10 +365,17 @@ def is_told(stage: Stage, text: str) -> bool:
     return any(text in one for one in stage.notices)
 
 
+def is_target(stage: Stage, name: str) -> bool:
+    assert isinstance(stage.screen, DashboardScreen)
+    return [view.name for view in stage.screen.targets()] == [name]
+
+
 async def test_a_deletion_names_the_worktree_that_stayed(tmp_path: Path) -> None:
     async with reviewed(tmp_path, "beta") as (stage, _, folders):
         for name in ("alpha", "beta"):
             assert not any("worktree" in one for one in stage.notices)
+            # A deletion is told before its row is gone, and until then the key concerns the deleted mysis.
+            await stage.until(partial(is_target, stage, name))
             await stage.press("D")
             await stage.until(lambda: stage.shows(ConfirmDialog))
             await stage.press("y")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import START, Stage, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from tests.tui.idle_pilot import IdlePilot
+from zoea.agents.agent_launch import KnownAgent
 from zoea.llm import discovery
 from zoea.llm.discovery import ProbeResult, ProbeStatus, SourceOrigin, UsualPort
 from zoea.model.errors import StoreError
@@ -221,6 +223,28 @@ async def test_a_local_model_is_found_and_enter_creates_a_mysis_with_it(tmp_path
         await stage.until(lambda: shows(stage, NewMysisDialog))
         await stage.until(lambda: bool(stage.one(ModelField).value))
         assert stage.one(ModelField).value == "qwen"
+
+
+async def test_an_agent_on_the_path_is_named_and_enter_creates_a_mysis_that_it_plays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with welcome(tmp_path, size=(80, 24)) as stage:
+        assert "agents            none on your PATH; `zoea agents list` names them" in stage.text()
+    (tmp_path / "opencode").write_text("#!/bin/sh\ntouch started\n")
+    (tmp_path / "opencode").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(KnownAgent, "program", property(lambda self: shutil.which(self.command)))
+    (tmp_path / "shop" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "shop")
+    async with welcome(tmp_path, size=(80, 24)) as stage:
+        assert "OpenCode          your agent; enter creates a mysis that it plays" in stage.text()
+        assert "Codex" not in stage.text()
+        stage.one(PickList).select("agent:opencode")
+        await stage.press("enter")
+        await stage.until(lambda: shows(stage, NewMysisDialog))
+        await stage.until(lambda: stage.one(InlineChoice, "#provider").value == "agent:opencode")
+        assert stage.one(Input, "#on").value == str(tmp_path / "shop")
+    assert not (tmp_path / "shop" / "started").exists()
 
 
 async def test_the_provider_of_the_command_line_is_named(tmp_path: Path) -> None:

@@ -123,6 +123,11 @@ def known_agents() -> dict[str, KnownAgent]:
     return {one.name: one for one in found}
 
 
+def installed_agents() -> list[KnownAgent]:
+    """Return the known agents whose programs are on this machine; starts none."""
+    return [agent for agent in known_agents().values() if agent.program is not None]
+
+
 def find_agent(name: str) -> KnownAgent:
     """Return an agent by its name. Raises AgentError."""
     agents = known_agents()

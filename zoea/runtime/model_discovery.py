@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from zoea.agents.agent_launch import installed_agents
 from zoea.llm.discovery import (
     KEYS,
     LOCAL_DEADLINE_S,
@@ -40,6 +41,7 @@ from zoea.settings.config_writer import set_keys
 from zoea.settings.endpoints import REFERENCE, ProviderSettings, ProviderType
 from zoea.settings.key_paths import Problem, SettingsInvalid
 from zoea.settings.paths import Places
+from zoea.settings.template import AGENT_PREFIX
 
 _LOCAL = tuple(kind for kind in ProviderType if not kind.address)
 
@@ -72,6 +74,7 @@ class ModelSources(Struct, frozen=True):
         providers: The configured providers, as (name, type, model).
         keys: The vendors with a key in the environment.
         local: The names of the local model files.
+        agents: The external agents on this machine, as (provider that stands for it, title).
     """
 
     loaded: LoadedSettings
@@ -79,6 +82,7 @@ class ModelSources(Struct, frozen=True):
     providers: tuple[tuple[str, str, str], ...]
     keys: tuple[VendorKey, ...]
     local: tuple[str, ...] = ()
+    agents: tuple[tuple[str, str], ...] = ()
 
 
 def read_model_sources(where: Places, env: Mapping[str, str] = os.environ) -> ModelSources:
@@ -90,6 +94,7 @@ def read_model_sources(where: Places, env: Mapping[str, str] = os.environ) -> Mo
         tuple((name, str(given.type), given.model) for name, given in loaded.settings.provider.items()),
         tuple(key for key in KEYS if env.get(key.variable)),
         tuple(model.name for model in LocalModels(where.data / "models").list() if not model.is_missing),
+        tuple((f"{AGENT_PREFIX}{agent.name}", agent.title) for agent in installed_agents()),
     )
 
 

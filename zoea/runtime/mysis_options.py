@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from zoea.agents.agent_launch import known_agents
+from zoea.agents.agent_launch import installed_agents
 from zoea.llm.local.model_files import LocalModels
 from zoea.llm.prices import ModelPrice, PriceList
 from zoea.model.errors import SettingsError, StoreError, UsageError
@@ -149,8 +149,8 @@ def _providers(settings: Settings, local: str) -> tuple[NamedOption, ...]:
         found.append(NamedOption(embedded, f"{embedded} (on this machine: {local})"))
     if autopilot not in settings.provider:
         found.append(NamedOption(autopilot, AUTOPILOT_TITLE))
-    installed = (agent for agent in known_agents().values() if agent.program is not None)
-    found += [NamedOption(f"{AGENT_PREFIX}{one.name}", f"{one.title} (your own agent)") for one in installed]
+    titles = [(f"{AGENT_PREFIX}{one.name}", one.title) for one in installed_agents()]
+    found += [NamedOption(name, f"{title} (your own agent)") for name, title in titles]
     return tuple(found)
 
 

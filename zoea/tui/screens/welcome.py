@@ -189,6 +189,9 @@ class WelcomeScreen(CockpitScreen[None]):
             for key in around.keys:
                 words = f"{key.variable} is set; enter connects it"
                 lines.append(_line(self._dot(), key.title, words, id=f"key:{key.variable}"))
+            for provider, title in around.agents:
+                words = "your agent; enter creates a mysis that it plays"
+                lines.append(_line(self._dot(), title, words, id=provider))
         if self._is_discovering:
             lines.append(_line(" ", "looking…", "for model servers on this machine", role="quiet"))
         elif not self._servers and around is not None:
@@ -198,6 +201,9 @@ class WelcomeScreen(CockpitScreen[None]):
                 else "not searched: the setting swarm.discover is off"
             )
             lines.append(_line(" ", "model servers", where, role="quiet"))
+        if around is not None and not around.agents:
+            words = "none on your PATH; `zoea agents list` names them"
+            lines.append(_line(" ", "agents", words, role="quiet"))
         lines.append(_line(self._dot(), "autopilot", "built in: plays the sandbox by fixed rules, at no cost"))
         if around is not None:
             words = str(around.config) if around.config else "no settings file: all defaults apply"
@@ -246,6 +252,8 @@ class WelcomeScreen(CockpitScreen[None]):
                     self._connect(key.title, key.type, key.base_url, "", f"env:{variable}")
         elif event.id.startswith("local:"):
             self._create_mysis(StartOptions(provider="embedded", model=event.id.removeprefix("local:")))
+        elif event.id.startswith("agent:"):
+            self._create_mysis(StartOptions(provider=event.id), str(self._repository or ""))
         elif event.id.startswith("server:"):
             server = self._servers[int(event.id.removeprefix("server:"))]
             self._connect(server.name, server.type, server.address, next((one.name for one in server.models or ()), ""))
