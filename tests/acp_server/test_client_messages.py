@@ -43,7 +43,15 @@ MODELS: dict[str, Any] = {
     "session/cancel": schema.CancelNotification,
     "mcp/message": schema.MessageMcpRequest,
     "logout": schema.LogoutRequest,
+    "providers/disable": schema.DisableProviderRequest,
+    "nes/start": schema.StartNesRequest,
+    "nes/suggest": schema.SuggestNesRequest,
+    "nes/close": schema.CloseNesRequest,
 }
+NOTICES = {"nes/accept", "nes/reject"} | {
+    f"document/did{what}" for what in ("Open", "Change", "Close", "Save", "Focus")
+}
+"""Notifications of a part of the protocol that Zoea does not offer."""
 REQUESTS = st.sampled_from(sorted(MODELS)).flatmap(lambda method: st.tuples(st.just(method), messages(MODELS[method])))
 PERMISSIONS = messages(schema.RequestPermissionResponse) | ANY
 
@@ -54,6 +62,7 @@ class _Client:
     def __init__(self, permissions: list[Any]) -> None:
         self.reader = asyncio.StreamReader(limit=2**24)
         self.answers: dict[Any, dict[str, Any]] = {}
+        self.sent: list[dict[str, Any]] = []
         self.permissions: Iterator[Any] = itertools.cycle(permissions or [None])
         self._numbers = itertools.count(1)
 
@@ -75,9 +84,12 @@ class _Client:
     def write(self, data: bytes) -> None:
         message = json.loads(data)
         if "method" not in message:
-            assert message["id"] not in self.answers, "answered twice"
+            assert message["id"] is None or message["id"] not in self.answers, "answered twice"
+            self.sent.append(message)
             self.answers[message["id"]] = message
-        elif "id" in message:
+            return
+        self.sent.append(message)
+        if "id" in message:
             self._feed({"jsonrpc": "2.0", "id": message["id"], "result": next(self.permissions)})
 
     async def drain(self) -> None:

@@ -23,6 +23,7 @@ from zoea.process.clock import read_wall_time
 from zoea.queries.conversation import iterate_turns
 from zoea.queries.search_reader import SwarmSearcher, parse_search
 from zoea.queries.stored_swarm import open_database
+from zoea.text.control_characters import reveal, reveal_line
 
 MOST_REPLAYED = 2_000
 """Messages of a conversation that a loaded session begins with; older ones are shown in Zoea."""
@@ -64,8 +65,8 @@ def _translated(
         try:
             return await handler(*arguments, **named)
         except ZoeaError as error:
-            about = {"title": error.title, "hint": error.hint}
-            raise RequestError(-32603, error.text, about) from None
+            about = {"title": error.title, "hint": reveal(error.hint)}
+            raise RequestError(-32603, reveal(error.text), about) from None
 
     return handle
 
@@ -160,7 +161,7 @@ class ZoeaAgent:
                 schema.SessionInfo(
                     session_id=f"{_PREFIX}{one.id}",
                     cwd=_find_top(one) or cwd or str(Path.cwd()),
-                    title=f"{one.name}: {one.goal.splitlines()[0][:80]}" if one.goal else one.name,
+                    title=f"{one.name}: {reveal_line(one.goal.splitlines()[0][:80])}" if one.goal else one.name,
                     updated_at=_write_time(one.text_at or one.state_at),
                 )
                 for one in myses

@@ -16,10 +16,14 @@ from acp.core import AgentSideConnection
 
 from zoea.acp_server.acp_agent import ZoeaAgent
 from zoea.model.errors import UsageError
+from zoea.text.document_bounds import count_marks
+from zoea.text.message_ids import find_id
 
 _log = logging.getLogger(__name__)
 
 LINE_BYTES = 16 * 1024 * 1024
+MOST_VALUES = 20_000
+"""The most values of a message: the SDK takes kilobytes of memory for each that it refuses."""
 
 
 @asynccontextmanager
@@ -82,21 +86,24 @@ class LineTransport:
                 return None
             if line.isspace():
                 continue
+            if count_marks(line, (b",",), MOST_VALUES) >= MOST_VALUES:
+                await self._refuse(-32600, f"this holds over {MOST_VALUES:,} values", find_id(line))
+                continue
             try:
                 message = json.loads(line)
             except (ValueError, RecursionError):
-                await self._refuse(-32700, "this is no JSON")
+                await self._refuse(-32700, "this is no JSON", find_id(line))
                 continue
             if is_message(message):
                 known: dict[str, Any] = message
                 return known
-            await self._refuse(-32600, "this is no message of JSON-RPC")
+            await self._refuse(-32600, "this is no message of JSON-RPC", find_id(line) if b'"method"' in line else None)
 
     async def close(self) -> None:
         self._writer.close()
 
-    async def _refuse(self, code: int, why: str) -> None:
-        await self.send({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": why}})
+    async def _refuse(self, code: int, why: str, number: int | str | None) -> None:
+        await self.send({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": why}})
 
 
 def is_message(value: Any) -> bool:
