@@ -4,8 +4,9 @@
 
 - search: a rare word in 50,000 files, by ripgrep (if installed), git and plain Python; from the call to the result, and
   as a multiple of the time to open and read each file once in Python.
-- worktree: `Worktrees.make` of a repository with 20,000 files, in turn with `git worktree add` of the same commit.
-  `times_git` is taken within a round. Both write 20,000 files, so the seconds depend on the disk.
+- worktree: `Worktrees.make` of a repository with 20,000 files, in turn with `git worktree add` of the same commit and
+  with `cp -a` of the repository. `times_git` and `times_copy` are taken within a round. All write 20,000 files, so the
+  seconds depend on the disk; they are judged only where the copy takes no longer than the goal.
 - review: from the key to the first lines of a change of 10,000 lines, and from a key that scrolls to the lines drawn,
   in the cockpit without a terminal; beside it the opening of a change of 10 lines.
 - memory: what this process keeps for each of 100 worktrees whose changes the list of myses counts; beside it the memory
@@ -30,6 +31,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks.cost import judge, machine, resident
@@ -52,6 +54,7 @@ GOALS = {
     "search_plain_s": 1.0,
     "worktree_s": 3.0,
     "worktree_times_git": 1.2,
+    "worktree_times_copy": 1.2,
     "review_open_ms": 300.0,
     "review_key_ms": 60.0,
     "worktree_mb": 1.0,
@@ -111,23 +114,30 @@ def measure_worktree(place: Path, count: int) -> dict[str, float]:
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "-m", "first")
     git(repository, "repack", "-a", "-d", "-q")
-    found: dict[str, list[float]] = {"worktree_s": [], "worktree_git_s": [], "worktree_times_git": []}
+    found: dict[str, list[float]] = {}
     for number in range(ROUNDS):
-        name, alone = f"m{number}", place / f"alone{number}"
+        name, alone, copy = f"m{number}", place / f"alone{number}", place / f"copy{number}"
+        ways: dict[str, Callable[[], object]] = {
+            "zoea": partial(trees.make, name, repository),
+            "git": partial(git, repository, "worktree", "add", "--quiet", "-b", alone.name, str(alone)),
+            "copy": partial(subprocess.run, ["cp", "-a", str(repository), str(copy)], check=True),
+        }
         took: dict[str, float] = {}
-        for who in ("git", "zoea") if number % 2 else ("zoea", "git"):
+        for who in ("git", "copy", "zoea") if number % 2 else ("zoea", "copy", "git"):
             begun = time.perf_counter()
-            if who == "zoea":
-                trees.make(name, repository)
-            else:
-                git(repository, "worktree", "add", "--quiet", "-b", alone.name, str(alone))
+            ways[who]()
             took[who] = time.perf_counter() - begun
-        found["worktree_s"].append(took["zoea"])
-        found["worktree_git_s"].append(took["git"])
-        found["worktree_times_git"].append(took["zoea"] / took["git"])
+        figures = {f"worktree_{who}_s": seconds for who, seconds in took.items()}
+        figures |= {f"worktree_times_{who}": took["zoea"] / took[who] for who in ("git", "copy")}
+        for figure, value in figures.items():
+            found.setdefault(figure, []).append(value)
         git(repository, "worktree", "remove", "--force", str(alone))
+        shutil.rmtree(copy)
         trees.drop(name)
-    return {name: statistics.median(values) for name, values in found.items()}
+    medians = {name: statistics.median(values) for name, values in found.items()}
+    if medians["worktree_copy_s"] <= GOALS["worktree_s"]:  # a slower disk is not judged by seconds
+        medians["worktree_s"] = medians["worktree_zoea_s"]
+    return medians
 
 
 async def measure_review(place: Path) -> dict[str, float]:

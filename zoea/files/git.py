@@ -54,7 +54,7 @@ _OPTIONS = {
     "rebase.autoStash": "false",
     "submodule.recurse": "false",
     "diff.submodule": "short",
-    "checkout.workers": "0",  # as many as there are cores
+    "checkout.workers": "16",  # more than there are cores, because they wait for the disk
     "log.showSignature": "false",
     **dict.fromkeys(("gpg.program", "gpg.openpgp.program", "gpg.x509.program", "gpg.ssh.program"), "false"),
     "diff.noprefix": "false",
