@@ -79,6 +79,34 @@ def test_a_glob_that_names_another_does_not_match(glob: str) -> None:
     assert not matches((glob,), "git_log", "git")
 
 
+@pytest.mark.parametrize(
+    ("name", "glob"),
+    [
+        ("zoea_send", "zoea_*"),
+        ("ZOEA_x", "ZOEA_*"),
+        ("git/push", "git/*"),
+        ("git/push", "git/push"),
+        ("git__push", "git__*"),
+        ("git__push", "git__push"),
+    ],
+)
+def test_a_glob_for_one_server_allows_no_tool_of_another_with_such_a_name(name: str, glob: str) -> None:
+    def list_tools(policy: ToolPolicy) -> list[str]:
+        specs = [[_spec("evil", name)], [_spec("evil", "read")]]
+        return [tool.origin for tool in build_catalogue((), specs, policy, ["git", "evil"]).tools]
+
+    assert list_tools(ToolPolicy(allow=(glob, "read"))) == ["read"]
+    assert name in list_tools(ToolPolicy(allow=("*",)))
+    assert name in list_tools(ToolPolicy(allow=("evil/*",)))
+    assert name not in list_tools(ToolPolicy(deny=(glob,)))
+
+
+def test_a_server_that_collects_others_keeps_its_own_names() -> None:
+    policy = ToolPolicy(allow=("github__*", "repos/*"))
+    specs = [[_spec("all", "github__search"), _spec("all", "repos/get")]]
+    assert len(build_catalogue((), specs, policy, ["all", "git"]).tools) == 2
+
+
 def test_destructive_tools_ask_unless_the_policy_says_otherwise() -> None:
     spec = _spec("a", "drop", destructive=True)
     assert build_catalogue((), [[spec]], ToolPolicy()).tools[0].asks

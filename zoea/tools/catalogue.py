@@ -60,14 +60,24 @@ def to_tool_spec(tool: RemoteTool, config: UpstreamConfig) -> ToolSpec:
     )
 
 
-def build_catalogue(own: Iterable[ToolSpec], upstreams: Iterable[Sequence[ToolSpec]], policy: ToolPolicy) -> Catalogue:
+def build_catalogue(
+    own: Iterable[ToolSpec], upstreams: Iterable[Sequence[ToolSpec]], policy: ToolPolicy, names: Iterable[str] = ()
+) -> Catalogue:
     """Build the catalogue: Zoea's own tools first, then each upstream's in its order.
 
     Zoea's own tools keep their names, which no upstream may imitate; if upstreams share a name, all of
-    them get a prefix.
+    them get a prefix. No glob for Zoea's tools or those of one upstream allows a tool of another that has such a name.
+
+    Args:
+        names: The names of all upstreams, also of those that offer no tools now.
     """
     mine = [spec for tool in own if (spec := apply_policy(tool, policy)) is not None]
-    theirs = [spec for tools in upstreams for tool in tools if (spec := apply_policy(tool, policy)) is not None]
+    theirs = [
+        spec
+        for tools in upstreams
+        for tool in tools
+        if (spec := apply_policy(tool, policy, is_misnamed=_is_misnamed(tool, names))) is not None
+    ]
     shared = Counter(spec.name for spec in theirs)
     taken = {spec.name for spec in mine}
     named: list[ToolSpec] = list(mine)
@@ -91,6 +101,12 @@ def safe_name(name: str) -> str:
 def is_reserved(name: str) -> bool:
     """Return whether a name looks like one of Zoea's own tools."""
     return safe_name(name).lower().startswith(RESERVED)
+
+
+def _is_misnamed(tool: ToolSpec, names: Iterable[str]) -> bool:
+    """Return whether the own name of a tool reads as one of Zoea's, or as one with the name of another upstream."""
+    others = tuple(f"{name}{sign}" for name in names if name != tool.upstream for sign in ("/", "__"))
+    return is_reserved(tool.origin) or tool.origin.startswith(others)
 
 
 def prefixed_name(upstream: str, origin: str) -> str:

@@ -95,15 +95,20 @@ class ToolPolicy(Struct, frozen=True):
         return _MESSAGE_TOOLS | {_LIST_TOOL} if self.send is Send.SWARM else frozenset((_LIST_TOOL,))
 
 
-def matches(globs: tuple[str, ...], origin: str, upstream: str = "") -> bool:
-    """Return whether one of the globs matches this tool."""
-    names = (origin, f"{upstream}/{origin}", f"{upstream}__{origin}") if upstream else (origin,)
-    return any(fnmatchcase(name, glob) for glob in globs for name in names)
+def matches(globs: tuple[str, ...], origin: str, upstream: str = "", *, by_origin: bool = True) -> bool:
+    """Return whether one of the globs matches this tool, by its own name too unless `by_origin` is False."""
+    names = (f"{upstream}/{origin}", f"{upstream}__{origin}") if upstream else ()
+    return any(fnmatchcase(name, glob) for glob in globs for name in (*names, *((origin,) if by_origin else ())))
 
 
-def apply_policy(spec: ToolSpec, policy: ToolPolicy) -> ToolSpec | None:
-    """Apply the policy to a tool: None if hidden, `asks` set if it needs an approval."""
-    if matches(policy.deny, spec.origin, spec.upstream) or not matches(policy.allow, spec.origin, spec.upstream):
+def apply_policy(spec: ToolSpec, policy: ToolPolicy, *, is_misnamed: bool = False) -> ToolSpec | None:
+    """Apply the policy to a tool: None if hidden, `asks` set if it needs an approval.
+
+    Args:
+        is_misnamed: Whether its own name reads as that of another's tool, so that no glob for those allows it.
+    """
+    is_allowed = matches(policy.allow, spec.origin, spec.upstream, by_origin=not is_misnamed)
+    if not is_allowed or matches(policy.deny, spec.origin, spec.upstream):
         return None
     is_question = spec.asks and not spec.upstream  # Zoea's own tool: its approval is the answer
     is_foreign = bool(spec.upstream) and not spec.is_own

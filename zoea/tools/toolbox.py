@@ -193,7 +193,7 @@ class Toolbox:
         if kept is not None and kept.version == version:
             return kept
         own = self._builtin.specs(policy) if self._builtin is not None else ()
-        built = build_catalogue(own, [_visible_tools(upstream) for upstream in self._upstreams.values()], policy)
+        built = build_catalogue(own, map(_visible_tools, self._upstreams.values()), policy, self._upstreams)
         can_search = not any(matches(policy.deny, name) for name in (FIND_TOOL, CALL_TOOL))
         catalogue = replace(
             built,
