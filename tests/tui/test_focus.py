@@ -482,6 +482,13 @@ class TestDoing:
             assert stage.app.clipboard == "**bold** [/]"
             assert any("answer copied" in notice for notice in stage.notices)
 
+    @pytest.mark.parametrize("length", [1, 30_000])
+    async def test_a_copied_text_holds_escapes_for_hidden_characters(self, tmp_path: Path, length: int) -> None:
+        hidden, shown = "\x1b[201~\u202e\u200b", "\\u001b[201~\\u202e\\u200b"
+        async with focus(tmp_path, Answer(text="y" * length + hidden)) as stage:
+            await stage.press("y")
+            await settles(stage, lambda: stage.app.clipboard == "y" * length + shown)
+
     async def test_copying_a_cut_block_gives_its_full_text(self, tmp_path: Path) -> None:
         async with focus(tmp_path, Answer(text="y" * 30_000)) as stage:
             await stage.press("y")
