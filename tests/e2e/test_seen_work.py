@@ -1,0 +1,265 @@
+"""What myses did and what they ask is seen in the cockpit, over a real terminal, and one goes on with the same keys."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal_screen import TerminalScreen, paste
+from tests.e2e.test_files_of_myses import EDIT, SUM, say
+from tests.e2e.test_tasks import configure
+from tests.e2e.zoea_process import ask, find_owner, spawn, zoea
+from tests.fakes.openai_server import OpenAIServer, Say, Step
+from tests.fakes.wire_server import Received
+from tests.files.repositories import make_repository
+from tests.waiting import until
+from zoea.settings.paths import places
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_runtime")]
+
+SIZES = pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
+OpenCockpit = Callable[..., TerminalScreen]
+
+
+@pytest.fixture
+def cockpit() -> Iterator[OpenCockpit]:
+    """`zoea run` in a terminal, as often as a test wants; none is left running."""
+    made: list[TerminalScreen] = []
+
+    def opened(*arguments: str, size: tuple[int, int] = (120, 40)) -> TerminalScreen:
+        made.append(TerminalScreen("run", *arguments, size=size, environ={"ZOEA_SWARM__DISCOVER": "false"}))
+        return made[-1]
+
+    yield opened
+    for screen in reversed(made):
+        screen.close()
+
+
+def rows(screen: TerminalScreen, *names: str) -> list[str]:
+    """Return the names of the rows of the list, in their order."""
+    found = re.findall(rf"^. [ ▌].[ •]({'|'.join(names)}) +idle ", screen.text, re.MULTILINE)
+    return [str(name) for name in found]
+
+
+def write_a_file(request: Received) -> Step:
+    """Write the file that the prompt names, and say so; answer another prompt with as many words as it has."""
+    last = next(one for one in reversed(request.json["messages"]) if one["role"] in ("user", "tool"))
+    if last["role"] == "tool":
+        return Say("Written.")
+    name = str(last["content"]).rpartition(" ")[2]
+    if name.endswith(".txt"):
+        return say("write_file", 1, path=name, content="first\nsecond\n")
+    return Say("ore " * len(str(last["content"]).split()))
+
+
+async def see(screen: TerminalScreen, holds: Callable[[str], object] | str, *more: str) -> None:
+    await asyncio.to_thread(screen.until, holds, *more)
+
+
+async def command(*arguments: str) -> None:
+    ran = await asyncio.to_thread(zoea, *arguments)
+    assert ran.returncode == 0, ran.stderr
+
+
+@SIZES
+async def test_an_approval_shows_the_change_and_every_answer(
+    size: tuple[int, int], cockpit: OpenCockpit, tmp_path: Path
+) -> None:
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    async with OpenAIServer(say("edit_file", 1, **EDIT), Say("Mended."), otherwise=lambda _: Say("Ready.")) as server:
+        configure(tmp_path, server)
+        screen = cockpit("--myses", "0", size=size)
+        await see(screen, "There is no mysis yet")
+        await command("new", "alpha", "--on", str(top), "--task", "Mend.")
+        await see(screen, "1 needs you")
+        screen.press("o")
+        await see(screen, "- │ sum(numbers) + 1", "+ │ sum(numbers)")
+        await see(screen, "once  s ", "until stopped  t ", "for template  n deny", "d as JSON")
+        screen.press("d")
+        await see(screen, '"path": "sums.py"', "d as text")
+        assert (top / "sums.py").read_text() == SUM
+        screen.press("y")
+        await see(screen, "allowed once")
+        assert await until(lambda: (top / "sums.py").read_text() == SUM.replace(" + 1", ""))
+
+
+async def test_all_that_waits_is_one_list_and_marked_calls_have_one_answer(
+    cockpit: OpenCockpit, tmp_path: Path
+) -> None:
+    files = [tmp_path / name / f"{name}.txt" for name in ("alpha", "beta", "gamma")]
+    async with OpenAIServer(otherwise=write_a_file) as server:
+        configure(tmp_path, server)
+        screen = cockpit("--myses", "0", size=(80, 24))
+        await see(screen, "There is no mysis yet")
+        for file in files:
+            file.parent.mkdir()
+            await command("new", file.stem, "--on", str(file.parent), "--idle")
+            await command("send", file.stem, f"Write {file.name}")
+        await see(screen, "3 need you")
+        screen.press("o")
+        await see(screen, "ask", "alpha", "beta", "gamma", "write_file", "y allow once")
+        for count in (1, 2):
+            screen.press(" ")
+            await see(screen, f"answer {count} marked call")
+            screen.press("down")
+            await see(screen, f"{count + 1} of 3", "y allow once")
+        screen.press("y")
+        await see(screen, "1 needs you")
+        assert await until(lambda: files[0].exists() and files[1].exists())
+        await see(screen, "gamma", "y allow once")
+        assert not files[2].exists()
+        screen.press("n")
+        await see(screen, "enter deny")
+        screen.press("enter")
+        assert await until(lambda: ask("SELECT count(*) FROM approval WHERE answer = 'denied'") == [(1,)])
+
+
+async def test_rows_are_sorted_by_any_column_and_pinned_ones_stay_at_the_top(
+    cockpit: OpenCockpit, tmp_path: Path
+) -> None:
+    names = ("zeta", "mid", "ace")
+    async with OpenAIServer(otherwise=write_a_file) as server:
+        configure(tmp_path, server)
+        screen = cockpit("--myses", "0", size=(120, 40))
+        await see(screen, "There is no mysis yet")
+        for name in names:
+            await command("new", name, "--idle")
+        for name, words in (("zeta", 200), ("mid", 900), ("ace", 500)):
+            await command("send", name, "go " * words, "--wait")
+        await see(screen, lambda _: rows(screen, *names) == [*names])
+        screen.press(">")
+        await see(screen, "name▲")
+        await see(screen, lambda _: rows(screen, *names) == ["ace", "mid", "zeta"])
+        for heading in ("status▲", "time▼", "context▼", "tok/min▼", "tokens▼"):
+            screen.press(">")
+            await see(screen, heading)
+        await see(screen, lambda _: rows(screen, *names) == ["mid", "ace", "zeta"])
+        screen.press("P")  # the cursor is where it was: on the oldest
+        await see(screen, lambda _: rows(screen, *names) == ["zeta", "mid", "ace"])
+        screen.press("<")
+        await see(screen, "tok/min▼")
+        await see(screen, lambda _: rows(screen, *names)[0] == "zeta")
+        screen.press("P")
+        for heading in ("context▼", "time▼", "status▲", "name▲"):
+            screen.press("<")
+            await see(screen, heading)
+        await see(screen, lambda _: rows(screen, *names) == ["ace", "mid", "zeta"])
+
+
+async def test_turns_are_bars_as_long_as_they_took(cockpit: OpenCockpit, tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    async with OpenAIServer(otherwise=write_a_file) as server:
+        configure(tmp_path, server)
+        screen = cockpit("--myses", "0", size=(80, 24))
+        await see(screen, "There is no mysis yet")
+        await command("new", "alpha", "--on", str(top), "--idle")
+        await command("send", "alpha", "Write a.txt")
+        await see(screen, "1 needs you")
+        screen.press("o")
+        await see(screen, "y allow once")
+        screen.press("y")
+        await see(screen, "nothing else waits")
+        screen.press("escape")
+        await command("send", "alpha", "Where are you?", "--wait")
+        screen.press("i")
+        await see(screen, "PARTS")
+        for _ in range(3):
+            screen.press("tab")
+        await see(screen, "TURNS, by how long they took", "█ model", "TURNS 2")
+        await see(screen, lambda text: text.count("answered") >= 2)
+        bars = [sum(line.count(sign) for sign in "█▒─") for line in screen.text.splitlines() if "answered" in line]
+        assert max(bars) > 10 * min(filter(None, bars)), "the turn that asked took longer"
+
+
+async def test_a_cockpit_that_only_reads_shows_the_swarm_and_commands_nothing(
+    cockpit: OpenCockpit, tmp_path: Path
+) -> None:
+    async with OpenAIServer(otherwise=write_a_file) as server:
+        configure(tmp_path, server)
+        owner = spawn("run", "--headless", "--myses", "1", stdout=None, stderr=None)
+        try:
+            assert await until(find_owner, within=60)
+            screen = cockpit("--read-only", size=(80, 24))
+            await see(screen, "1 mysis", "alpha", "read-only")
+            await command("send", "alpha", "one two three", "--wait")
+            await see(screen, "ore ore ore")
+            screen.press("s")
+            await see(screen, "opened with --read-only")
+            screen.press(":send alpha dig")
+            await see(screen, ":send alpha dig")
+            screen.press("enter")
+            await see(screen, lambda text: ":send" not in text)
+            screen.press("q")
+            assert await asyncio.to_thread(screen.end) == 0
+            assert find_owner() == owner.pid
+        finally:
+            owner.terminate()
+            await asyncio.to_thread(owner.communicate, timeout=60)
+    assert ask("SELECT count(*) FROM message") == [(1,)]
+    stored = cockpit("--read-only", size=(80, 24))
+    await see(stored, "1 mysis", "alpha", "ore ore ore", "read-only")
+    assert not find_owner()
+    stored.press("q")
+    assert await asyncio.to_thread(stored.end) == 0
+
+
+async def test_a_template_and_tags_change_while_the_mysis_runs(cockpit: OpenCockpit, tmp_path: Path) -> None:
+    async with OpenAIServer(otherwise=write_a_file) as server:
+        configure(tmp_path, server)
+        screen = cockpit("--myses", "1", size=(80, 24))
+        await see(screen, "1 mysis", "alpha")
+        screen.press("c")
+        await see(screen, "CONFIGURE", "template", "tags")
+        for _ in range(3):
+            screen.press("tab")
+        screen.press("north")
+        await see(screen, "north")
+        screen.press("enter")
+        assert await until(lambda: ask("SELECT tag FROM mysis_tag") == [("north",)])
+
+
+async def test_a_file_is_completed_in_the_task_and_a_paste_stays_whole(
+    cockpit: OpenCockpit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(make_repository(tmp_path / "repo", shop__prices__py=SUM))
+    async with OpenAIServer(otherwise=write_a_file) as server:
+        configure(tmp_path, server)
+        screen = cockpit("--myses", "1", size=(80, 24))
+        await see(screen, "1 mysis", "alpha")
+        screen.press("n")
+        await see(screen, "NEW MYSIS", "What it has to do")
+        await asyncio.to_thread(screen.write, paste("Mend the sum.\nqdy X\n"))
+        await see(screen, "Mend the sum.", "qdy X")
+        screen.press("@pric")
+        await see(screen, "tab completes", "prices")
+        screen.press("tab")
+        await see(screen, lambda text: "tab completes" not in text)
+        screen.press("enter")
+        await see(screen, "2 myses")
+        [(task,)] = ask("SELECT content FROM message")
+        assert re.fullmatch(r"Mend the sum\.\nqdy X\n@\S*prices\.py\s*", task), task
+
+
+async def test_a_broken_theme_is_named_and_help_finds_keys_by_other_words(cockpit: OpenCockpit, tmp_path: Path) -> None:
+    screen = cockpit("--myses", "1", "--provider", "scripted", size=(80, 24))
+    await see(screen, "1 mysis", "alpha")
+    folder = places("").config_file.parent / "themes"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "mine.toml").write_text('extends = "nova"\n[colours]\nbackgrund = "#000000"\n')
+    screen.press(":theme mine")
+    await see(screen, ":theme mine")
+    screen.press("enter")
+    await see(screen, "mine.toml", "backgrund")
+    screen.press("escape")
+    await see(screen, lambda text: ":theme" not in text)
+    for word, action in (("kill", "stop"), ("undo", "undo"), ("remap", "settings"), ("copy", "copy")):
+        screen.press("?")
+        await see(screen, "Type to find keys and actions")
+        screen.press(word)
+        await see(screen, word, action)
+        screen.press("escape", "escape")  # the first one empties the search
+        await see(screen, lambda text: "Type to find" not in text)
