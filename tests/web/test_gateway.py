@@ -9,8 +9,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
 
 from tests.fakes import anthropic_server
 from tests.fakes.openai_server import Call, Fail, Say
@@ -130,6 +128,8 @@ MESSAGE: dict[str, Any] = {
 class TestTranslation:
     @pytest.mark.parametrize("is_stream", [False, True])
     async def test_a_message_is_answered_by_chat_completions(self, tmp_path: Path, is_stream: bool) -> None:
+        from anthropic import AsyncAnthropic  # here, because each worker that collects would wait a second for it
+
         server = Vendor(Say("ore", calls=(Call("dig", '{"at": 2}'),)))
         async with rig(tmp_path, server=server) as r:
             client = AsyncAnthropic(base_url=r.access.anthropic_url, api_key=r.access.token, max_retries=0)
@@ -170,6 +170,8 @@ class TestTranslation:
 
     @pytest.mark.parametrize("is_stream", [False, True])
     async def test_a_response_is_answered_by_messages(self, tmp_path: Path, is_stream: bool) -> None:
+        from openai import AsyncOpenAI
+
         server = AnthropicVendor(
             anthropic_server.Say((anthropic_server.Text("ore"), anthropic_server.Use("dig", '{"at": 2}')))
         )
