@@ -19,6 +19,7 @@ from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.anthropic_provider import AnthropicProvider
 from zoea.llm.providers.openai_provider import OpenAIProvider
 from zoea.model.ports import GatewayAccess, Provider
+from zoea.model.request import ToolResult, ToolSpec
 from zoea.process.clock import SystemClock
 from zoea.settings import Settings
 from zoea.web.gateway import GatewayServer
@@ -99,6 +100,18 @@ class AnthropicVendor(anthropic_server.AnthropicServer):
         if request.path.startswith("/v1/messages/count_tokens"):
             return out.json(200, {"input_tokens": 77})
         return await super().handle(request, out)
+
+
+class OneTool:
+    """Zoea's own tools as one process of an agent has them: one that says what it is told."""
+
+    is_open = True
+
+    def list_tools(self) -> tuple[ToolSpec, ...]:
+        return (ToolSpec("look", "Looks.", {"type": "object"}),)
+
+    async def call_tool(self, name: str, arguments: str) -> ToolResult:
+        return ToolResult(f"{name} {arguments}")
 
 
 class Rig:

@@ -245,6 +245,7 @@ BODIES: list[tuple[bytes, int]] = [
     (b"[]", 400),
     (b"null", 400),
     (b'{"model": 5, "messages": []}', 400),
+    (b'{"model": "' + b"m" * 1_001 + b'", "messages": []}', 400),
     (b'{"model": "m"}', 400),
     (b'{"model": "m", "messages": "hi"}', 400),
     (b"[" * 100_000, 400),

@@ -33,9 +33,11 @@ BODY_S, HEAD_S = 30.0, 10.0
 MAX_CONNECTIONS, NEW_PER_ADDRESS = 512, 64
 MAX_AT_ONCE = 16
 """Requests of one mysis at once."""
-_ROUTES = {"/v1/chat/completions": Wire.CHAT, "/v1/messages": Wire.MESSAGES, "/v1/responses": Wire.RESPONSES}
+WIRES = {"/v1/chat/completions": Wire.CHAT, "/v1/messages": Wire.MESSAGES, "/v1/responses": Wire.RESPONSES}
 _COUNT = "/v1/messages/count_tokens"
 _MODELS = "/v1/models"
+ROUTES = {TOOLS: "POST", _MODELS: "GET", _COUNT: "POST", **dict.fromkeys(WIRES, "POST")}
+"""Every path that is answered, without the token and the name of a model, with its method."""
 _QUERIES = ("", "beta=true")
 """Those that go with a request; others are left out."""
 _NAMES = ("127.0.0.1", "localhost")
@@ -137,7 +139,7 @@ class GatewayServer:
         path = request.path
         if not path.startswith("/v1/"):
             path = f"/{path[1:].partition('/')[2]}"
-        wire = Wire.MESSAGES if path == _COUNT or "anthropic-version" in request.headers else _ROUTES.get(path)
+        wire = Wire.MESSAGES if path == _COUNT or "anthropic-version" in request.headers else WIRES.get(path)
         try:
             return await self._answer(request, path, wire)
         except GatewayRefusal as refusal:
@@ -153,10 +155,11 @@ class GatewayServer:
             return await self._answer_tools(request)
         opened = self._admit(request)
         self._confirm(request)
-        if request.method == "GET" and (path == _MODELS or path.startswith(f"{_MODELS}/")):
-            return await _list_models(opened.link, wire)
-        if request.method != "POST" or path not in (*_ROUTES, _COUNT):
+        route = _MODELS if path.startswith(f"{_MODELS}/") else path
+        if route == TOOLS or ROUTES.get(route) != request.method:
             raise GatewayRefusal(404, f"the gateway has no {request.method} {path}", code="not_found")
+        if route == _MODELS:
+            return await _list_models(opened.link, wire)
         if len(opened.running) >= MAX_AT_ONCE:
             raise GatewayRefusal(429, f"{MAX_AT_ONCE} requests of this mysis are under way", code="too_many")
         task = asyncio.current_task()
@@ -167,7 +170,7 @@ class GatewayServer:
             query = f"?{request.query_string}" if request.query_string in _QUERIES[1:] else ""
             if path == _COUNT:
                 return await AgentCall(opened.link, Wire.MESSAGES, request.headers, query).count(content, request)
-            return await AgentCall(opened.link, _ROUTES[path], request.headers, query).answer(content, request)
+            return await AgentCall(opened.link, WIRES[path], request.headers, query).answer(content, request)
         finally:
             opened.running.discard(task)
 
@@ -178,7 +181,7 @@ class GatewayServer:
         if served is None or not served.tools.is_open:
             raise GatewayRefusal(401, "this token is unknown, or its process has gone", code="invalid_token")
         self._confirm(request)
-        if request.method != "POST":
+        if request.method != ROUTES[TOOLS]:
             raise GatewayRefusal(405, "the tools have no stream and no session", code="not_allowed")
         if len(served.running) >= MAX_AT_ONCE:
             raise GatewayRefusal(429, f"{MAX_AT_ONCE} calls of this agent are under way", code="too_many")

@@ -60,6 +60,8 @@ async def answer_message(served: ServedTools, body: bytes) -> web.Response:
             if asked == params.get("requestId"):
                 running.cancel()
     if not isinstance(method, str) or not isinstance(number, int | str):
+        if "method" in message and number is not None:
+            return _error(number if isinstance(number, int | str) else None, _INVALID, "this is no message of JSON-RPC")
         return web.Response(status=202)  # a notification, or an answer: nothing is asked of agents
     task = asyncio.current_task()
     assert task is not None

@@ -28,6 +28,7 @@ IMAGE_TOKENS = 1_600
 """What a picture or a page of a file takes, about; its bytes say nothing of it."""
 MOST_TOKENS = 10_000_000
 _MEDIA_CHARS = 1_000
+_MOST_NAME = 1_000
 _MORE_TOOLS = "additional_tools"
 """The type of an item of the input that offers tools."""
 _TEXT_TYPES = ("text", "input_text", "output_text", "refusal", "summary_text", "reasoning_text")
@@ -83,8 +84,8 @@ def read_body(wire: Wire, body: Any) -> WireBody:
     """Read a request. Raises ValueError with a sentence for the client where it is none."""
     if not isinstance(body, dict):
         raise ValueError("the body is no JSON object")
-    if not isinstance(body.get("model"), str) or not body["model"]:
-        raise ValueError("model: a text is required")
+    if not isinstance(body.get("model"), str) or not 0 < len(body["model"]) <= _MOST_NAME:
+        raise ValueError(f"model: a text of at most {_MOST_NAME:,} characters is required")
     field = "input" if wire is Wire.RESPONSES else "messages"
     given = body.get(field)
     if not isinstance(given, list) and not (wire is Wire.RESPONSES and isinstance(given, str)):
