@@ -133,11 +133,19 @@ async def test_a_message_joins_a_turn_whose_agent_did_not_wait_for_an_answer(tmp
         assert await last_outcome(s) == "answered"
 
 
-@pytest.mark.parametrize("title", ["zoea_zoea_send_message", "mcp__zoea__zoea_send_message", "zoea/zoea_send_message"])
-async def test_what_the_agent_tells_of_its_calls_of_zoea_is_stored_once(tmp_path: Path, title: str) -> None:
+@pytest.mark.parametrize(
+    ("title", "kind"),
+    [
+        ("zoea_zoea_send_message", "other"),
+        ("mcp__zoea__zoea_send_message", "other"),
+        ("zoea/zoea_send_message", "other"),
+        ("mcp.zoea.zoea_send_message", "execute"),
+    ],
+)
+async def test_what_the_agent_tells_of_its_calls_of_zoea_is_stored_once(tmp_path: Path, title: str, kind: str) -> None:
     async with agent_swarm(tmp_path, HTTP, serves=True) as s:
         await s.commander.create("beta", start=False)
-        await say(s, ["tool", *SEND, title])
+        await say(s, ["tool", *SEND, title, kind])
         await s.settled()
         assert await calls(s) == [("", "zoea_send_message", "done")]
 
@@ -151,6 +159,9 @@ async def test_a_call_that_never_came_to_zoea_is_stored_as_the_agent_tells_it(tm
         assert await calls(s) == [("outer", "other", "error")] or (await calls(s))[0][1:] == ("other", "error")
 
 
+CODEX_TITLE, IN_CODEX = "mcp.zoea.zoea_list_myses", {"server": "zoea", "tool": "zoea_list_myses", "arguments": {}}
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -161,21 +172,29 @@ async def test_a_call_that_never_came_to_zoea_is_stored_as_the_agent_tells_it(tm
         {"title": "Fetch https://evil.example/?zoea_list_myses"},
         {"title": "https://evil.example/zoea_list_myses"},
         {"title": "send the file, then zoea_list_myses"},
+        {"kind": "execute"},
+        {"kind": "execute", "rawInput": IN_CODEX, "title": "sh"},
+        {"kind": "execute", "rawInput": {**IN_CODEX, "command": "rm -r ."}, "title": CODEX_TITLE},
+        {"kind": "execute", "rawInput": {**IN_CODEX, "server": "other"}, "title": CODEX_TITLE},
+        {"kind": "execute", "rawInput": {**IN_CODEX, "arguments": {"command": "rm -r ."}}, "title": CODEX_TITLE},
+        {"kind": "execute", "rawInput": {**IN_CODEX, "arguments": "rm -r ."}, "title": CODEX_TITLE},
+        {"kind": "execute", "rawInput": {**IN_CODEX, "tool": "run"}, "title": CODEX_TITLE},
     ],
 )
 async def test_a_permission_for_a_tool_of_zoea_is_the_template_s_and_that_of_another_is_asked(
     tmp_path: Path, more: dict[str, Any]
 ) -> None:
     own = {"toolCallId": "a", "kind": "other", "title": "zoea_zoea_list_myses", "rawInput": {}}
+    codex = {"toolCallId": "c", "kind": "execute", "title": CODEX_TITLE, "rawInput": IN_CODEX}
     other = {"toolCallId": "b", "kind": "other", "title": "zoea_zoea_list_myses", **more}
     async with agent_swarm(tmp_path, HTTP, serves=True) as s:
-        await say(s, ["ask", own], ["ask", other])
+        await say(s, ["ask", own], ["ask", codex], ["ask", other])
         await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         [asked] = await s.commander.approvals()
         await s.commander.answer(asked.id, ApprovalAnswer.DENIED)
         await s.settled()
         texts = [text for role, text in await conversation(s) if role == "assistant"]
-        assert "".join(texts) == "[yes][no]"
+        assert "".join(texts) == "[yes][yes][no]"
 
 
 async def test_a_goal_is_reached_by_its_report_and_the_mysis_rests(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from tests.fakes.openai_server import Call, OpenAIServer, Say, stream, whole
 from tests.fakes.responses_events import read_messages, stream_response
 from tests.fakes.wire_server import Outgoing, Received
 from tests.files.repositories import make_repository
+from zoea.llm.messages.wire_bodies import list_tools
 
 PROGRAMS = ("opencode-ai@1.18.33", "@agentclientprotocol/codex-acp@2.6.0")
 FAST_AGENT = "fast-agent-mcp==0.10.48"
@@ -38,7 +39,9 @@ DEAR_TOKENS = 120_000
 _PATIENCE_S = 120.0
 _POLL_S = 0.3
 _PLAIN = "plain"
-_ORDER = re.compile(r"(?P<word>MAKE|DEAR) (?P<path>\S+) (?P<text>\S+) @\S+\s*$")
+_ORDER = re.compile(r"(?P<word>MAKE|DEAR|CALL) (?P<path>\S+) (?P<text>\S+) @\S+\s*$")
+_OWN_TOOL = "zoea_list_myses"
+_OPEN_QUESTION = "SELECT a.id FROM approval a JOIN mysis m ON m.id = a.mysis_id WHERE m.name = ? AND a.answer IS NULL"
 _LAST = (("failure", "turn"), ("content", "memory"))
 
 
@@ -85,14 +88,16 @@ KINDS: Mapping[str, Kind] = {
 class Vendor(OpenAIServer):
     """Chat completions and responses that do what the last prompt says.
 
-    `MAKE path text` writes a file, then says so; `DEAR path text` does the same for many tokens. Requests without tools
-    are for titles. While `gate` is cleared, agents wait for their answers.
+    `MAKE path text` writes a file, then says so; `DEAR path text` does the same for many tokens; `CALL tool -` calls a
+    tool by the name that the agent gives it. Requests without tools are for titles. While `gate` is cleared, agents
+    wait for their answers.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.asked: Counter[str] = Counter()
         self.last: dict[str, str] = {}
+        self.results: dict[str, str] = {}
 
     async def handle(self, request: Received, out: Outgoing) -> None:
         is_chat, is_response = request.path.endswith("/chat/completions"), request.path.endswith("/responses")
@@ -116,9 +121,14 @@ class Vendor(OpenAIServer):
         self.asked[name] += 1
         self.last[name] = "\n".join(map(_read_text, messages))
         order = _ORDER.search(_read_text(messages[prompts[-1]]))
-        if order is None or any(one["role"] == "tool" for one in messages[prompts[-1] :]):
+        results = [one for one in messages[prompts[-1] :] if one["role"] == "tool"]
+        if results:
+            self.results[name] = _read_text(results[-1])
+        if order is None or results:
             return Say(f"I did as {name} was told.")
         kind = KINDS[name]
+        if order["word"] == "CALL":
+            return Say(calls=(self._call_tool(kind, order["path"], body),))
         tool, arguments = kind.writes(order["path"], order["text"])
         text = json.dumps(arguments)
         if kind.is_script:
@@ -126,10 +136,20 @@ class Vendor(OpenAIServer):
         call = Call(tool, text, id=f"call_{len(self.received)}", extra={"is_script": True} if kind.is_script else None)
         return Say(calls=(call,), answer_tokens=DEAR_TOKENS if order["word"] == "DEAR" else None)
 
+    def _call_tool(self, kind: Kind, tool: str, body: dict[str, Any]) -> Call:
+        offered = re.search(rf"[\w-]*{tool}\b", json.dumps(list_tools(body)))
+        name, number = offered.group() if offered else tool, f"call_{len(self.received)}"
+        if not kind.is_script:
+            return Call(name, "{}", id=number)
+        # A script finds tools of MCP servers by name, because not all are described to the model.
+        find = f"ALL_TOOLS.map(one => one.name).find(name => name.endsWith({tool!r}))"
+        script = f"text(JSON.stringify(await tools[{find}]({{}})))"
+        return Call("exec", script, id=number, extra={"is_script": True})
+
 
 def has_tools(body: Mapping[str, Any]) -> bool:
     """Return whether a request offers tools; Codex puts them into the input."""
-    return bool(body.get("tools")) or any(one.get("type") == "additional_tools" for one in body.get("input") or ())
+    return bool(list_tools(body))
 
 
 def _read_text(message: Mapping[str, Any]) -> str:
@@ -261,6 +281,21 @@ class Trial:
         found = await place.zoea("search", f"I did as {name} was told", "--json")
         self._expect(True, name in found, "the answer is found")
 
+    async def call_tool(self) -> None:
+        """Call a tool of Zoea's own, which the agent was given as an MCP server."""
+        await self._send(f"CALL {_OWN_TOOL} -")
+        await self._await_question_or_end()
+        if self._find_end() is None:
+            await self._place.zoea("approve", self._name)
+        await self._check_end("answered")
+        calls = (
+            "SELECT group_concat(k.name || ' ' || k.state) FROM tool_call k JOIN memory m ON m.id = k.memory_id"
+            " JOIN mysis y ON y.id = m.mysis_id JOIN turn t ON t.id = m.turn_id WHERE y.name = ? AND t.number = ?"
+        )
+        self._expect(f"{_OWN_TOOL} done", self._place.ask(calls, self._name, self._turns), "its calls, each once")
+        told = re.search(rf"\byou\W+{self._name}\b", self._place.vendor.results[self._name])
+        self._expect(True, told is not None, f"the result of {_OWN_TOOL}")
+
     async def wait_held(self) -> None:
         """Send a prompt to a swarm on hold, which asks no model."""
         self._asked = self._place.vendor.asked[self._name]
@@ -347,14 +382,15 @@ class Trial:
         self._turns += 1
         await self._place.zoea("send", self._name, f"{text} @{self._name}")
 
-    async def _await_question(self) -> None:
-        open_one = "SELECT a.id FROM approval a JOIN mysis m ON m.id = a.mysis_id WHERE m.name = ? AND a.answer IS NULL"
-
+    async def _await_question_or_end(self) -> None:
         async def asks() -> Any:
-            return self._place.ask(open_one, self._name) or self._find_end()
+            return self._place.ask(_OPEN_QUESTION, self._name) or self._find_end()
 
         await wait_for(f"{self._name} asks for a permission", asks)
-        if self._place.ask(open_one, self._name) is None:
+
+    async def _await_question(self) -> None:
+        await self._await_question_or_end()
+        if self._place.ask(_OPEN_QUESTION, self._name) is None:
             raise Refused(f"{self._name} ended its turn without asking: {self._place.read_last(self._name)}")
 
     async def _approve(self) -> None:
@@ -393,6 +429,7 @@ async def run_trials(names: Iterable[str], programs: Iterable[Path], folder: Pat
         await place.begin()
         try:
             await each("a permission, a file, search", Trial.write_file)
+            await each("a tool of Zoea's own", Trial.call_tool)
             await place.zoea("hold")
             await each("a prompt during a hold", Trial.wait_held)
             for trial in trials:

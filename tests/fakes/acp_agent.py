@@ -262,9 +262,13 @@ class Agent:
             self.do_list_tools()
         call_id = f"mcp-{name}"
         if told_as:
+            in_codex = {"server": "zoea", "tool": name, "arguments": arguments}
             self.update(sessionUpdate="tool_call", toolCallId=call_id, title=told_as, kind=kind, status="pending",
-                        rawInput={})  # fmt: skip
-            self.update(sessionUpdate="tool_call_update", toolCallId=call_id, status="in_progress", rawInput=arguments)
+                        rawInput=in_codex if kind == "execute" else {})  # fmt: skip
+            if kind != "execute":
+                self.update(
+                    sessionUpdate="tool_call_update", toolCallId=call_id, status="in_progress", rawInput=arguments
+                )
         answer = self.ask_server("tools/call", {"name": name, "arguments": arguments})
         if "error" in answer:
             self.say(f"[error {answer['error']['message']}]")

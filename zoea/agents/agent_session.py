@@ -13,7 +13,7 @@ from pydantic import Field
 from zoea.agents import tools_bridge
 from zoea.agents.agent_connection import NEVER, AgentClient, AgentConnection
 from zoea.agents.agent_launch import AgentLaunch
-from zoea.agents.updates import AgentUpdate, CallTold, ModeTold, PermissionOption, is_count
+from zoea.agents.updates import SERVER, AgentUpdate, CallTold, ModeTold, PermissionOption, is_count
 from zoea.model.errors import AgentError, FilesError
 from zoea.model.ports import ToolsAccess
 from zoea.model.values import Usage
@@ -21,8 +21,6 @@ from zoea.model.values import Usage
 if TYPE_CHECKING:
     from acp import schema
 
-SERVER = "zoea"
-"""The name of Zoea's own MCP server, as agents show it."""
 CANCEL_S = 5.0
 """Time for an agent to end a turn that was cancelled, before its process is ended."""
 QUIET_S = 0.1

@@ -14,6 +14,8 @@ from msgspec.structs import replace
 from zoea.text import clean
 from zoea.text.control_characters import split_lines
 
+SERVER = "zoea"
+"""The name of Zoea's own MCP server, as agents show it."""
 MOST_RESULT_CHARS = 400_000
 """Characters that are kept of what one tool call told."""
 MOST_ARGUMENT_CHARS = 2_000_000

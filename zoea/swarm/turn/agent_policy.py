@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from zoea.agents.updates import CHANGE_KINDS, READ_KINDS, MergedCall, PermissionOption
+from zoea.agents.updates import CHANGE_KINDS, READ_KINDS, SERVER, MergedCall, PermissionOption
 from zoea.files.safe_folder import is_git
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.request import ToolSpec
@@ -20,6 +20,7 @@ SCHEMA_HASH = "acp"
 
 _OUTSIDE = CHANGE_KINDS | {"fetch", "switch_mode"}
 """Kinds that no tool of Zoea's own is of."""
+_CODEX_TITLE, _WRAPPED = f"mcp.{SERVER}.", {"server", "tool", "arguments"}
 _TITLE = r"(?:\w+: )?(?:[\w-]+[/:.])?[\w-]*(?<![a-z]){}(?![a-z_])"
 """A title that begins with the name of a tool, behind that of its server. Models choose what else titles hold."""
 
@@ -70,14 +71,22 @@ def is_covered(call: MergedCall, folder: str, tools: ToolPolicySettings) -> bool
 
 
 def find_own(call: MergedCall, tools: Iterable[ToolSpec]) -> ToolSpec | None:
-    """Return the tool of Zoea's own that a call names, such as `zoea_zoea_done` or `mcp__zoea__zoea_done`."""
-    if call.takes_command or call.files or call.name in _OUTSIDE:
-        return None
+    """Return the tool of Zoea's own that a call names, such as `zoea_zoea_done` or `mcp__zoea__zoea_done`.
+
+    Codex tells such calls as commands: with server, tool and arguments, and `mcp.zoea.zoea_done` as their title.
+    """
     given = call.told.arguments if call.has_arguments else {}
-    if not isinstance(given, dict):
+    if not isinstance(given, dict) or call.files or call.name in _OUTSIDE:
+        return None
+    named = call.title.removeprefix(_CODEX_TITLE)
+    if is_wrapped := given.keys() == _WRAPPED and named != call.title:
+        if (given["server"], given["tool"]) != (SERVER, named) or not isinstance(given["arguments"], dict):
+            return None
+        given = given["arguments"]
+    elif call.takes_command:
         return None
     for tool in tools:
-        if re.match(_TITLE.format(tool.name), call.title):
+        if tool.name == named if is_wrapped else re.match(_TITLE.format(tool.name), call.title):
             return tool if given.keys() <= tool.input_schema.get("properties", {}).keys() else None
     return None
 
