@@ -86,15 +86,16 @@ async def test_a_fork_whose_origin_went_on_before_it_began_forks_no_session(tmp_
         assert "second answer" not in prompts(tmp_path)[2]
 
 
-async def test_a_fork_with_a_folder_of_its_own_forks_no_session_because_that_might_keep_to_the_other(
-    tmp_path: Path,
+@pytest.mark.parametrize(("acp", "how"), [("", "session/new"), ('agent = "codex"', "session/fork")])
+async def test_a_fork_with_a_folder_of_its_own_forks_the_session_of_an_agent_that_moves_it_alone(
+    tmp_path: Path, acp: str, how: str
 ) -> None:
-    async with agent_swarm(tmp_path, {"fork": True}) as s:
+    async with agent_swarm(tmp_path, {"fork": True, "modes": ["read-only"]}, acp=acp) as s:
         await say(s, ["say", "first answer"])
         await s.settled()
         files = s.commander.swarm.services.files
         assert isinstance(files, OneFolder)
         files.others["beta"] = tmp_path
         await fork(s, "@alpha")
-        assert begun(tmp_path) == ["session/new", "session/new"]
-        assert "first answer" in prompts(tmp_path)[1]
+        assert begun(tmp_path) == ["session/new", how]
+        assert ("first answer" in prompts(tmp_path)[1]) is (how == "session/new")

@@ -64,6 +64,7 @@ class KnownAgent(Struct, frozen=True, forbid_unknown_fields=True):
         mode: The mode that asks before it changes anything; empty where it always asks or has no modes.
         tried: The version that was tried with Zoea; empty where none was.
         home: What it keeps in the home folder, with its login and its sessions; `{data}` and others as XDG names them.
+        moves_forks: Whether a fork of its session works in another folder where that is asked for.
     """
 
     name: str
@@ -76,6 +77,7 @@ class KnownAgent(Struct, frozen=True, forbid_unknown_fields=True):
     mode: str = ""
     tried: str = ""
     home: tuple[str, ...] = ()
+    moves_forks: bool = False
     gateway: GatewayUse | None = None
 
     @property
@@ -97,6 +99,7 @@ class AgentLaunch(Struct, frozen=True):
     Attributes:
         fs: What it may do with files through Zoea: `none`, `read` or `write`.
         provider: The gateway as a provider to set over the protocol.
+        moves_forks: See `KnownAgent`.
         chooses_model: Whether `model` is one that the agent itself has to offer.
         fence: What it can see and write; None where it is not fenced.
     """
@@ -111,6 +114,7 @@ class AgentLaunch(Struct, frozen=True):
     provider: GatewayProvider | None = None
     chooses_model: bool = True
     uses_gateway: bool = False
+    moves_forks: bool = False
     fence: AgentFence | None = None
 
 
@@ -193,6 +197,7 @@ def build_launch(
         provider=provider,
         chooses_model=bool(settings.model),
         uses_gateway=use is not None,
+        moves_forks=agent is not None and agent.moves_forks,
         fence=_build_fence(settings, agent, environ) if settings.fence else None,
     )
 

@@ -67,11 +67,15 @@ async def read_session(store: Store, mysis_id: int) -> StoredSession:
     return StoredSession(value["session"], value["agent"], value["turn"], value.get("folder", ""))
 
 
-async def find_forked(store: Store, commit: int, agent: str, folder: str) -> tuple[str, str]:
-    """Return the session that holds just the conversation of a commit, and its mysis. Else return empty texts."""
+async def find_forked(store: Store, commit: int, agent: str, folder: str | None) -> tuple[str, str]:
+    """Return the session that holds just the conversation of a commit, and its mysis; else empty texts.
+
+    Args:
+        folder: The one that it works in; None for any.
+    """
     for row in await store.read(_FORKED, (commit,)):
         session = await read_session(store, row["mysis_id"])
-        if (session.agent, session.folder, session.turn_id) == (agent, folder, row["turn_id"]):
+        if (session.agent, session.turn_id) == (agent, row["turn_id"]) and folder in (None, session.folder):
             return session.session_id, row["name"]
     return "", ""
 

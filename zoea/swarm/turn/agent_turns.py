@@ -203,7 +203,8 @@ class AgentTurns(RunnerBase[AgentTurn]):
         known = stored.session_id if stored.agent == launch.name else ""
         fork_of = parent = ""
         if not known and (commit := self._owner.capture.inherited.commit):
-            fork_of, parent = await agent_ops.find_forked(services.store, commit, launch.name, str(launch.cwd))
+            folder = None if launch.moves_forks else str(launch.cwd)
+            fork_of, parent = await agent_ops.find_forked(services.store, commit, launch.name, folder)
         try:
             with services.view.show_preparing(mysis_id):
                 assert services.files is not None
