@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from zoea.model.enums import MysisState
 from zoea.model.errors import AgentError
 from zoea.model.ports import GatewayAccess
 from zoea.model.request import Answer
+from zoea.queries.status_phrases import describe_status
 from zoea.runtime.mysis_options import NamedOption, read_options
 from zoea.settings import Settings
 from zoea.settings.template import AgentSettings, Template
@@ -125,6 +127,26 @@ async def test_a_prompt_for_an_agent_whose_process_is_being_ended_begins_another
         assert {text for _, text in await conversation(s)} == {"one", "two", "other"}
 
 
+async def test_a_mysis_that_waits_for_a_place_says_so_and_the_first_goes_first(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"acp": {"max_processes": 1}})
+    async with agent_swarm(tmp_path, {}, settings=settings) as s:
+        await say(s, ["say", "alpha"], ["await_file", str(tmp_path / "go")])
+        await s.until(lambda: s.commander.swarm.live_view.row(1).streaming)
+        for number, name in enumerate(("beta", "gamma"), 1):
+            await say(s, ["say", name], name=name)
+            await s.until(lambda number=number: s.commander.swarm.live_view.row(number + 1).queue_place == number)
+        view = await s.commander.mysis("gamma")
+        assert describe_status(view, 0) == (
+            "queued (2nd for an agent's process: acp.max_processes and the memory let 1 run at once)"
+        )
+        await s.commander.stop("beta")
+        await s.until(lambda: s.commander.swarm.live_view.row(3).queue_place == 1)
+        (tmp_path / "go").touch()
+        await s.settled("gamma")
+        assert [text for _, text in await conversation(s)] == ["alpha", "gamma"]
+        assert s.commander.swarm.live_view.row(2).queue_place == 0
+
+
 async def test_a_place_whose_process_could_not_be_ended_is_still_taken() -> None:
     class Failing(_Holder):
         async def release(self) -> None:
@@ -153,9 +175,12 @@ class _Holder:
     def __init__(self) -> None:
         self.is_idle = True
         self.released = 0
+        self.may_end = asyncio.Event()
+        self.may_end.set()
 
     async def release(self) -> None:
         self.released += 1
+        await self.may_end.wait()
 
 
 async def test_the_pool_ends_the_longest_idle_first_and_never_a_busy_one() -> None:
@@ -166,6 +191,20 @@ async def test_the_pool_ends_the_longest_idle_first_and_never_a_busy_one() -> No
     pool.touch(a)
     await pool.take(c)
     assert (a.released, b.released, pool.running) == (1, 0, 2)
+
+
+async def test_a_place_that_is_being_made_free_is_given_once() -> None:
+    pool, first, (a, b) = AgentPool(lambda: 1), _Holder(), (_Holder(), _Holder())
+    first.may_end.clear()
+    await pool.take(first)
+    a.is_idle = b.is_idle = False
+    takes = [asyncio.create_task(pool.take(one)) for one in (a, b)]
+    await until(lambda: first.released)
+    first.may_end.set()
+    await takes[0]
+    assert (pool.running, takes[1].done()) == (1, False)
+    pool.leave(a)
+    await takes[1]
 
 
 async def test_a_template_that_is_changed_starts_the_agent_again(tmp_path: Path) -> None:

@@ -30,27 +30,48 @@ class AgentPool:
     def __init__(self, most: Callable[[], int]) -> None:
         self._most = most
         self._holders: dict[PlaceHolder, None] = {}  # in the order of their last use
+        self._waiting: dict[PlaceHolder, None] = {}
         self._changed = asyncio.Event()
 
     @property
     def running(self) -> int:
         return len(self._holders)
 
-    async def take(self, holder: PlaceHolder) -> None:
-        """Wait for a place, and end the longest idle agent where none is free."""
-        while holder not in self._holders and len(self._holders) >= max(1, self._most()):
-            idle = next((one for one in self._holders if one.is_idle), None)
-            if idle is None:
-                self._changed.clear()
-                await self._changed.wait()
-                continue
-            del self._holders[idle]
-            try:
-                await idle.release()
-            except BaseException:
-                self._holders.setdefault(idle, None)  # its process may still run
-                raise
-        self.touch(holder)
+    async def take(self, holder: PlaceHolder, show: Callable[[int, int], None] = lambda place, most: None) -> None:
+        """Wait for a place, first come first served, and end the longest idle agent where none is free.
+
+        Args:
+            show: Gets the place in the queue, 0 once it is over, and how many may run.
+        """
+        try:
+            while holder not in self._holders and not self._is_free(holder):
+                idle = next((one for one in self._holders if one.is_idle), None)
+                if idle is None or self._is_behind(holder):
+                    self._waiting.setdefault(holder, None)
+                    show(list(self._waiting).index(holder) + 1, max(1, self._most()))
+                    self._changed.clear()
+                    await self._changed.wait()
+                    continue
+                del self._holders[idle]
+                self._holders[holder] = None  # before the wait, in which others look for a place
+                try:
+                    await idle.release()
+                except BaseException:
+                    del self._holders[holder]
+                    self._holders.setdefault(idle, None)  # its process may still run
+                    raise
+            self.touch(holder)
+        finally:
+            if self._waiting.pop(holder, self) is None:
+                show(0, 0)
+                self._changed.set()  # for those behind it
+
+    def _is_free(self, holder: PlaceHolder) -> bool:
+        return len(self._holders) < max(1, self._most()) and not self._is_behind(holder)
+
+    def _is_behind(self, holder: PlaceHolder) -> bool:
+        """Return whether others have waited longer."""
+        return next(iter(self._waiting), holder) is not holder
 
     def touch(self, holder: PlaceHolder) -> None:
         """Note that an agent is used now, or has become idle now."""

@@ -195,7 +195,7 @@ class AgentTurns(RunnerBase[AgentTurn]):
         services, mysis_id, launch = self._services, self._owner.mysis.id, self._launch
         if self._agent is not None and not self._agent.is_open:
             await self.release()
-        await services.agents.take(self)
+        await services.agents.take(self, self._show_queue)
         if self._agent is not None:
             self._let_call()
             return self._agent, []
@@ -222,6 +222,10 @@ class AgentTurns(RunnerBase[AgentTurn]):
         stored = StoredSession(begun.session_id, launch.name, 0, str(launch.cwd))
         await services.write(lambda conn: agent_ops.store_session(conn, mysis_id, stored))
         return self._agent, await self._introduce(turn_id, parent if begun.is_fork else "")
+
+    def _show_queue(self, place: int, most: int) -> None:
+        self._live.show_queue(place, "an agent's process", f"acp.max_processes and the memory let {most} run at once")
+        self._services.view.touch(self._owner.mysis.id)
 
     async def _serve_tools(self) -> ToolsAccess | None:
         """Let the process that starts now find Zoea's own tools."""
