@@ -270,7 +270,7 @@ def test_unknown_events_and_blocks_are_ignored() -> None:
         {"type": "content_block_start", "index": 0, "content_block": {"type": "server_tool_use", "name": "x"}},
         {"type": "content_block_start", "index": 2, "content_block": {}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{"}},
-        {"type": "content_block_delta", "index": 5, "delta": {"type": "text_delta", "text": "lost"}},
+        {"type": "content_block_delta", "index": 5, "delta": {"type": "new_delta", "text": "lost"}},
         {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": "so"}},
         {"type": "message_delta", "delta": {"stop_reason": "new_reason"}},
     ):

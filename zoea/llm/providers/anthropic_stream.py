@@ -168,8 +168,9 @@ class MessageStreamDecoder(PayloadDecoder):
         self._named = as_text_value(message.get("model"))
 
     def _note_usage(self, usage: Mapping[str, Any]) -> None:
-        """Keep the reported tokens, each as it was reported last."""
-        self._usage.update({key: usage[key] for key in _USAGE if usage.get(key) is not None})
+        """Keep the reported tokens, each as it was reported last. Some gateways report none of the input at the end."""
+        told = {key: usage[key] for key in _USAGE if usage.get(key) is not None}
+        self._usage.update({key: count for key, count in told.items() if count or not self._usage.get(key)})
 
     def _begin(self, index: int, block: dict[str, Any]) -> None:
         kind = as_text_value(block.get("type"))
@@ -178,6 +179,7 @@ class MessageStreamDecoder(PayloadDecoder):
         self._bounds.keep_value(block)
         block = {**block, **{key: as_text_value(block[key]) for key in _TEXTS if key in block}}
         place = max(index, len(self._blocks))  # some servers give every block the same index
+        place = max(self._blocks) + 1 if place in self._blocks else place
         self._places[index] = place
         index = place
         self._blocks[index] = block
@@ -189,22 +191,37 @@ class MessageStreamDecoder(PayloadDecoder):
             self._new[2 if self._has_text_calls else 0].append(block.setdefault("text", ""))
 
     def _delta(self, index: int, delta: dict[str, Any]) -> None:
-        index = self._places.get(index, max(self._places.values(), default=index))
-        if index not in self._blocks:
-            return
         match delta:
             case {"type": "text_delta", "text": str(text)}:
-                self._add(index, "text", text)
+                self._add(self._find(index, "text"), "text", text)
                 self._new[2 if self._has_text_calls else 0].append(text)
             case {"type": "thinking_delta", "thinking": str(thinking)}:
-                self._add(index, "thinking", thinking)
+                self._add(self._find(index, "thinking"), "thinking", thinking)
                 self._new[1].append(thinking)
             case {"type": "signature_delta", "signature": str(signature)}:
-                self._add(index, "signature", signature)
-            case {"type": "input_json_delta", "partial_json": str(piece)} if index in self._inputs:
-                self._bounds.keep(piece)
-                self._inputs[index].append(piece)
-                self._new[2].append(piece)
+                if (place := self._find(index, "thinking", begins=False)) >= 0:
+                    self._add(place, "signature", signature)
+            case {"type": "input_json_delta", "partial_json": str(piece)}:
+                place = self._places.get(index, max(self._places.values(), default=index))
+                if place in self._inputs:
+                    self._bounds.keep(piece)
+                    self._inputs[place].append(piece)
+                    self._new[2].append(piece)
+
+    def _find(self, index: int, kind: str, *, begins: bool = True) -> int:
+        """Return the place of the block that a piece belongs to, -1 for none.
+
+        Args:
+            begins: Begin a block where the one of the piece is of another kind, or was never begun.
+        """
+        place = self._places.get(index, max(self._places.values(), default=index))
+        last = next(reversed(self._blocks), -1)
+        found = next((one for one in (place, last) if self._blocks.get(one, {}).get("type") == kind), -1)
+        if found < 0 and begins:
+            found = max(self._blocks, default=-1) + 1
+            self._blocks[found] = {"type": kind}
+            self._bounds.keep_value(self._blocks[found])
+        return found
 
     def _add(self, index: int, key: str, piece: str) -> None:
         """Keep a piece of a block's text, to be joined once."""

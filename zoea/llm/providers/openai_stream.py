@@ -29,12 +29,16 @@ TIMED_TOKENS = 64
 _FINISH: dict[str, Finish] = {
     "stop": Finish.STOP,
     "eos": Finish.STOP,
+    "end_turn": Finish.STOP,
     "tool_calls": Finish.CALLS,
     "function_call": Finish.CALLS,
+    "tool_use": Finish.CALLS,
     "length": Finish.LENGTH,
     "max_tokens": Finish.LENGTH,
     "content_filter": Finish.FILTER,
+    **dict.fromkeys(("safety", "recitation", "blocklist", "prohibited_content", "spii"), Finish.FILTER),
 }
+"""Reasons in lower case: gateways pass those of Gemini and Claude on, some with the name of their class before them."""
 
 
 class ChatStreamDecoder(PayloadDecoder):
@@ -54,6 +58,7 @@ class ChatStreamDecoder(PayloadDecoder):
         self._think = ThinkSplitter()
         self._text: list[str] = []
         self._reasoning: list[str] = []
+        self._reasoned = 0
         self._pieces = CallPieces(tools)
         self._details: list[dict[str, Any]] = []
         self._detail_pieces: dict[str, list[str]] = {}
@@ -158,8 +163,7 @@ class ChatStreamDecoder(PayloadDecoder):
         usage = payload.get("usage")
         if not usage and "x_groq" in payload:
             usage = as_mapping(payload["x_groq"]).get("usage")
-        if isinstance(usage, dict):
-            self._usage = usage_of(usage)
+        self._note_usage(usage)
         model = payload.get("model")
         if isinstance(model, str):
             self._named = model
@@ -179,7 +183,14 @@ class ChatStreamDecoder(PayloadDecoder):
             if isinstance(delta, dict):
                 self._delta(delta)
             if choice.get("finish_reason"):
-                self._finish = str(choice["finish_reason"])
+                self._finish = str(choice["finish_reason"]).rpartition(".")[2].lower() or "."
+            if choice.get("usage"):  # as Moonshot
+                self._note_usage(choice["usage"])
+
+    def _note_usage(self, usage: Any) -> None:
+        """Keep the reported tokens. A later report without any is none."""
+        if isinstance(usage, dict) and ((told := usage_of(usage)).total or not self._usage.total):
+            self._usage = told
 
     def _delta(self, delta: dict[str, Any]) -> None:
         content = delta.get("content")
@@ -191,7 +202,7 @@ class ChatStreamDecoder(PayloadDecoder):
             for part in as_mappings(content):  # as Mistral streams: text, or thinking in parts of its own
                 if isinstance(part.get("text"), str):
                     self._content(part["text"])
-                for thought in as_mappings(part.get("thinking")):
+                for thought in (*as_mappings(part.get("thinking")), *as_mappings(part.get("summary"))):
                     if isinstance(thought.get("text"), str):
                         self._reason(thought["text"])
         reasoning = delta.get("reasoning_content") or delta.get("reasoning")
@@ -201,6 +212,8 @@ class ChatStreamDecoder(PayloadDecoder):
             self._content(delta["refusal"])
         for detail in as_mappings(delta.get("reasoning_details")):
             self._detail(detail)
+            if not isinstance(reasoning, str):
+                self._reason_further(as_text_value(detail.get("text")) or as_text_value(detail.get("summary")))
         pieces = as_mappings(delta.get("tool_calls"))
         if isinstance(delta.get("function_call"), dict):  # the form before there were several
             pieces = [*pieces, {"index": 0, "function": delta["function_call"]}]
@@ -224,7 +237,15 @@ class ChatStreamDecoder(PayloadDecoder):
     def _reason(self, text: str) -> None:
         self._bounds.keep(text)
         self._reasoning.append(text)
+        self._reasoned += len(text)
         self._new[1].append(text)
+
+    def _reason_further(self, text: str) -> None:
+        """Add a piece of reasoning. Of one that holds all before it, as MiniMax sends them, only the rest is new."""
+        if len(text) > self._reasoned and self._reasoned and text.startswith(before := "".join(self._reasoning)):
+            text = text.removeprefix(before)
+        if text:
+            self._reason(text)
 
     def _detail(self, detail: dict[str, Any]) -> None:
         """Add a piece of `reasoning_details`: pieces of one block share its index and type."""

@@ -27,6 +27,7 @@ class ResponseStreamDecoder(PayloadDecoder):
         self._text: list[str] = []
         self._usage = Usage()
         self._finish = Finish.UNKNOWN
+        self._has_call = False
         self.is_done = False
 
     @property
@@ -63,6 +64,8 @@ class ResponseStreamDecoder(PayloadDecoder):
         if kind in _ENDS:
             self._close(as_mapping(event.get("response")))
             return ""
+        if kind == "response.output_item.done":
+            self._has_call = self._has_call or _is_call(as_mapping(event.get("item")))
         if not kind.endswith(".delta"):
             return ""
         piece = as_text_value(event.get("delta"))
@@ -85,8 +88,13 @@ class ResponseStreamDecoder(PayloadDecoder):
             case "incomplete":
                 self._finish = Finish.LENGTH
             case "completed":
-                kinds = {item.get("type") for item in as_mappings(response.get("output"))}
-                self._finish = Finish.CALLS if kinds & {"function_call", "custom_tool_call"} else Finish.STOP
+                # Some servers name no items at the end.
+                has_call = self._has_call or any(map(_is_call, as_mappings(response.get("output"))))
+                self._finish = Finish.CALLS if has_call else Finish.STOP
+
+
+def _is_call(item: dict[str, Any]) -> bool:
+    return item.get("type") in ("function_call", "custom_tool_call")
 
 
 def usage_of(usage: dict[str, Any]) -> Usage:
