@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
@@ -109,7 +110,7 @@ class Server:
             sys.stdout.flush()
 
     def serve(self) -> None:
-        self.journal("start")
+        self.journal("start", cwd=str(Path.cwd()), arguments=sys.argv[1:])
         if "deny" in self.modes:
             sys.stderr.write("this server refuses to run\n")
             os._exit(3)

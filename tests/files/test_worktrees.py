@@ -404,6 +404,13 @@ UNMERGED = [nothing, take_one, take_another_indentation, forget_target]
 
 
 class TestDropping:
+    def test_a_worktree_in_which_tools_work_stays(self, trees: Worktrees, repository: Path) -> None:
+        make(trees, repository)
+        with trees.owned.share("alpha"), trees.owned.share("alpha"), pytest.raises(WorkHeld, match="a tool works"):
+            trees.drop("alpha", force=True)
+        trees.drop("alpha")
+        assert list(trees.owned.root.iterdir()) == []
+
     def test_a_worktree_without_work_is_removed_with_its_branch_and_record(
         self, trees: Worktrees, repository: Path
     ) -> None:

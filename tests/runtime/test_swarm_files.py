@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.agent_harness import write_template
+from tests.fakes.toolboxes import FAULTY
 from tests.files.repositories import git, make_repository, state
 from tests.waiting import until
 from zoea.files.changes import find_base, open_diff
@@ -287,3 +289,35 @@ async def test_an_external_agent_works_in_its_worktree_and_each_turn_is_a_commit
     assert (top / "sums.py").read_text() == SUM
     [own] = (where.data / "agents").glob("beta-*/own.txt")
     assert own.read_text() == "x"
+
+
+async def test_an_upstream_whose_command_names_the_worktree_runs_in_it(where: Places, tmp_path: Path) -> None:
+    top, journal = make_repository(tmp_path / "repo", sums__py=SUM), tmp_path / "journal.jsonl"
+    (where.config / "config.toml").write_text(
+        f"""
+        [upstream.faulty]
+        command = {json.dumps(sys.executable)}
+        args = ["-I", {json.dumps(str(FAULTY))}, "{{worktree}}"]
+        cwd = "{{worktree}}"
+        env = {{ FAULTY_JOURNAL = {json.dumps(str(journal))} }}
+        session = "per-mysis"
+        """
+    )
+
+    def call_once(request: ModelRequest) -> Reply:
+        steps = [call("pid"), call(DONE_TOOL, summary="done"), Answer("ready")]
+        return steps[len(results_of(request))]
+
+    trees = Worktrees(where.data)
+    async with open_swarm(where, call_once) as (swarm, provider):
+        for name in ("alpha", "beta"):
+            await work(swarm, name, top)
+        await swarm.create("gamma", template="free", task="Rest.")
+        await swarm.wait("gamma", timeout_s=60)
+        assert "there is no tool 'pid'" in results_of(provider.requests[-1])[0].content
+        await swarm.delete("alpha")
+        assert not trees.owned.path("alpha").exists()
+    started = [one for one in map(json.loads, journal.read_text().splitlines()) if one["what"] == "start"]
+    assert [(one["cwd"], *one["arguments"]) for one in started] == [
+        (str(trees.owned.path(name)),) * 2 for name in ("alpha", "beta")
+    ]

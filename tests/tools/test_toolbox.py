@@ -17,7 +17,7 @@ from zoea.model.errors import SettingsError, UsageError
 from zoea.model.ports import ToolFactory, ToolSession
 from zoea.model.request import AnswerCall
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
-from zoea.tools.toolbox import parse_arguments
+from zoea.tools.call_arguments import parse_arguments
 from zoea.tools.upstream.upstream_errors import describe_failure
 
 

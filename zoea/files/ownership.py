@@ -120,7 +120,7 @@ class Ownership:
 
     def remove(self, name: str) -> None:
         """Remove a record and its locks. The caller holds one of them."""
-        for kind in ("json", "lease", "lock"):
+        for kind in ("json", "use", "lease", "lock"):
             self._file(name, kind).unlink(missing_ok=True)
 
     def lock(self, name: str) -> AbstractContextManager[None]:
@@ -131,19 +131,27 @@ class Ownership:
         """Hold a worktree while a workbench serves it. Raises WorkHeld."""
         return self._hold(name, "lease", f"a workbench serves the worktree of {name}", f"Stop {name} first.")
 
+    def share(self, name: str) -> AbstractContextManager[None]:
+        """Hold a worktree while a tool of another upstream works in it; several may. Raises WorkHeld."""
+        return self._hold(name, "use", *self._in_use(name), fcntl.LOCK_SH)
+
+    def _in_use(self, name: str) -> tuple[str, str]:
+        return f"a tool works in the worktree of {name}", f"Stop {name} first."
+
     def check_lease(self, name: str) -> None:
-        """Raise WorkHeld while a workbench serves a worktree."""
-        if self._file(name, "lease").exists():
-            with self.lease(name):
-                pass
+        """Raise WorkHeld while a workbench serves a worktree, or a tool works in it."""
+        for kind, held in (("lease", self.lease(name)), ("use", self._hold(name, "use", *self._in_use(name)))):
+            if self._file(name, kind).exists():
+                with held:
+                    pass
 
     @contextmanager
-    def _hold(self, name: str, kind: str, what: str, hint: str) -> Iterator[None]:
+    def _hold(self, name: str, kind: str, what: str, hint: str, how: int = fcntl.LOCK_EX) -> Iterator[None]:
         file = self._file(name, kind)
         make_private_folder(self.root)
         while True:
             handle = open_private(file, os.O_RDWR | os.O_CREAT)
-            with hold_lock(handle, WorkHeld(what, hint=hint)):
+            with hold_lock(handle, WorkHeld(what, hint=hint), how):
                 if os.fstat(handle).st_nlink > 0:
                     yield
                     return
@@ -151,14 +159,14 @@ class Ownership:
 
 
 @contextmanager
-def hold_lock(handle: int, refusal: FilesError) -> Iterator[None]:
+def hold_lock(handle: int, refusal: FilesError, how: int = fcntl.LOCK_EX) -> Iterator[None]:
     """Lock an open file or folder and close it at the end. Raise the refusal where another process holds it.
 
     Git commands that write hold it too, because they go on if this process is killed.
     """
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, how | fcntl.LOCK_NB)
         except BlockingIOError:
             raise refusal from None
         before = _locks.set((*_locks.get(), handle))

@@ -188,7 +188,7 @@ async def running_swarm(
             on_shutdown=on_shutdown,
             prices=PriceList(places.prices, providers.is_free),
         )
-        swarm.services.files = SwarmFiles(places, toolbox, loaded.settings.files)
+        swarm.services.files = toolbox.folders = SwarmFiles(places, toolbox, loaded.settings.files)
         swarm.services.gateway = gateway = _LazyGateway(swarm)
         commander = await Commander.open(
             swarm,

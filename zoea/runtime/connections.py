@@ -31,8 +31,8 @@ from zoea.store import WriterConnection
 from zoea.swarm.persistence import model_facts
 from zoea.swarm.swarm import Swarm
 from zoea.tools import Toolbox, Upstream
+from zoea.tools.call_arguments import parse_arguments
 from zoea.tools.results import read_result
-from zoea.tools.toolbox import parse_arguments
 
 CALLER = "commander"
 TRIAL_S = 25.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,8 @@ from zoea.settings.paths import Places, absolute_path, is_folder, make_private_f
 from zoea.settings.schema import FilesSettings
 from zoea.settings.template import work_on
 from zoea.text.control_characters import reveal
-from zoea.tools import Toolbox
+from zoea.tools import Toolbox, ToolPolicy
+from zoea.tools.accounts_login import Caller
 
 if TYPE_CHECKING:
     from zoea.files.worktrees import Worktrees
@@ -78,19 +80,23 @@ class SwarmFiles:
         return await asyncio.to_thread(lambda: self._find_own(uid, name, template).resolve())
 
     def _find_own(self, uid: str, name: str, template: Template) -> Path:
-        if template.workbench and template.worktree:
+        if given := template.workbench or template.acp.cwd:
+            return self._find_work(uid, name, given, worktree=bool(template.workbench) and template.worktree)
+        own = self._places.data / "agents" / f"{name}-{uid}"  # a later mysis may have the name
+        make_private_folder(own)
+        return own
+
+    def _find_work(self, uid: str, name: str, given: str, worktree: bool) -> Path:
+        """Return the worktree of a mysis, or the folder of its template. Raises FilesError."""
+        if worktree:
             trees = self._open()
             if trees.owned.read(name).uid != uid:
                 raise FilesError(f"the worktree of {name} is of an earlier mysis", hint=f"`zoea diff {name}` shows it.")
             return trees.owned.path(name)
-        if given := template.workbench or template.acp.cwd:
-            folder = absolute_path(given)
-            if not is_folder(folder):
-                raise FilesError(f"{folder} is no folder", hint="Name a folder that is there in the template.")
-            return folder
-        own = self._places.data / "agents" / f"{name}-{uid}"  # a later mysis may have the name
-        make_private_folder(own)
-        return own
+        folder = absolute_path(given)
+        if not given or not is_folder(folder):
+            raise FilesError(f"{folder} is no folder", hint="Name a folder that is there in the template.")
+        return folder
 
     async def fence(self, name: str, launch: AgentLaunch) -> AgentLaunch:
         """See `FileWork.fence`."""
@@ -127,13 +133,20 @@ class SwarmFiles:
         with open_diff(git, base) as diff:
             return FileCommit(tree, is_unchanged=not diff.count().files)
 
+    @asynccontextmanager
+    async def hold(self, caller: Caller, policy: ToolPolicy) -> AsyncIterator[Path]:
+        """See `WorkFolders.hold`."""
+        folder = await asyncio.to_thread(self._find_work, caller.uid, caller.name, policy.works_on, policy.worktree)
+        with self._open().owned.share(caller.name) if policy.worktree else nullcontext():
+            yield folder
+
     async def drop(self, uid: str, name: str, template: Template) -> None:
         """See `FileWork.drop`."""
         if not (template.workbench and template.worktree):
             return
         try:
             async with asyncio.timeout(GIT_S):
-                await self._toolbox.upstream(WORKBENCH).released()
+                await self._toolbox.released()
                 trees = await asyncio.to_thread(self._open)
                 record = trees.owned.find(name)
                 if record is not None and record.uid == uid:

@@ -78,20 +78,28 @@ def workbench_upstream(places: Places) -> UpstreamConfig:
 def build_policies(upstreams: tuple[UpstreamConfig, ...], settings: Settings) -> Callable[[str], ToolPolicy]:
     """Return a function from a template's text to its tool policy."""
     names = tuple(upstream.name for upstream in upstreams)
+    in_worktree = tuple(upstream.name for upstream in upstreams if upstream.in_worktree)
 
     @cache
     def policy(body: str) -> ToolPolicy:
-        return build_policy(parse_template(body), names, settings)
+        return build_policy(parse_template(body), names, settings, in_worktree)
 
     return policy
 
 
-def build_policy(template: Template, upstreams: tuple[str, ...], settings: Settings) -> ToolPolicy:
-    """Build the tool policy of a template. Denies all tools of upstreams that it does not use."""
+def build_policy(
+    template: Template, upstreams: tuple[str, ...], settings: Settings, in_worktree: tuple[str, ...] = ()
+) -> ToolPolicy:
+    """Build the tool policy of a template. Denies all tools of upstreams that it does not use.
+
+    Args:
+        in_worktree: Those whose commands name the folder of a mysis; one without a folder does not use them.
+    """
     unused = tuple(
         f"{name}/*"
         for name in upstreams
         if not (template.workbench if name == WORKBENCH else template.uses_upstream(name))
+        or (name in in_worktree and not template.workbench)
     )
     tool, context = (template.overrides().get(name, {}) for name in ("tool", "context"))
     return ToolPolicy(

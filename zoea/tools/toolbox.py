@@ -8,24 +8,24 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
-import math
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from zoea.model.enums import CALL_TOOL, DONE_TOOL, FIND_TOOL, ToolShow
-from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
+from zoea.model.errors import FilesError, ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.model.values import UpstreamView
-from zoea.text.control_characters import clean
-from zoea.text.large_json import is_deep
 from zoea.text.tool_signature import describe_call, fits
 from zoea.tools.account_arguments import find_login_secrets
 from zoea.tools.accounts_login import REGISTRATION_S, AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
+from zoea.tools.call_arguments import parse_arguments
 from zoea.tools.catalogue import build_catalogue
 from zoea.tools.policy import OwnTools, ToolPolicy, apply_policy, matches
 from zoea.tools.results import error_result, read_result
@@ -44,8 +44,17 @@ _CHANGED = (
     "{} was not called: its server changed it since it was offered. "
     "Look at its arguments, and call it again if it still does what you want"
 )
+logger = logging.getLogger(__name__)
 SendFilled = Callable[[dict[str, Any], float], Awaitable[dict[str, Any]]]
 """Sends a call with filled-in arguments within some seconds."""
+
+
+class WorkFolders(Protocol):
+    """The folders that myses work in."""
+
+    def hold(self, caller: Caller, policy: ToolPolicy) -> AbstractAsyncContextManager[Path]:
+        """Keep the folder of a mysis from being removed meanwhile. Raises FilesError where it has none."""
+        ...
 
 
 class _PolicyCatalogue(Struct, frozen=True):
@@ -64,6 +73,7 @@ class Toolbox:
         policies: Template name -> its policy.
         logs: The folder for the stderr of upstream processes.
         builtin: Zoea's own tools; `serve` may set them later.
+        folders: The folders that myses work in, for upstreams whose commands name them.
     """
 
     def __init__(
@@ -75,7 +85,9 @@ class Toolbox:
         builtin: MysisTools | None = None,
         accounts: AccountKeeper | None = None,
         secrets: SecretKeeper | None = None,
+        folders: WorkFolders | None = None,
     ) -> None:
+        self.folders = folders
         self._pool: HttpPool | None = None
         self._policies = policies
         self._builtin = builtin
@@ -156,6 +168,10 @@ class Toolbox:
         """Wait until each upstream has listed its tools, is down, or had its `start_timeout`."""
         await asyncio.gather(*(upstream.settled() for upstream in self._upstreams.values()))
 
+    async def released(self) -> None:
+        """Wait until the sessions of myses that have stopped are closed."""
+        await asyncio.gather(*(upstream.released() for upstream in self._upstreams.values()))
+
     async def close(self) -> None:
         """Close all upstreams together, within the limit of one (5 s)."""
         await asyncio.gather(*(accounts.close() for accounts in self._accounts.values()))
@@ -167,7 +183,11 @@ class Toolbox:
         """Return the state of each upstream without its tools, in the order of the configuration."""
         every = (upstream.status() for upstream in self._upstreams.values())
         return tuple(
-            view for view in every if view.sessions or view.calls or not self.upstream(view.name).config.listed
+            view
+            for view in every
+            if view.sessions
+            or view.calls
+            or not ((config := self.upstream(view.name).config).listed or config.in_worktree)
         )
 
     def upstream(self, name: str) -> Upstream:
@@ -273,11 +293,11 @@ class Toolbox:
             own_tree = ("--worktree", meta.mysis, "--mysis", caller.uid) if policy.worktree else ()
             upstream.bind(meta.mysis, (policy.works_on, *own_tree))
         try:
-            written, arguments = arguments, await self.secrets.fill(spec.upstream, arguments)
-            send = partial(_call_upstream, upstream, spec, meta, written, check)
-            if accounts is None:
-                return await read_result(await send(arguments, meta.deadline_s))
-            result = await self._call_as(accounts, caller, send, spec, arguments, meta)
+            if upstream.config.in_worktree and self.folders is not None:
+                async with self.folders.hold(caller, policy) as folder:
+                    upstream.place(caller.name, folder)
+                    return await self._call(upstream, accounts, spec, arguments, meta, caller, check)
+            return await self._call(upstream, accounts, spec, arguments, meta, caller, check)
         except ZoeaError as error:
             # A failing tool or credentials store fails the call, not the mysis.
             text = error.text
@@ -285,6 +305,34 @@ class Toolbox:
                 content=text, is_error=True, is_unknown=isinstance(error, UpstreamLost) and error.was_sent
             )
         return accounts.mask_result(caller, result) if accounts is not None else result
+
+    async def place(self, caller: Caller, policy: ToolPolicy) -> None:
+        """Open the upstreams whose commands name the folder of this mysis, if it is the first that uses them."""
+        for name, upstream in self._upstreams.items():
+            if not upstream.config.in_worktree or self.folders is None or f"{name}/*" in policy.deny:
+                continue
+            try:
+                async with self.folders.hold(caller, policy) as folder:
+                    upstream.place(caller.name, folder)
+                    await upstream.settled()
+            except FilesError as error:
+                logger.warning("upstream %s: %s", name, error)
+
+    async def _call(
+        self,
+        upstream: Upstream,
+        accounts: UpstreamAccounts | None,
+        spec: ToolSpec,
+        arguments: dict[str, Any],
+        meta: CallMeta,
+        caller: Caller,
+        check: Callable[[], None],
+    ) -> ToolResult:
+        written, arguments = arguments, await self.secrets.fill(spec.upstream, arguments)
+        send = partial(_call_upstream, upstream, spec, meta, written, check)
+        if accounts is None:
+            return await read_result(await send(arguments, meta.deadline_s))
+        return accounts.mask_result(caller, await self._call_as(accounts, caller, send, spec, arguments, meta))
 
     async def _call_as(
         self,
@@ -328,6 +376,7 @@ class ToolboxSession:
             UpstreamLost: A required upstream is down.
         """
         if not self._has_waited:
+            await self._toolbox.place(self._caller, self._policy)
             await self._toolbox.settled()
             self._has_waited = True
         if (lost := self._toolbox.missing()) is not None:
@@ -534,66 +583,3 @@ def _login_sender(upstream: Upstream) -> Callable[[str, dict[str, Any], str], An
 def _visible_tools(upstream: Upstream) -> tuple[ToolSpec, ...]:
     hidden = upstream.config.hidden_tools
     return tuple(tool for tool in upstream.tools if tool.origin not in hidden)
-
-
-def parse_arguments(text: str) -> dict[str, Any]:
-    """Parse the arguments that a model wrote; an empty text is an empty object.
-
-    Only JSON is checked here: the server checks its own schema.
-
-    Raises:
-        UsageError: The text is not one JSON object.
-    """
-    if not text.strip():
-        return {}
-    try:
-        value = json.loads(text, parse_constant=_refuse, parse_float=_read_float)
-        if is_deep(value):  # what marks secrets and sends it works by recursion
-            raise RecursionError
-        if "\\u" in text or not text.isascii():
-            # A lone surrogate would break the whole transport.
-            value = _clean(value)
-    except RecursionError:
-        raise UsageError("arguments are nested too deeply") from None
-    except ValueError as error:
-        raise UsageError(f"arguments are not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise UsageError(f"arguments must be a JSON object, not {_json_type(value)}")
-    return value
-
-
-def _clean(value: Any) -> Any:
-    match value:
-        case str():
-            return clean(value)
-        case list():
-            return [_clean(item) for item in value]
-        case dict():
-            return {_clean(key): _clean(item) for key, item in value.items()}
-        case _:
-            return value
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON value")
-
-
-def _read_float(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):  # it would be sent as null
-        raise ValueError(f"{text[:20]} is beyond all bounds")
-    return value
-
-
-def _json_type(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case str():
-            return "a string"
-        case list():
-            return "a list"
-        case _:
-            return "a number"

@@ -222,7 +222,8 @@ def _with_box(where: Places, name: str, work: Callable[[Any], Awaitable[T]]) -> 
     credentials = Credentials(loaded.places.credentials)
     # Only this upstream: a missing credential of another one must not fail here.
     alone = loaded.settings.model_copy(update={"upstream": {name: given}})
-    configs = build_upstreams(alone, credentials)
+    # As for a mysis that works here.
+    configs = [config.at(Path.cwd()) for config in build_upstreams(alone, credentials)]
 
     async def run() -> T:
         box = Toolbox(

@@ -75,6 +75,7 @@ class Upstream:
             jitter=jitter,
         )
         self._arguments: dict[str, tuple[str, ...]] = {}
+        self._folders: dict[str, Path] = {}
         self._on_change = on_change
         self._schemas: dict[str, dict[str, Any]] = {}
         self._sessions: dict[str, UpstreamSession] = {}
@@ -94,7 +95,7 @@ class Upstream:
         self._started = read_uptime_s()
         if self.config.listed:
             self._set_tools(self.config.listed)
-        else:
+        elif not self.config.in_worktree:  # else `place` opens the first
             self._sessions[_SPARE] = self._open_session(_SPARE)
 
     def bind(self, mysis: str, arguments: tuple[str, ...]) -> None:
@@ -102,6 +103,15 @@ class Upstream:
         if self._arguments.get(mysis, arguments) != arguments:
             self.release(mysis)
         self._arguments[mysis] = arguments
+
+    def place(self, mysis: str, folder: Path) -> None:
+        """Set the folder that a mysis works in. The first one opens a session, which lists the tools."""
+        if self._folders.get(mysis, folder) != folder:
+            self.release(mysis)
+        self._folders[mysis] = folder
+        if not (self._listed or self._sessions or self._closed):
+            self._started = read_uptime_s()
+            self._sessions[mysis] = self._open_session(mysis)
 
     async def released(self) -> None:
         """Wait until the sessions that were released are closed."""
@@ -120,6 +130,8 @@ class Upstream:
 
     async def settled(self) -> bool:
         """Wait for the tools, at most `start_timeout` or until it is down. True if they are known."""
+        if self.config.in_worktree and not self._sessions:
+            return self._listed
         until = self._started + self.config.start_timeout
         while not (self._listed or self.is_down or self._closed) and (left := until - read_uptime_s()) > 0:
             try:
@@ -312,6 +324,8 @@ class Upstream:
         while True:
             if self._closed:
                 raise CallFailure(CallOutcome.NOT_SENT, "it is closed")
+            if self.config.in_worktree and mysis not in self._folders:
+                raise CallFailure(CallOutcome.NOT_SENT, f"{mysis} works in no folder")
             key = _SPARE if self.config.session is Sharing.SHARED else mysis
             session = self._sessions.get(key) or self._sessions.pop(_SPARE, None)
             if session is not None and session.is_ending:
@@ -342,6 +356,8 @@ class Upstream:
         shared = self.config.session is Sharing.SHARED
         label = self.name if not mysis else f"{self.name} for {mysis}"
         context = self._context
+        if mysis in self._folders:
+            context = replace(context, config=self.config.at(self._folders[mysis]))
         if mysis in self._arguments:
             arguments = (*self.config.args, *self._arguments[mysis])
             context = replace(context, config=self.config.model_copy(update={"args": arguments}))

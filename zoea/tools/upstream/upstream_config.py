@@ -5,15 +5,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from pydantic import Field, SecretStr, SkipValidation, ValidationError
 
 from zoea.model.errors import SettingsError
 from zoea.settings.credentials import Credentials
-from zoea.settings.endpoints import Address, LoginSettings, UpstreamSettings
+from zoea.settings.endpoints import Address, LoginSettings, Sharing, UpstreamSettings
 from zoea.settings.schema import Name
+
+WORKTREE = "{worktree}"
+"""Stands for the folder that a mysis works in: in `args`, `cwd` and `env` of a command."""
+_PER_MYSIS = 'Set `session = "per-mysis"`.'
+_PLAIN = re.compile(r"[\w./=:,@%+-]*")
+"""What may stand beside it in an argument: no shell reads the path of a folder as commands."""
 
 
 class UpstreamConfig(UpstreamSettings):
@@ -61,6 +69,35 @@ class UpstreamConfig(UpstreamSettings):
         if len(places) != 1:
             what = " and ".join(places) if places else "neither command nor url"
             raise SettingsError(f"upstream.{name}: has {what}", hint="Give either command (with args) or url.")
+        if WORKTREE in self.command:
+            raise SettingsError(
+                f"upstream.{name}: command begins with {WORKTREE}, where a mysis may have written it",
+                hint=f"Name a program of yours; {WORKTREE} may stand in args, cwd and env.",
+            )
+        if not self.in_worktree:
+            return
+        if self.session is not Sharing.PER_MYSIS:
+            raise SettingsError(f"upstream.{name}: {WORKTREE} needs a process for each mysis", hint=_PER_MYSIS)
+        for argument in self.args:
+            if WORKTREE in argument and not _PLAIN.fullmatch(argument.replace(WORKTREE, "")):
+                raise SettingsError(
+                    f"upstream.{name}: {WORKTREE} stands in an argument with more than the path of a folder",
+                    hint='Make it an argument of its own; a line for a shell reads it as "$0" or "$1".',
+                )
+
+    @property
+    def in_worktree(self) -> bool:
+        """Whether its command names the folder that the mysis works in."""
+        return any(WORKTREE in text for text in (*self.args, *self.env.values(), self.cwd))
+
+    def at(self, folder: Path) -> Self:
+        """Return the configuration of the process of a mysis that works in a folder."""
+
+        def fill(text: str) -> str:
+            return text.replace(WORKTREE, str(folder))
+
+        env = {name: fill(value) for name, value in self.env.items()}
+        return self.model_copy(update={"args": tuple(map(fill, self.args)), "cwd": fill(self.cwd), "env": env})
 
     @property
     def transport(self) -> str:
