@@ -8,7 +8,8 @@
   with `cp -a` of the repository. `times_git` and `times_copy` are taken within a round. All write 20,000 files, so the
   seconds depend on the disk; they are judged only where the copy takes no longer than the goal.
 - review: from the key to the first lines of a change of 10,000 lines, and from a key that scrolls to the lines drawn,
-  in the cockpit without a terminal; beside it the opening of a change of 10 lines.
+  in the cockpit without a terminal; beside it the opening of a change of 10 lines. `cpu` is the time of this process
+  and of git, which other work on the machine does not lengthen.
 - memory: what this process keeps for each of 100 worktrees whose changes the list of myses counts; beside it the memory
   of one `zoea workbench`, of which each mysis that called a tool of it has one.
 
@@ -140,24 +141,41 @@ def measure_worktree(place: Path, count: int) -> dict[str, float]:
     return medians
 
 
+def read_cpu() -> float:
+    """Seconds of CPU that this process and the git that it waited for have used."""
+    return time.process_time() + sum(os.times()[2:4])
+
+
 async def measure_review(place: Path) -> dict[str, float]:
     repository = make_repository(place / "reviewed", a__txt="one\n")
-    found: dict[str, list[float]] = {"review_open_ms": [], "review_open_small_ms": [], "review_key_ms": []}
+    found: dict[str, list[float]] = {}
+    begun = cpu = 0.0
+
+    def begin() -> None:
+        nonlocal begun, cpu
+        begun, cpu = time.perf_counter(), read_cpu()
+
+    def end(name: str) -> None:
+        found.setdefault(f"{name}_ms", []).append((time.perf_counter() - begun) * 1e3)
+        found.setdefault(f"{name}_cpu_ms", []).append((read_cpu() - cpu) * 1e3)
+
     async with cockpit(place / "cockpit") as stage:
         trees = Worktrees(stage.app.places.data)
         file = trees.owned.path(trees.make("alpha", repository).name) / "big.txt"
         for number in range(ROUNDS + 1):  # the first one loads modules
-            for name, lines in (("review_open_small_ms", 10), ("review_open_ms", LINES)):
+            for name, lines in (("review_open_small", 10), ("review_open", LINES)):
                 file.write_text("".join(f"line {number} of many\n" for number in range(lines)))
-                begun = time.perf_counter()
+                begin()
                 await stage.press("f")
                 await stage.until(lambda: stage.shows(ReviewScreen) and "line 9 of" in stage.text())
-                found[name] += [(time.perf_counter() - begun) * 1e3] if number else []
+                end(name)
                 for key in (*KEYS,) * 5 if lines == LINES else ():
-                    begun = time.perf_counter()
+                    begin()
                     await stage.press(key)
-                    found["review_key_ms"].append((time.perf_counter() - begun) * 1e3)
+                    end("review_key")
                 await stage.press("escape")
+            if not number:
+                found.clear()
     return {name: statistics.median(values) for name, values in found.items()}
 
 

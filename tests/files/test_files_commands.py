@@ -119,6 +119,15 @@ def test_work_is_dropped_only_with_force(zoea: Zoea, trees: Worktrees, repositor
     assert zoea("drop", "alpha").code == 13
 
 
+def test_the_doctor_names_what_was_left_where_no_swarm_ever_ran(
+    zoea: Zoea, trees: Worktrees, repository: Path, tmp_path: Path
+) -> None:
+    make(trees, repository).rename(tmp_path / "away")
+    checked = zoea("doctor")
+    assert checked.code != 0
+    assert "worktree alpha    its folder" in checked.out
+
+
 def test_the_doctor_names_what_was_left(zoea: Zoea, trees: Worktrees, repository: Path, tmp_path: Path) -> None:
     # A process of its own, because a run ends its process for certain.
     created = ["run", "--headless", "--myses", "1", "--provider", "scripted", "--for", "100ms"]

@@ -44,19 +44,26 @@ def doctor(
         if shrunk.files:
             output.tell(f"{count_of(shrunk.files, 'unused file')} deleted")
     wrong, found = 0, []
+    if not where.database.exists():
+        _tell(_worktree_notes(where))  # `zoea workbench` and `zoea merge` need no database
     for finding in check_database(where, lambda what: output.say_progress(f"Checking {what}")):
         found.append(finding)
         wrong += bool(finding.problem) and finding.name != "unused files"
         output.tell(f"{_LABELS.get(finding.name, finding.name):<17} {finding.problem or 'good'}")
         if finding.problem:
             output.tell(f"{'':<18}{finding.hint}")
-    for note in [*_upstream_notes(where), *_lag_notes(where), *_worktree_notes(where)]:
-        found.append(note)
+    notes = [*_upstream_notes(where), *_lag_notes(where), *_worktree_notes(where)]
+    found += notes
+    _tell(notes)
+    value = {"is_good": not wrong, "findings": found} | ({} if shrunk is None else {"vacuum": shrunk})
+    return Output(value, exit_code=StoreError.exit_code if wrong else 0)
+
+
+def _tell(notes: list[IntegrityFinding]) -> None:
+    for note in notes:
         output.tell(f"{_LABELS.get(note.name, note.name):<17} {note.problem}")
         if note.hint:
             output.tell(f"{'':<18}{note.hint}")
-    value = {"is_good": not wrong, "findings": found} | ({} if shrunk is None else {"vacuum": shrunk})
-    return Output(value, exit_code=StoreError.exit_code if wrong else 0)
 
 
 def _upstream_notes(where: Places) -> list[IntegrityFinding]:
