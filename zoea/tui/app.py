@@ -366,6 +366,10 @@ class CockpitApp(Cockpit):
         elif not _clear_input(self.focused) and self.arming.press("quit", "press ^c again to quit"):
             self.action_do("app.quit")
 
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy a text as it is shown: its hidden characters are escapes, because it may be pasted into a shell."""
+        super().copy_to_clipboard(reveal(text))
+
     def _selected_text(self) -> str:
         focused = self.focused
         if isinstance(focused, TextArea | Input) and focused.selected_text:

@@ -344,10 +344,6 @@ class Cockpit(App[str]):
             self.copy_to_clipboard(text)
             self.notify("Copied", markup=False, timeout=1.5)
 
-    def copy_to_clipboard(self, text: str) -> None:
-        """Copy a text as it is shown: its hidden characters are escapes, because it may be pasted into a shell."""
-        super().copy_to_clipboard(reveal(text))
-
     # Errors.
 
     def show_error(self, error: ZoeaError) -> None:
