@@ -15,11 +15,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from zoea.model.enums import MASK
 from zoea.model.errors import ToolError, UpstreamLost
-from zoea.model.request import Blob, ToolResult
+from zoea.model.request import ToolResult
 from zoea.process.clock import read_uptime
 from zoea.settings.endpoints import LoginSettings
 from zoea.text.sentences import count_of
@@ -32,7 +31,7 @@ from zoea.tools.account_arguments import (
     register_arguments,
 )
 from zoea.tools.results import parse_fields, parse_result
-from zoea.tools.upstream.sent_secrets import SHORTEST, mask_secrets
+from zoea.tools.upstream.sent_secrets import mask_result, mask_secrets
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 logger = logging.getLogger(__name__)
@@ -219,12 +218,7 @@ class UpstreamAccounts:
     def mask_result(self, caller: Caller, result: ToolResult) -> ToolResult:
         """Mask the secrets of this mysis in a result. The same object if it holds none."""
         account = self._accounts.get(caller.uid)
-        secrets = self._secrets(account) if account is not None else []
-        content = mask_secrets(result.content, secrets)
-        blobs = tuple(_mask_blob(blob, secrets) for blob in result.blobs)
-        if content == result.content and blobs == result.blobs:
-            return result
-        return replace(result, content=content, blobs=blobs)
+        return mask_result(result, self._secrets(account) if account is not None else ())
 
     async def _ensure_login(self, caller: Caller, account: _Account) -> None:
         """Log in once for all calls that wait for it.
@@ -437,14 +431,6 @@ class SchemaOf(Protocol):
     def __call__(self, tool: str) -> Mapping[str, Any]:
         """Return a tool's input schema as its server listed it; empty if there is none."""
         ...
-
-
-def _mask_blob(blob: Blob, secrets: Iterable[str]) -> Blob:
-    data, note = blob.data, mask_secrets(blob.note, secrets)
-    for secret in secrets:
-        if len(secret) >= SHORTEST:
-            data = data.replace(secret.encode(), MASK.encode())
-    return blob if data == blob.data and note == blob.note else replace(blob, data=data, note=note)
 
 
 def _split_unanswered(stored: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:

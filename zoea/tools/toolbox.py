@@ -331,8 +331,9 @@ class Toolbox:
         written, arguments = arguments, await self.secrets.fill(spec.upstream, arguments)
         send = partial(_call_upstream, upstream, spec, meta, written, check)
         if accounts is None:
-            return await read_result(await send(arguments, meta.deadline_s))
-        return accounts.mask_result(caller, await self._call_as(accounts, caller, send, spec, arguments, meta))
+            return upstream.hide_secrets(await read_result(await send(arguments, meta.deadline_s)))
+        result = upstream.hide_secrets(await self._call_as(accounts, caller, send, spec, arguments, meta))
+        return accounts.mask_result(caller, result)
 
     async def _call_as(
         self,

@@ -7,6 +7,7 @@ number and time.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
@@ -16,17 +17,24 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from zoea.model.errors import ToolError, UpstreamLost
-from zoea.model.request import SendState, ToolSpec
+from zoea.model.request import SendState, ToolResult, ToolSpec
 from zoea.model.values import UpstreamView
 from zoea.process.clock import read_uptime_s
 from zoea.settings.endpoints import Sharing
 from zoea.tools.catalogue import RemoteTool, to_tool_spec
 from zoea.tools.tool_bounds import bound_tools
-from zoea.tools.upstream.sent_secrets import SentSecrets
+from zoea.tools.upstream.sent_secrets import SentSecrets, mask_result, mask_secrets
 from zoea.tools.upstream.session import SessionContext, SessionState, UpstreamSession
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import UpstreamConfig
-from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome, redact_output, redact_secrets
+from zoea.tools.upstream.upstream_errors import (
+    HIDDEN,
+    CallFailure,
+    CallOutcome,
+    find_repeated,
+    redact_output,
+    redact_secrets,
+)
 
 if TYPE_CHECKING:
     from zoea.tools.upstream.http_pool import HttpPool  # loads httpx2
@@ -300,6 +308,10 @@ class Upstream:
         """Hide secrets of calls and of the configuration, because a server may repeat them in its reason."""
         return redact_secrets(self._secrets.mask(text), self.config)
 
+    def hide_secrets(self, result: ToolResult) -> ToolResult:
+        """Hide the secrets that the server got in a result that repeats them. The same object if it holds none."""
+        return mask_result(result, find_repeated(self.config), HIDDEN)
+
     def _lost_error(self, failure: CallFailure, may_have_run: bool) -> UpstreamLost:
         what = f"upstream {self.name} is not available: {self._hide(failure.text)}"
         hint = (
@@ -364,6 +376,8 @@ class Upstream:
         return UpstreamSession(context, label=label, idle_close=None if shared else self.config.idle_close)
 
     def _set_tools(self, listed: tuple[RemoteTool, ...]) -> None:
+        secrets = find_repeated(self.config)
+        listed = tuple(_hide_in_tool(tool, secrets) for tool in listed) if secrets else listed
         bounded = bound_tools(listed, self.config)
         for note in bounded.notes:
             if note not in self.notes:
@@ -392,3 +406,14 @@ class Upstream:
     async def _wait_for_change(self) -> None:
         self._awaited += 1
         await self._pulse.wait()
+
+
+def _hide_in_tool(tool: RemoteTool, secrets: Iterable[str]) -> RemoteTool:
+    """Hide the secrets that a server got in the description and the schema of a tool. Its name stays."""
+    written = json.dumps(tool.input_schema)
+    schema = mask_secrets(written, secrets, HIDDEN)
+    return replace(
+        tool,
+        description=mask_secrets(tool.description, secrets, HIDDEN),
+        input_schema=tool.input_schema if schema == written else json.loads(schema),
+    )

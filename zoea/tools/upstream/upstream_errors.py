@@ -5,12 +5,12 @@ Apart from the SDK, so that importing it costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from urllib.parse import urlsplit
 
 from zoea.text import redact
-from zoea.tools.secret_arguments import is_secret_name
+from zoea.tools.secret_arguments import is_odd, is_secret_name
 from zoea.tools.secret_forms import find_forms, replace_form
 from zoea.tools.upstream.unreadable_answer import MISMATCHED, UNREADABLE
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -97,16 +97,26 @@ def redact_secrets(text: str, config: UpstreamConfig) -> str:
 
 def redact_output(text: str, config: UpstreamConfig) -> str:
     """Mask the secrets that a server got, and keys and passwords by form or name."""
-    for secret in _find_handed(config):
+    for secret in _find_handed(config, config.headers):
         text = replace_form(text, secret, HIDDEN)
     return redact.redact_secrets(text)
 
 
-def _find_handed(config: UpstreamConfig) -> list[str]:
-    """Return the secrets in the settings of a server, and their lines, as a server writes them. The longest first."""
+def find_repeated(config: UpstreamConfig) -> list[str]:
+    """Return the secrets that are hidden where a server repeats them in a result; none is a word, as `postgres`."""
+    handed = _find_handed(config, filter(is_secret_name, config.headers))
+    return [secret for secret in handed if is_odd(secret) or len(secret) >= _SHORTEST_LINE]
+
+
+def _find_handed(config: UpstreamConfig, headers: Iterable[str]) -> list[str]:
+    """Return the secrets in the settings of a server, and their lines, as a server writes them. The longest first.
+
+    Args:
+        headers: The headers whose values may be a scheme and a secret.
+    """
     named = {**config.env, **config.headers}
     values = [*config.secrets, *(value for name, value in named.items() if is_secret_name(name))]
-    values += [part for value in config.headers.values() for part in value.split()[1:]]
+    values += [part for name in headers for part in config.headers[name].split()[1:]]
     values += [line for value in values for line in value.splitlines() if len(line) >= _SHORTEST_LINE]
     return sorted({form for value in values for form in find_forms(value)}, key=len, reverse=True)
 
