@@ -230,14 +230,16 @@ async def test_an_agent_on_the_path_is_named_and_enter_creates_a_mysis_that_it_p
 ) -> None:
     async with welcome(tmp_path, size=(80, 24)) as stage:
         assert "agents            none on your PATH; `zoea agents list` names them" in stage.text()
-    (tmp_path / "opencode").write_text("#!/bin/sh\ntouch started\n")
-    (tmp_path / "opencode").chmod(0o700)
+    for name in ("opencode", "copilot"):
+        (tmp_path / name).write_text("#!/bin/sh\ntouch started\n")
+        (tmp_path / name).chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(KnownAgent, "program", property(lambda self: shutil.which(self.command)))
     (tmp_path / "shop" / ".git").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "shop")
     async with welcome(tmp_path, size=(80, 24)) as stage:
         assert "OpenCode          your agent; enter creates a mysis that it plays" in stage.text()
+        assert "GitHub Copilot C… your agent" in stage.text()
         assert "Codex" not in stage.text()
         stage.one(PickList).select("agent:opencode")
         await stage.press("enter")

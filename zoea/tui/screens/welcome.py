@@ -355,7 +355,7 @@ def _line(mark: str, title: str, text: str, *, role: str = "", id: str = "") -> 
     return PickItem(
         (
             (f" {fit_text(mark, 1)}   ", shown_mark),
-            (fit_text(one_line(title), TITLE_WIDTH), role or "strong"),
+            (f"{fit_text(one_line(title), TITLE_WIDTH - 1)} ", role or "strong"),
             (one_line(text), role),
         ),
         id,
