@@ -131,16 +131,18 @@ async def test_a_mysis_that_waits_for_a_place_says_so_and_the_first_goes_first(t
     settings = Settings.model_validate({"acp": {"max_processes": 1}})
     async with agent_swarm(tmp_path, {}, settings=settings) as s:
         await say(s, ["say", "alpha"], ["await_file", str(tmp_path / "go")])
-        await s.until(lambda: s.commander.swarm.live_view.row(1).streaming)
-        for number, name in enumerate(("beta", "gamma"), 1):
-            await say(s, ["say", name], name=name)
-            await s.until(lambda number=number: s.commander.swarm.live_view.row(number + 1).queue_place == number)
+        row = s.commander.swarm.live_view.row
+        await s.until(lambda: row(1).streaming)
+        await say(s, ["say", "beta"], name="beta")
+        await s.until(lambda: row(2).queue_place == 1)
+        await say(s, ["say", "gamma"], name="gamma")
+        await s.until(lambda: row(3).queue_place == 2)
         view = await s.commander.mysis("gamma")
         assert describe_status(view, 0) == (
             "queued (2nd for an agent's process: acp.max_processes and the memory let 1 run at once)"
         )
         await s.commander.stop("beta")
-        await s.until(lambda: s.commander.swarm.live_view.row(3).queue_place == 1)
+        await s.until(lambda: row(3).queue_place == 1)
         (tmp_path / "go").touch()
         await s.settled("gamma")
         assert [text for _, text in await conversation(s)] == ["alpha", "gamma"]
