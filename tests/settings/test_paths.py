@@ -77,9 +77,20 @@ def test_the_workspace_may_come_from_the_project_then_the_user() -> None:
     assert places(configured=False).workspace == ""
 
 
-def test_a_broken_file_that_names_a_workspace_is_an_error_not_another_workspace() -> None:
-    Path("zoea.toml").write_text('workspace = "project\n')
+def test_a_trusted_file_that_names_a_workspace_and_breaks_is_an_error_not_another_workspace() -> None:
+    project = Path("zoea.toml")
+    project.write_text('workspace = "project"\n')
+    Trust(places().trusted).add(project, project.read_bytes())
+    project.write_text('workspace = "project\n')
     with pytest.raises(SettingsError, match=r"zoea\.toml is not valid TOML"):
+        places()
+
+
+def test_a_broken_file_of_the_user_that_names_a_workspace_is_an_error() -> None:
+    where = places()
+    where.make_config()
+    where.config_file.write_text('workspace = "mine\n')
+    with pytest.raises(SettingsError, match=r"config\.toml is not valid TOML"):
         places()
 
 

@@ -26,6 +26,7 @@ from zoea.settings.key_paths import KeyPath, SettingsInvalid, format_key, get_va
 from zoea.settings.layers import LoadedSettings, check_settings, load
 from zoea.settings.paths import Places, find_untrusted_workspace, places
 from zoea.settings.schema import Settings
+from zoea.settings.small_file import MOST_BYTES
 from zoea.settings.trust import Trust
 
 USER = """
@@ -225,10 +226,14 @@ def test_trust_can_be_revoked(where: Places) -> None:
         ("tui = 3\n", "tui"),
         ("swarm = [", ""),
         ("\x00", ""),
+        ("workspace = [", ""),
+        ("workspace = 3\n", "workspace"),
+        ("workspace" + ".a" * 200 + " = 1\n", ""),
     ],
 )
 def test_an_untrusted_file_s_errors_are_reported_and_stop_nothing(where: Places, text: str, key: str) -> None:
     Path("zoea.toml").write_text(text)
+    assert places().workspace == find_untrusted_workspace() == ""
     loaded = load(where, env={})
     assert "`zoea config check` lists: " in loaded.trust_notice
     problems = check_settings(where, env={})
@@ -236,6 +241,13 @@ def test_an_untrusted_file_s_errors_are_reported_and_stop_nothing(where: Places,
     assert str(problems[0]) in loaded.trust_notice
     with pytest.raises(SettingsInvalid, match=re.escape(str(problems[0]))):
         trusted(where)
+
+
+@pytest.mark.parametrize("content", [b"#" + b"x" * MOST_BYTES, b"workspace = '\xff'\n"])
+def test_an_untrusted_file_that_cannot_be_read_stops_nothing(where: Places, content: bytes) -> None:
+    Path("zoea.toml").write_bytes(content)
+    assert places().workspace == find_untrusted_workspace() == ""
+    assert "`zoea config check` lists: " in load(where, env={}).trust_notice
 
 
 def test_an_untrusted_file_s_errors_are_beside_those_that_stop(where: Places) -> None:

@@ -150,7 +150,7 @@ def _read_workspace(config: Path) -> str:
     for candidate in (find_project(Path.cwd()).file, config / USER_FILE):
         if candidate is None or not candidate.is_file():
             continue
-        name, raw = _parse_workspace(candidate)
+        name, raw = _parse_workspace(candidate, config)
         if name and (candidate.parent == config or is_trusted(config, candidate, raw)):
             return name
     return ""
@@ -164,22 +164,24 @@ def is_trusted(config: Path, file: Path, raw: bytes) -> bool:
 
 
 def find_untrusted_workspace(env: Mapping[str, str] = os.environ) -> str:
-    """Return a line for the person where the project's file names a workspace and is not trusted, else "".
-
-    Raises:
-        SettingsError: The file cannot be read.
-    """
+    """Return a line for the person where the project's file names a workspace and is not trusted, else ""."""
     file = find_project(Path.cwd()).file
     if file is None or env.get("ZOEA_WORKSPACE"):
         return ""
-    name, raw = _parse_workspace(file)
+    name, raw = _parse_workspace(file, _config_folder(env))
     if not name or is_trusted(_config_folder(env), file, raw):
         return ""
     return f"{file} names the workspace {name!r}, which has no effect until `zoea trust`"
 
 
-def _parse_workspace(file: Path) -> tuple[str, bytes]:
-    """Return the workspace that a file names, and its content. Raises SettingsError."""
+def _parse_workspace(file: Path, config: Path) -> tuple[str, bytes]:
+    """Return the workspace that a file names, and its content.
+
+    A project's file that cannot be read and was never trusted names none: who loads it tells what is wrong with it.
+
+    Raises:
+        SettingsError: The user's own file cannot be read, or one that was trusted before it changed.
+    """
     import tomllib
 
     from zoea.model.errors import SettingsError
@@ -192,10 +194,14 @@ def _parse_workspace(file: Path) -> tuple[str, bytes]:
         if b"workspace" not in raw:
             return "", raw
         name = tomllib.loads(check_settings_text(raw.decode("utf-8-sig"))).get("workspace", "")
-    except OSError as error:
-        raise SettingsError(f"{file} cannot be read: {error.strerror}", hint=hint) from None
-    except (ValueError, RecursionError):
-        raise SettingsError(f"{file} is not valid TOML", hint=hint) from None
+    except (OSError, ValueError, RecursionError) as error:
+        from zoea.settings.trust import Trust  # late, because few files are broken
+
+        trusted = [str(one.file) for one in Trust(config / TRUST_RECORD).files()]
+        if file.parent != config and os.path.realpath(file) not in trusted:
+            return "", b""
+        why = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else "is not valid TOML"
+        raise SettingsError(f"{file} {why}", hint=hint) from None
     return (name if isinstance(name, str) else ""), raw
 
 
