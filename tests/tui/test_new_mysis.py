@@ -403,6 +403,16 @@ async def test_a_folder_is_completed_and_several_never_share_a_checkout(
         assert asked == [("coder", shop, False), *[("coder", shop, True)] * 2, ("coder", plain, False)]
 
 
+@pytest.mark.parametrize("typed", ["~no-such-user/x", "a" * 300])
+async def test_a_folder_that_cannot_be_is_left_to_the_swarm(tmp_path: Path, typed: str) -> None:
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        stage.one(Input, "#on").value = typed
+        await stage.until(lambda: f"it changes the files of {typed}"[:40] in effect_of(stage))
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(DashboardScreen))  # the swarm refuses it, where it works on files
+
+
 async def test_a_provider_that_is_gone_is_not_chosen_again_nor_its_model(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         stage.app.drafts.keep(LAST_CHOICES, '{"provider": "gone", "model": "large", "template": 3}')
