@@ -128,7 +128,7 @@ def known_agents() -> dict[str, KnownAgent]:
 
 
 def installed_agents() -> list[KnownAgent]:
-    """Return the known agents whose programs are on this machine; starts none."""
+    """Return the known agents with a program on this machine, and start none."""
     return [agent for agent in known_agents().values() if agent.program is not None]
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Self
-
-if TYPE_CHECKING:
-    from zoea.settings.schema import Settings
+from typing import NamedTuple, Self
 
 
 class EarlySettings(NamedTuple):
@@ -20,8 +17,8 @@ class EarlySettings(NamedTuple):
     ask_above: int = 20
 
     @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """Return the keys with the values of validated settings."""
+    def of(cls, settings: object) -> Self:
+        """Return the keys with the values of validated `Settings`."""
         return cls(**{name: getattr(getattr(settings, section), name) for name, section in SECTIONS.items()})
 
 

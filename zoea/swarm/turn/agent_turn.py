@@ -234,7 +234,7 @@ class AgentTurn:
         return await self._prompt([*before, *texts])
 
     async def _leave_or_wait(self, work: asyncio.Future[Any]) -> TurnClosing | None:
-        """Wait for work. If the turn is cancelled meanwhile, drop the work and return the closing."""
+        """Wait for work. If the turn is cancelled before its end, drop the work and return the closing."""
         while not work.done() and self._cancel is None:
             self._woken.clear()
             woken = asyncio.create_task(self._woken.wait())
