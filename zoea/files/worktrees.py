@@ -277,7 +277,7 @@ def _remove_folder(path: Path, removed: Path) -> None:
     """Remove a folder with all in it, never what links in it lead to. Raises FilesError.
 
     Args:
-        removed: Its name until it is gone, because the missing files of half a worktree would look like work after a kill.
+        removed: Its name until it is gone. The missing files of half a worktree would look like work after a kill.
     """
 
     def allow(_: object, name: str, error: BaseException) -> None:
