@@ -15,6 +15,7 @@ from zoea.files.git import Git, GitResult
 from zoea.files.ownership import Record
 from zoea.files.work_left import find_commit, stage_all
 from zoea.model.errors import FilesError
+from zoea.settings.paths import make_private_folder
 
 MOST_PATCH = 2_000_000
 """Bytes of a patch that are shown."""
@@ -103,7 +104,7 @@ def open_apart(folder: Path) -> Iterator[Git]:
     harmless = Git(top).run("config", "--local", "-z", "--get-regexp", _HARMLESS, accept=(0, 1)).records
     with TemporaryDirectory(prefix="zoea-git-") as place:
         for name in ("objects/info", "refs", "info"):
-            Path(place, name).mkdir(parents=True)
+            make_private_folder(Path(place, name))
         Path(place, "HEAD").write_text(f"{head or 'ref: refs/heads/none'}\n")
         Path(place, "objects/info/alternates").write_text(f"{objects}\n", "utf-8", "surrogateescape")
         lines = ["[core]", "repositoryFormatVersion = 1", "[extensions]", f"objectFormat = {kind}", "[core]"]
