@@ -99,11 +99,7 @@ class Memory(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """Tokens of one model call; None means the provider did not report them.
-
-    Attributes:
-        write_surcharge: As many input tokens as the vendor charges more for, because it wrote others into its cache.
-    """
+    """Tokens of one model call; None means the provider did not report them."""
 
     input_tokens: int | None = None
     cached_tokens: int | None = None
@@ -111,6 +107,7 @@ class Usage(Struct, frozen=True):
     reasoning_tokens: int | None = None
     cost_micros: int | None = None
     write_surcharge: int | None = None
+    """As many input tokens as the vendor charges more for, because it wrote others into its cache."""
 
     @property
     def total(self) -> int | None:
@@ -596,14 +593,8 @@ _CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
 
 def check_client_name(name: str) -> str:
-    """Return the name if a client may have it.
-
-    Raises:
-        UsageError: It is invalid or reserved.
-    """
+    """Return the name if a client may have it. Raises UsageError where it is invalid or reserved."""
     if not _CLIENT_NAME.fullmatch(name) or name.casefold() == "commander":
-        raise UsageError(
-            f"{name!r:.60} is not a valid client name",
-            hint="Use 1 to 40 letters, digits, '-', '_' or '.', starting with a letter or digit; not commander.",
-        )
+        hint = "Use 1 to 40 letters, digits, '-', '_' or '.', starting with a letter or digit; not commander."
+        raise UsageError(f"{name!r:.60} is not a valid client name", hint=hint)
     return name

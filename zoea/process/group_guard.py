@@ -174,7 +174,7 @@ def find_marked(mark: str) -> list[int]:
 
 
 def end_marked(mark: str) -> None:
-    """Kill the processes with a mark, and those that they start until then. It blocks."""
+    """Kill the processes with a mark, and those that they still start. It blocks."""
     ending: set[int] = set()
     for _ in range(_MOST_ROUNDS):
         found = find_marked(mark)
