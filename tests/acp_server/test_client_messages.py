@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acp import schema
+from acp import RequestError, schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -171,6 +171,15 @@ async def test_a_prompt_that_is_cancelled_while_it_is_delivered_is_cancelled(tmp
         assert await s.value("SELECT count(*) FROM message") == (when == "send")
         client.reader.feed_eof()
         await served
+
+
+@pytest.mark.parametrize("session_id", ["mysis-01", "mysis-\u0661", "mysis-1 ", "mysis-+1", "MYSIS-1"])
+async def test_a_session_has_one_name(tmp_path: Path, session_id: str) -> None:
+    async with swarm(tmp_path, _burn) as s:
+        await s.commander.create("alpha", start=False)
+        agent = ZoeaAgent(s.api, s.path, templates=("default",))
+        with pytest.raises(RequestError, match="there is no session"):
+            await agent.resume_session(str(tmp_path), session_id)
 
 
 @pytest.mark.parametrize(

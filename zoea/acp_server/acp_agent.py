@@ -307,7 +307,9 @@ class ZoeaAgent:
 
     async def _find(self, session_id: str) -> MysisView:
         number = session_id.removeprefix(_PREFIX)
-        if not session_id.startswith(_PREFIX) or not number.isdecimal():
+        # One that is written in another way would be open under a name that no prompt finds.
+        is_known = number.isascii() and number.isdecimal() and not number.startswith("0")
+        if not session_id.startswith(_PREFIX) or not is_known:
             raise UsageError(f"there is no session {session_id!r}", hint="session/list names them.")
         return await self._swarm.mysis(f"#{number}")
 

@@ -44,7 +44,9 @@ class AgentPool:
             show: Gets the place in the queue, 0 once it is over, and how many may run.
         """
         try:
-            while holder not in self._holders and not self._is_free(holder):
+            while holder not in self._holders and (
+                len(self._holders) >= max(1, self._most()) or self._is_behind(holder)
+            ):
                 idle = next((one for one in self._holders if one.is_idle), None)
                 if idle is None or self._is_behind(holder):
                     self._waiting.setdefault(holder, None)
@@ -65,9 +67,6 @@ class AgentPool:
             if self._waiting.pop(holder, self) is None:
                 show(0, 0)
                 self._changed.set()  # for those behind it
-
-    def _is_free(self, holder: PlaceHolder) -> bool:
-        return len(self._holders) < max(1, self._most()) and not self._is_behind(holder)
 
     def _is_behind(self, holder: PlaceHolder) -> bool:
         """Return whether others have waited longer."""

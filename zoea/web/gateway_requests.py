@@ -413,7 +413,7 @@ class AgentCall:
         self, content: bytes, request: web.Request, usage_filter: UsageFilter | None
     ) -> web.StreamResponse | None:
         """Send a request and forward its answer. Return None if a hold began before it was sent."""
-        refused = False
+        refused, is_refusable = False, self._wire is Wire.RESPONSES and self._translated is None
         reader = self._reader = AnswerReader(self._provider.name, self._decoder, self._secrets)
         async with aclosing(self._open(content)) as items:
             async for item in items:
@@ -425,8 +425,10 @@ class AgentCall:
                     case RequestSent():
                         self._note_sent()
                     case ForwardedHead():
-                        if self._wire is Wire.RESPONSES and self._translated is None and _lacks_path(item):
-                            raise _NoSuchWire  # many servers of chat completions have no responses
+                        # Many servers of chat completions have no responses; one that misses the model has them.
+                        misses_model = item.error is not None and NO_MODEL.search(item.error.said)
+                        if is_refusable and item.status in _NO_PATH and not misses_model:
+                            raise _NoSuchWire
                         if item.error is not None and item.status < 400:
                             raise item.error  # a client could not follow it, because it is told no place
                         if self._sent_at is None:  # it did not have to wait
@@ -528,11 +530,6 @@ class AgentCall:
 
     def _price(self, answer: Answer) -> Answer:
         return self._services.prices.add_cost(answer, self._provider.name, self._profile.model)
-
-
-def _lacks_path(head: ForwardedHead) -> bool:
-    """Return whether a server has no such path. One that misses the model says so in words."""
-    return head.status in _NO_PATH and (head.error is None or not NO_MODEL.search(head.error.said))
 
 
 def _parse_body(wire: Wire, content: bytes) -> tuple[Any, WireBody]:

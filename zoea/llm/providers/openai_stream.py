@@ -212,8 +212,11 @@ class ChatStreamDecoder(PayloadDecoder):
             self._content(delta["refusal"])
         for detail in as_mappings(delta.get("reasoning_details")):
             self._detail(detail)
-            if not isinstance(reasoning, str):
-                self._reason_further(as_text_value(detail.get("text")) or as_text_value(detail.get("summary")))
+            text = as_text_value(detail.get("text")) or as_text_value(detail.get("summary"))
+            if text and not isinstance(reasoning, str):
+                # MiniMax's hold all that was told before them.
+                before = "".join(self._reasoning) if 0 < self._reasoned < len(text) else ""
+                self._reason(text.removeprefix(before))
         pieces = as_mappings(delta.get("tool_calls"))
         if isinstance(delta.get("function_call"), dict):  # the form before there were several
             pieces = [*pieces, {"index": 0, "function": delta["function_call"]}]
@@ -239,13 +242,6 @@ class ChatStreamDecoder(PayloadDecoder):
         self._reasoning.append(text)
         self._reasoned += len(text)
         self._new[1].append(text)
-
-    def _reason_further(self, text: str) -> None:
-        """Add a piece of reasoning. Of one that holds all before it, as MiniMax sends them, only the rest is new."""
-        if len(text) > self._reasoned and self._reasoned and text.startswith(before := "".join(self._reasoning)):
-            text = text.removeprefix(before)
-        if text:
-            self._reason(text)
 
     def _detail(self, detail: dict[str, Any]) -> None:
         """Add a piece of `reasoning_details`: pieces of one block share its index and type."""
