@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import tomlkit
 from pydantic import ValidationError
@@ -16,14 +17,17 @@ from tests.fakes import mcp_faulty
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.fakes.setting_values import list_limits, list_values
 from tests.fakes.wire_server import Received
+from tests.web.gateway_rig import OneTool
+from tests.web.test_gateway_tables import BODIES
 from zoea.queries.stored_swarm import read_memories
-from zoea.runtime.compose import SwarmOptions, running_swarm
+from zoea.runtime.compose import RunningSwarm, SwarmOptions, running_swarm
 from zoea.settings.inert_keys import iterate_fields
 from zoea.settings.key_paths import KeyPath, get_value, put_value
 from zoea.settings.layers import load
 from zoea.settings.paths import Places
 from zoea.settings.schema import Settings
 from zoea.settings.template import OVERRIDES, Template
+from zoea.web.gateway import ROUTES, WIRES, GatewayServer
 
 FREE = {("upstream", "NAME", "login", "fixed")}
 """Tables of values that Zoea passes on as they are."""
@@ -77,6 +81,26 @@ def answer(request: Received) -> Say:
     return Say(calls=(Call("echo", '{"text": "x"}') if "echo" in names else Call("zoea_recall", '{"query": "belts"}'),))
 
 
+async def ask_gateway(swarm: RunningSwarm) -> dict[str, int]:
+    """Ask each route of the gateway as an external agent does, and return the status of each."""
+    gateway = GatewayServer(swarm.commander.swarm)
+    access = await gateway.open(1)
+    tools = await gateway.serve_tools(OneTool())
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping", "model": "m", "messages": []}
+    statuses = {}
+    try:
+        async with aiohttp.ClientSession(headers={"authorization": f"Bearer {access.token}"}) as http:
+            for route, method in ROUTES.items():
+                address = f"http://127.0.0.1:{gateway.port}{route}"
+                head = {"authorization": f"Bearer {tools.token}"} if route in tools.url else {}
+                body = {"model": "m", **BODIES[WIRES[route]]} if route in WIRES else ping
+                async with http.request(method, address, json=body, headers=head) as reply:
+                    statuses[route] = reply.status
+    finally:
+        await gateway.shut_down()
+    return statuses
+
+
 @pytest.mark.parametrize("end", [min, max])
 @pytest.mark.parametrize("section", SECTIONS)
 async def test_a_turn_is_answered_with_each_number_of_a_section_at_its_extreme(
@@ -103,6 +127,10 @@ async def test_a_turn_is_answered_with_each_number_of_a_section_at_its_extreme(
             await swarm.create("alpha")
             await swarm.send("alpha", "Go.")
             await swarm.wait("alpha", timeout_s=20)
+            statuses = await ask_gateway(swarm)
+            assert statuses == {**dict.fromkeys(ROUTES, 200), "/v1/messages/count_tokens": 404}, (
+                "this vendor counts none"
+            )
     *_, result, last = read_memories(where.database, "alpha", last=2)
     assert last.content == "Done."
     assert (result.content == "x") is (section == "upstream")

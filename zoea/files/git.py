@@ -179,9 +179,11 @@ class Git:
         """
         keys = self.run(*_LIST_HOOKS, accept=(0, 1)).records
         names = dict.fromkeys(key.partition(".")[2].rpartition(".")[0] for key in keys)
-        named = [(f"GIT_CONFIG_KEY_{at}", f"hook.{name}.enabled") for at, name in enumerate(names)]
-        values = [(f"GIT_CONFIG_VALUE_{at}", "false") for at in range(len(names))]
-        return {"GIT_CONFIG_COUNT": str(len(names)), **dict(named), **dict(values)}
+        variables = {"GIT_CONFIG_COUNT": str(len(names))}
+        for at, name in enumerate(names):
+            variables[f"GIT_CONFIG_KEY_{at}"] = f"hook.{name}.enabled"
+            variables[f"GIT_CONFIG_VALUE_{at}"] = "false"
+        return variables
 
 
 @lru_cache
