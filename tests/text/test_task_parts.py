@@ -32,6 +32,23 @@ def test_the_end_of_a_task_says_for_how_many_it_is(typed: str, tasks: tuple[str,
 
 
 @pytest.mark.parametrize(
+    ("typed", "is_above"),
+    [
+        ("Find iron x99", False),
+        ("Find iron x100", True),
+        ("x300", True),
+        ("400x300", False),
+        ("x300 wide", False),
+        ("x", False),
+    ],
+)
+def test_a_count_above_the_most_is_text_for_one_mysis(typed: str, is_above: bool) -> None:
+    task = TaskParts.read(typed)
+    assert task.is_above_most is is_above
+    assert not is_above or task.tasks == (typed,)
+
+
+@pytest.mark.parametrize(
     ("typed", "made", "rest"),
     [
         ("Find iron x3", 1, "Find iron\nx2"),

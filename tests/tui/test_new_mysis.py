@@ -245,6 +245,13 @@ async def test_many_lines_are_pasted_whole_and_make_one_task(tmp_path: Path) -> 
         assert await stage.swarm.value("SELECT goal FROM mysis WHERE id = 4") == f"Explain:\n{text}"
 
 
+async def test_a_count_that_is_too_large_is_told_as_text(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        await stage.write("Find iron x300")
+        await stage.until(lambda: "1 mysis: the number at the end is text, x99 is the most" in stage.text())
+
+
 async def test_numbered_parts_go_to_a_mysis_each_and_one_key_removes_them(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)

@@ -7,6 +7,9 @@ import re
 from msgspec import Struct
 
 _COUNT = re.compile(r"(?:^|\s)x([1-9]\d?)\s*$")
+MOST = 99
+"""The largest count; a longer number is text, because a task may end with a size."""
+_LARGER = re.compile(r"(?:^|\s)x[1-9]\d{2,}$")
 _NUMBERED = re.compile(r"^[ \t]*(\d{1,2})[.)][ \t]+", re.MULTILINE)
 
 
@@ -33,6 +36,11 @@ class TaskParts(Struct, frozen=True):
     def is_divided(self) -> bool:
         """Whether each mysis gets a part of its own."""
         return 1 < self.count == len(self.parts)
+
+    @property
+    def is_above_most(self) -> bool:
+        """Whether the text ends like a count above `MOST`, and is for one mysis."""
+        return self.count == 1 and _LARGER.search(self.text) is not None
 
     @property
     def tasks(self) -> tuple[str, ...]:

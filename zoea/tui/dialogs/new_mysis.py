@@ -25,7 +25,7 @@ from zoea.settings.paths import absolute_path
 from zoea.text import estimate
 from zoea.text.control_characters import one_line, reveal
 from zoea.text.sentences import count_of
-from zoea.text.task_parts import TaskParts
+from zoea.text.task_parts import MOST, TaskParts
 from zoea.tui.dialogs.modal import FormDialog
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
@@ -134,7 +134,9 @@ class NewMysisDialog(FormDialog[None]):
         """Say what enter makes and costs, and what the folded fields hold."""
         found, task = self._choices, TaskParts.read(self._writing.full_text)
         template, provider = self._template, self.query_one("#provider", InlineChoice).value
-        lines: list[list[Piece]] = [[(_describe(task), "strong" if task.count > 1 else "quiet")]]
+        lines: list[list[Piece]] = [
+            [(_describe(task), "waiting" if task.is_above_most else "strong" if task.count > 1 else "quiet")]
+        ]
         if found is not None:
             broadcast = found.broadcast.text if found.broadcast and self._broadcast else ""
             texts = max(task.tasks, key=len), broadcast
@@ -368,6 +370,8 @@ def _describe(task: TaskParts) -> str:
     parts = len(task.parts)
     if task.is_divided:
         return f"{task.count} myses, a numbered part each"
+    if task.is_above_most:
+        return f"1 mysis: the number at the end is text, x{MOST} is the most"
     if task.count == 1:
         return f"1 mysis gets all {parts} parts; x{parts} at the end makes {parts}" if parts else "1 mysis"
     same = f"{count_of(task.count, 'mysis')} {'with the same task' if task.text else 'without a task'}"
