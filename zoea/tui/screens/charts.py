@@ -41,6 +41,8 @@ _TICK_MINUTES = (1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 480, 720, 1440
 """Minutes between two labels."""
 _FACTORS = (1, 2, 5, 10, 20, 50)
 """Round numbers between two labels of the upright axis, in powers of ten."""
+_APART, _ROOM_ABOVE = 2, 1.6
+"""Rows from one label to the next, and how much higher than needed the axis may be for more of them."""
 _BELOW = 2
 """Rows of a plot below its values: the axis and the times."""
 LEAST_POINTS = 10
@@ -131,9 +133,11 @@ class Chart(Struct, frozen=True):
         unit = 10.0 ** math.floor(math.log10(highest / 5))
         whole = 0.0 if self.write is _write_dollars else 1.0
         steps = [each for factor in _FACTORS if (each := unit * factor) >= whole and each * 5 >= highest]
-        # The rows of each step, which are the same for all, and with them the top: the lowest is chosen.
-        rows_of = [(gaps // math.ceil(highest / step), step) for step in steps]
-        top, each, step = min((step * gaps / each, each, step) for each, step in rows_of if each)
+        # Each step has the same rows, from which the top follows. Of the lowest tops the one with most numbers is best.
+        rows_of = [(step, gaps // math.ceil(highest / step)) for step in steps]
+        tops = [(step, each, step * gaps / each) for step, each in rows_of if each >= min(_APART, gaps)]
+        most = min(top for _, _, top in tops) * _ROOM_ABOVE
+        step, each, top = next(one for one in tops if one[2] <= most)
         places = [step * number for number in range(gaps // each + 1)]
         return top, places, [self.write(place) for place in places]
 
