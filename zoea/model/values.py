@@ -185,8 +185,7 @@ class Mysis(Struct, frozen=True):
 
     Attributes:
         is_asked: It was made to answer questions about a commit, and rests after each.
-        works_on: The folder that it works in, or of which it has a worktree; empty for none.
-        agent: The external agent that plays it; empty where Zoea does.
+        works_on, agent: Its folder or `worktree of` one; the external agent that plays it. Empty for none.
     """
 
     id: int
@@ -251,8 +250,7 @@ class MysisView(Struct, frozen=True):
 
     Attributes:
         tokens, cost_micros: Total of all time.
-        context_used, context_limit: Tokens of the newest request.
-        context_messages: Messages of the newest request; 0 until this run made one.
+        context_used, context_limit, context_messages: Of the newest request; no messages until this run made one.
         is_summarising: A model summarises earlier messages before the next request.
         turn_limit: Tokens the turn may use; 0 is no bound.
         questions: The number of `approvals` that need an answer in words.
@@ -262,8 +260,7 @@ class MysisView(Struct, frozen=True):
             begin where the one before ended, so that it is not taken for its continuation.
         retry_count: The number of the recovery that `retry_at` starts.
         held_reason: Why a person paused it; empty where they did not say.
-        swarm_held: The whole swarm is on hold; `held` concerns this mysis.
-        in_turn: A turn is open and advances.
+        swarm_held, in_turn: The whole swarm is on hold (`held` is this mysis); a turn is open and advances.
         queue_place, queue_name: Place of its request, 1 for the next, 0 if it does not queue; the provider.
         queue_why: Why its provider takes no request of it now.
         queue_until: When that ends, µs UTC; None where it is unknown.
@@ -276,8 +273,7 @@ class MysisView(Struct, frozen=True):
         goal: Its task, or the goal of its template; empty where it only answers. A `SwarmView` has 1,000 characters.
         is_reviewed: A person has dismissed its present error or its end.
         is_at_rest: It goes on only after a message or a command: no turn, nudge, wait or retry is due.
-        works_on: The folder that it works in, or of which it has a worktree; empty for none.
-        agent: The external agent that plays it; empty where Zoea does.
+        works_on, agent: Its folder or `worktree of` one; the external agent that plays it. Empty for none.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("status",)
