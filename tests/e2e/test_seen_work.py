@@ -78,7 +78,7 @@ async def test_an_approval_shows_the_change_and_every_answer(
         await see(screen, "1 needs you")
         screen.press("o")
         await see(screen, "- │ sum(numbers) + 1", "+ │ sum(numbers)")
-        await see(screen, "once  s ", "until stopped  t ", "for template  n deny", "d as JSON")
+        await see(screen, "once  s ", "until stopped  t ", "template  n deny", "d as JSON")
         screen.press("d")
         await see(screen, '"path": "sums.py"', "d as text")
         assert (top / "sums.py").read_text() == SUM

@@ -59,8 +59,8 @@ _GONE = "no longer asks"
 _SENT = "being answered"
 _MYSIS, _TOOL, _RISK = 16, 30, 12
 """Column widths of the list; with the age they fill a box of 80 columns."""
-_ALLOW, _ALL_KEYS_FROM = "allow ", 72
-"""The first word of answers, and the columns from which each has room for it."""
+_SHORT, _ALL_KEYS_FROM = {"approval.session": "until stopped", "approval.template": "template"}, 72
+"""Titles behind `allow once` below so many columns, where not all have room else."""
 
 
 class _WaitingList(PickList, inherit_bindings=False):
@@ -336,7 +336,7 @@ class ApprovalDialog(CockpitDialog[None]):
             actions = of(ActionPlace.APPROVAL)
             possible = [one for one in actions if one.id == "approval.next" or not one.why_not(context)]
             if self.size.width < _ALL_KEYS_FROM:
-                possible = [replace(one, title=one.title.removeprefix(_ALLOW)) for one in possible]
+                possible = [replace(one, title=_SHORT.get(one.id, one.title)) for one in possible]
             answers.describe(possible, context, self.cockpit.keys, kept=("approval.once", "approval.deny"))
         named = [f"{self.cockpit.key(action)} {words}" for action, words in hints]
         # What the line of keys names already is not named again in the frame.
