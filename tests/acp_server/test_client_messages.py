@@ -144,19 +144,25 @@ def _is_answered(s: Swarm, client: _Client, session: str, number: int) -> bool:
     return number in client.answers
 
 
-@pytest.mark.parametrize("when", ["mysis", "send"])
+@pytest.mark.parametrize("when", ["mysis", "send", "withdraw"])
 async def test_a_prompt_that_is_cancelled_while_it_is_delivered_is_cancelled(tmp_path: Path, when: str) -> None:
     class Cancelling:
         """The swarm of an editor that cancels at one moment."""
 
         def __getattr__(self, name: str) -> Any:
             async def work(*arguments: Any, **named: Any) -> Any:
+                if name == "withdraw" and when == "withdraw":
+                    await s.commander.hold(False)
+                    await until(is_read)
                 answer = await getattr(s.api, name)(*arguments, **named)
-                if name == when and agent._sessions[session].running is not None:
+                if name == {"withdraw": "send"}.get(when, when) and agent._sessions[session].running is not None:
                     await agent.cancel(session_id=session)
                 return answer
 
             return getattr(s.api, name) if name == "changes" else work
+
+    async def is_read() -> bool:
+        return bool(await s.value("SELECT count(*) FROM delivery WHERE state <> 'pending'"))
 
     async with swarm(tmp_path, lambda _: Answer(text="Iron.")) as s:
         api: Any = Cancelling()
@@ -164,11 +170,12 @@ async def test_a_prompt_that_is_cancelled_while_it_is_delivered_is_cancelled(tmp
         served = asyncio.create_task(serve_client(agent, client.reader, client))  # type: ignore[arg-type]
         made = await client.answer(client.send("session/new", {"cwd": str(tmp_path), "mcpServers": []}))
         session = made["result"]["sessionId"]
+        await s.commander.hold(when == "withdraw")
         prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "What is there?"}]}
         said = await client.answer(client.send("session/prompt", prompt))
         assert said.get("result") == {"stopReason": "cancelled"}, said
         assert await s.value("SELECT count(*) FROM turn WHERE outcome IS NULL") == 0
-        assert await s.value("SELECT count(*) FROM message") == (when == "send")
+        assert await s.value("SELECT count(*) FROM message") == (when != "mysis")
         client.reader.feed_eof()
         await served
 

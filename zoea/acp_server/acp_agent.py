@@ -248,8 +248,12 @@ class ZoeaAgent:
     async def _take_back(self, session: _Session, receipt: Receipt) -> None:
         line = (await self._swarm.receipt(receipt.message_id)).lines[0]
         if line.turn_id is None and line.delivery_id is not None:
-            await self._swarm.withdraw(line.delivery_id)
-        else:
+            try:
+                await self._swarm.withdraw(line.delivery_id)
+                return
+            except UsageError:  # it waits no longer
+                line = (await self._swarm.receipt(receipt.message_id)).lines[0]
+        if not line.is_settled:
             await self._swarm.stop(session.ref)
 
     async def _run_command(self, session: _Session, name: str, rest: str) -> str:
