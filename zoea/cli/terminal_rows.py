@@ -159,8 +159,10 @@ def one_line(text: str, width: int = TEXT_WIDTH) -> str:
 
 
 def _last(view: MysisView) -> str:
-    if view.status in (StatusWord.QUEUED, StatusWord.RETRYING, StatusWord.WAITING):
-        return describe_detail(view, time.time_ns() // 1000)
+    detail = describe_detail(view, time.time_ns() // 1000)
+    is_working = view.status is StatusWord.WORKING and not view.streaming
+    if view.status in (StatusWord.QUEUED, StatusWord.RETRYING, StatusWord.WAITING) or (is_working and detail):
+        return detail
     if view.failure is not None and view.state is not MysisState.RUNNING:
         return view.failure.title
     return (view.text or view.state_reason)[:TEXT_MOST]
