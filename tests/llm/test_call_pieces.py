@@ -51,6 +51,10 @@ FORMS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, dict[str, Any]]]]] 
     "index grows": ([p(NORTH, "", 0, "a"), p(None, '{"km"', 1), p(None, ": 7}", 2)], SEVEN),
     "begins at 1, goes on at 0": ([p(NORTH, "", 1, "a"), p(None, '{"km": 7}', 0)], SEVEN),
     "index as a text": ([p(NORTH, "", "0", "a"), p(None, '{"km": 7}', "0")], SEVEN),
+    "id under one index, arguments under the one before": (  # danny-avila/LibreChat#13987
+        [p(NORTH, "", 2, "a"), p(None, "", 1), p(None, '{"km"', 1), p(None, ": 7}", 1)],
+        SEVEN,
+    ),
     # The shared case of an empty identity: anomalyco/opencode#37841, #43328.
     "empty id and name in the rest": ([p(NORTH, "", 0, "a"), p("", '{"km"', 0, ""), p("", ": 7}", 0, "")], SEVEN),
     "null id in the rest": ([p(NORTH, "", 0, "a"), p(None, '{"km": 7}', 0, None)], SEVEN),

@@ -161,6 +161,12 @@ FORMS: tuple[tuple[int, str, Wrong, str, tuple[str, ...]], ...] = (
     (400, "Unable to submit request because `plain` functionDeclaration `parameters.modes` schema specified other fields alongside any_of.", has_tool("plain"), "reef", (WITHOUT_TOOL + "plain",)),
     # nanbingxyz/5ire#403
     (400, "Invalid 'tools[1].function.name': string too long. Expected a string with maximum length 64, but got a string with length 65 instead.", has_tool("plain"), "reef", (WITHOUT_TOOL + "plain",)),
+    # Joakimpalm-Zen/xyntetik-runner#4, anomalyco/opencode#43371, BuilderIO/agent-native#3085, nicobailon/pi-subagents#248, llm-d/llm-d-inference-sim#609
+    (400, "unsupported tool schema: additionalProperties is only supported as false alongside declared properties, or as an open schema without them", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    (400, "Error from provider (Console Go): Upstream request failed: [unsupported_tool_schema] The tool schema is not supported (unsupported_keyword).", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    (400, "Invalid schema for function 'attach': In context=('properties','url','type','0'), 'uri' is not a valid format", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    (400, "Error from provider: JSON Schema not supported: could not understand the instance {required: [criteria]}", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    (400, "Tool validation failed: jsonschema: '/parameters/properties/unit' does not validate with file:///schema.json#/properties/parameters: additionalProperties 'default' not allowed", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
     # Right from the first request on: NousResearch/hermes-agent#31583, aliasrobotics/cai#182, dirge-code/dirge#757
     (400, "messages: text content blocks must be non-empty", has_empty_text, "reef", ()),
     (400, "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", has_body("max_tokens"), "reef", (Trait.COMPLETION_TOKENS,)),

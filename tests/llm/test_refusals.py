@@ -184,6 +184,8 @@ WAITS: tuple[tuple[Any, dict[str, str], float | None], ...] = (
     ({"error": {"message": "slow down", "retry_after": 5}}, {}, 5.0),
     ({"error": {"message": "slow down"}, "retry_after_ms": 1500}, {}, 1.5),
     ({"type": "usage_limit_reached", "message": "The usage limit has been reached", "resets_in_seconds": 600}, {}, 600.0),
+    ("error code: 1015", {"retry-after": "10"}, 10.0),  # 1f916-ai/1f916#288
+    ({"detail": "try again in 60 seconds"}, {}, 60.0),  # adam-fowler/swift-package-registry#2
     (said("Too many requests"), {"retry-after": "Sun, 01 Nov 2026 12:00:07 GMT"}, 7.0),
     (said("Too many requests"), {"retry-after-ms": "250"}, 0.25),
     (said("Too many requests"), {"x-ms-retry-after-ms": "250"}, 0.25),

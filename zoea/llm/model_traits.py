@@ -137,6 +137,8 @@ _LESSONS = (
     _lesson(
         r"function_?declarations?\b|field predicate failed|proto field is not repeating|array (?:type must have|schema missing) items"
         r"|(?:invalid|unsupported|bad)[^\n]{0,30}(?:schema|parameters)\b[^\n]{0,40}(?:function|tool)|invalid_function_parameters"
+        # Joakimpalm-Zen/xyntetik-runner#4
+        r"|(?:invalid|unsupported|bad)[^\n]{0,30}(?:function|tool)[^\n]{0,20}(?:schema|parameters)\b"
         r"|(?:input_schema|json schema|schema)\b[^\n]{0,80}(?:invalid|not supported|unsupported|does not support|not valid|not permitted)"
         # Names of tools and of their arguments: home-assistant/core#147760, nanbingxyz/5ire#403, ComposioHQ/composio#2330
         r"|tools(?:\.|\[)\d+[^\n]{0,60}(?:should match|too long|should have at most)|tool name too long|工具名称过长"
