@@ -15,7 +15,7 @@ from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 
 from tests.architecture.sources import PACKAGE, text_of
 from tests.fakes.mcp_client import served_swarm
-from zoea.process.answered_lines import describe_line
+from zoea.process.answered_lines import NO_ID, describe_line
 
 SERVERS = {
     "mcp_server/stdio_transport.py": ("zoea", "mcp"),
@@ -41,6 +41,10 @@ LINES: list[tuple[str, int, int | str | None]] = [
     (BEGIN + '"fourteen"}', INVALID_REQUEST, "fourteen"),
     (BEGIN + "true}", INVALID_REQUEST, None),
     (f'[{BEGIN}15,"method":"ping"}}]', INVALID_REQUEST, None),
+    *(
+        (f'{BEGIN}{number},"method":"ping"}}', INVALID_REQUEST, None)
+        for number in ("1.5", "null", "true", "[1]", "1e1")
+    ),
     ("5", INVALID_REQUEST, None),
     ("null", INVALID_REQUEST, None),
 ]
@@ -78,7 +82,8 @@ async def test_each_line_is_answered_and_the_next_request_too(
     assert results[2] == {}
     refused = [(answer["error"]["code"], answer["id"]) for answer in answers if "error" in answer]
     assert refused == [(code, number) for _, code, number in LINES]
-    assert all("this is no " in answer["error"]["message"] for answer in answers if "error" in answer)
+    said = [answer["error"]["message"] for answer in answers if "error" in answer]
+    assert all("this is no " in one or one == NO_ID for one in said)
 
 
 async def test_a_client_that_is_told_nothing_else_hears_why() -> None:

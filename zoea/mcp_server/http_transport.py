@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -21,6 +23,7 @@ from mcp.server import Server
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
+from mcp_types import INVALID_REQUEST
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,6 +33,7 @@ from zoea.mcp_server.address import PATH
 from zoea.mcp_server.factory import Context
 from zoea.mcp_server.tokens import McpClient, TokenScope
 from zoea.model.errors import OwnerError, ZoeaError
+from zoea.process.answered_lines import NO_ID
 from zoea.process.connection_limit import BoundedListener, ConnectionLimit, fit_to_descriptors
 
 log = logging.getLogger(__name__)
@@ -49,6 +53,7 @@ RECHECK_S = 2.0
 START_TIMEOUT_S = 10.0
 GRACE_S, CLOSING_S = 0.25, 2.0
 _CLIENT = "zoea.client"
+_ODD_ID = re.compile(rb'"id"\s*:\s*(?:[^"\d\s-]|-?\d+[.eE])')
 SESSION = "mcp-session-id"
 PER_CLIENT = 64
 """Sessions of one client at once."""
@@ -177,11 +182,15 @@ class AccessGuard:
 
     async def _check_scope(self, scope: Scope, receive: Receive, send: Send) -> None:
         client: McpClient = scope[_CLIENT]
-        if scope["method"] != "POST" or client.may_command:
+        if scope["method"] != "POST":
             await self._sessions.handle(client.name, scope, receive, send)
             return
         whole = await receive()  # complete: `RequestBodyLimitMiddleware` has collected the body
-        if _called_tool(whole) in self._commands:
+        if _has_bad_id(whole):
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": NO_ID}}
+            await JSONResponse(error, 400)(scope, receive, send)
+            return
+        if not client.may_command and _called_tool(whole) in self._commands:
             description = f"The token {client.name} may only read"
             await _refusal(403, "insufficient_scope", description, scope=TokenScope.COMMAND)(scope, receive, send)
             return
@@ -194,13 +203,29 @@ class AccessGuard:
         await self._sessions.handle(client.name, scope, replay, send)
 
 
+def _has_bad_id(message: Message) -> bool:
+    """Return whether a request has an id of another type than text and number, which the SDK would drop."""
+    if _ODD_ID.search(message.get("body", b"")) is None:
+        return False
+    match _parse(message):
+        case {"method": str(), "id": str()}:
+            return False
+        case {"method": str(), "id": number}:
+            return type(number) is not int
+        case _:
+            return False
+
+
+def _parse(message: Message) -> Any:
+    try:
+        return json.loads(message.get("body", b""))
+    except (ValueError, RecursionError):
+        return None
+
+
 def _called_tool(message: Message) -> str:
     """Return the tool that a request calls; empty if it calls none."""
-    try:
-        body = json.loads(message.get("body", b""))
-    except (ValueError, RecursionError):
-        return ""
-    match body:
+    match _parse(message):
         case {"method": "tools/call", "params": {"name": str() as name}}:
             return name
         case _:

@@ -1,6 +1,7 @@
 """Answers lines over stdio that are no message of JSON-RPC, so that no client of an MCP server waits for ever.
 
-The SDK passes such a line to its server as an exception, which drops it.
+The SDK passes such a line to its server as an exception, which drops it. A request with an id of another type, such
+as 1.5 or null, it takes for a notification, and drops its id.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from contextlib import suppress
 from typing import Any, Self
 
 import anyio
-from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCNotification
 from pydantic import ValidationError
 
 from zoea.text.message_ids import find_id
 
 _log = logging.getLogger(__name__)
+_NOTIFICATION = "notifications/"
+"""How the method of each notification of MCP begins."""
+NO_ID = "a request needs an id that is a text or a whole number"
 
 
 class AnsweredLines:
@@ -39,8 +43,8 @@ class AnsweredLines:
 
     async def receive(self) -> Any:
         """Return the next message. Raises EndOfStream."""
-        while isinstance(item := await self._reads.receive(), Exception):
-            refusal = describe_line(item)
+        while isinstance(item := await self._reads.receive(), Exception) or _is_request_without_id(item.message):
+            refusal = describe_line(item) if isinstance(item, Exception) else _refuse(INVALID_REQUEST, NO_ID, None)
             if refusal is None:
                 continue
             if not self._is_told:
@@ -69,6 +73,10 @@ class AnsweredLines:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _is_request_without_id(message: Any) -> bool:
+    return isinstance(message, JSONRPCNotification) and not message.method.startswith(_NOTIFICATION)
 
 
 def describe_line(error: Exception) -> JSONRPCError | None:
