@@ -7,9 +7,10 @@ LM Studio), `servers` (VS Code's mcp.json), `mcp.servers` (VS Code's settings.js
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sized
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
@@ -23,12 +24,17 @@ _COMMENT = re.compile(rf"(?P<text>{_STRING})|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?
 _LAST_COMMA = re.compile(rf"(?P<text>{_STRING})|,(?=\s*+[}}\]])", re.DOTALL)
 MOST_SERVERS = 200
 """Servers of a file that are looked at."""
+MOST_VALUES = 500
+"""Arguments, variables or headers of one server: a TOML document of a million takes half a minute."""
 _PLACES: tuple[tuple[str, ...], ...] = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
 _URL_KEYS = ("url", "serverUrl", "httpUrl")
 _REFERENCE = re.compile(r"\$\{(?:env:([A-Za-z_]\w*)|([A-Z_][A-Z0-9_]*))\}", re.ASCII)
 _INPUT = re.compile(r"\$\{input:([^}]{1,200})\}")
 _PLACEHOLDER = re.compile(r"\$\{[^}]{0,200}\}")
 _SECRET_ARGUMENT = re.compile(r"(?i)^--?[a-z0-9_-]*(?:key|token|secret|password)[a-z0-9_-]*$")
+
+
+T = TypeVar("T", bound=Sized)
 
 
 class ImportedServer(Struct, frozen=True):
@@ -61,7 +67,7 @@ def read_servers(text: str) -> ServerImport:
         SettingsError: The text is not JSON, or names no servers.
     """
     try:
-        tree = parse_bounded(drop_comments(text).encode("utf-8", "surrogatepass"))
+        tree = _parse(text)
     except ValueError as error:
         raise SettingsError(
             f"the file is not JSON: {error}", hint="Give the file in which the client keeps its servers."
@@ -84,6 +90,14 @@ def read_servers(text: str) -> ServerImport:
         else:
             taken.add(name)
     return ServerImport(tuple(found), refused)
+
+
+def _parse(text: str) -> Any:
+    """Parse JSON, and else JSON with comments. Raises ValueError."""
+    try:
+        return parse_bounded(text.encode("utf-8", "surrogatepass"))
+    except json.JSONDecodeError:
+        return parse_bounded(drop_comments(text).encode("utf-8", "surrogatepass"))
 
 
 def convert_references(value: str) -> str:
@@ -187,12 +201,18 @@ def _text(value: Any, key: str) -> str:
     return str(value)
 
 
+def _bounded(value: T, key: str) -> T:
+    if len(value) > MOST_VALUES:
+        raise SettingsError(f"{key} has {len(value):,} values; at most {MOST_VALUES} are read")
+    return value
+
+
 def _list(value: Any, key: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
         raise SettingsError(f"{key} is not a list")
-    return value
+    return _bounded(value, key)
 
 
 def _strings(value: Any, key: str) -> dict[str, str]:
@@ -200,4 +220,5 @@ def _strings(value: Any, key: str) -> dict[str, str]:
         return {}
     if not isinstance(value, dict):
         raise SettingsError(f"{key} is not a table")
+    _bounded(value, key)
     return {str(name): _text(one, f"{key}.{name}") for name, one in value.items() if one is not None}
