@@ -14,7 +14,7 @@ class McpWire(WireServer):
     """Answers as JSON, or with `events` as server-sent events.
 
     `answer` is the body of the answer to a call, where ID stands for the request's id and OTHER for another one.
-    `pages` are the results of `tools/list`, `opening` is added to the result of `initialize`.
+    `pages` are the results of `tools/list`, `opening` is added to the result of `initialize`. `page_text` is JSON.
     """
 
     def __init__(self, answer: bytes, *, events: bool = False, headers: dict[str, str] | None = None) -> None:
@@ -22,6 +22,7 @@ class McpWire(WireServer):
         self.answer = answer
         self.calls = 0
         self.pages: list[dict[str, Any]] = [{"tools": [TOOL]}]
+        self.page_text = ""
         self.opening: dict[str, Any] = {}
         self._events = events
         self._headers = headers or {}
@@ -37,6 +38,8 @@ class McpWire(WireServer):
                 server = {"name": "wire", "version": "1"}
                 result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server}
                 self._say(out, message, result | self.opening)
+            case "tools/list" if self.page_text:
+                self._say(out, message, "PAGE")
             case "tools/list":
                 place = int((message.get("params") or {}).get("cursor") or 0)
                 if place >= len(self.pages):
@@ -53,8 +56,9 @@ class McpWire(WireServer):
             case _:
                 out.whole(202, b"")
 
-    def _say(self, out: Outgoing, message: dict[str, Any], result: dict[str, Any]) -> None:
+    def _say(self, out: Outgoing, message: dict[str, Any], result: dict[str, Any] | str) -> None:
         answer = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+        answer = answer.replace(b'"PAGE"', self.page_text.encode())
         self._send(out, b"data: " + answer + b"\n\n" if self._events else answer, {})
 
     def _send(self, out: Outgoing, body: bytes, headers: dict[str, str]) -> None:

@@ -5,6 +5,9 @@ Each line names a public report of the same defect in another client or server.
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -145,6 +148,37 @@ async def test_a_bad_page_loses_no_other_page(
 )
 async def test_a_careless_answer_to_initialize_opens(open_box: Opener, opening: dict[str, Any]) -> None:
     assert (await _open(open_box, {"tools": [TOOL]}, **opening))[0] == ["write"]
+
+
+DEEP_SERVER = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    about = {"name": "deep", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about}
+    result = json.dumps(hello) if asked["method"] == "initialize" else open(sys.argv[1]).read()
+    if "id" in asked:
+        print('{"jsonrpc":"2.0","id":%s,"result":%s}' % (asked["id"], result), flush=True)
+"""
+"""Answers a request for its tools with the text of a file."""
+
+
+@pytest.mark.parametrize("wire", ["stdio", "http", "events"])
+@pytest.mark.parametrize("levels", [90, 150, 450, 5_000, 100_000])
+async def test_a_schema_of_any_depth_loses_no_other_tool(
+    open_box: Opener, tmp_path: Path, wire: str, levels: int
+) -> None:
+    deep = '{"items":' * levels + '{"title":"[{\\\\"}' + "}" * levels
+    odd = json.dumps(_tool({"type": "object", "properties": {"a": "DEEP"}})).replace('"DEEP"', deep)
+    page = f'{{"tools": [{json.dumps(TOOL)}, {odd}, {json.dumps({**TOOL, "name": "last"})}]}}'
+    (tmp_path / "page").write_text(page)
+    async with McpWire(b"", events=wire == "events") as server:
+        server.page_text = page
+        command = {"command": sys.executable, "args": ("-c", DEEP_SERVER, str(tmp_path / "page"))}
+        box = open_box(UpstreamConfig("deep", **(command if wire == "stdio" else {"url": f"{server.url}/mcp"})))
+        catalogue = await box.session(1, "alpha", "").catalogue()
+        await box.close()
+    assert [tool.name for tool in catalogue.tools] == ["write", "odd", "last"]
 
 
 def test_a_good_tool_is_as_it_was() -> None:

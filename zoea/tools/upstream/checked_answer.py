@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx2
 
+from zoea.text.large_json import is_deep
 from zoea.tools.upstream.large_answer import LargeAnswers, parse_large_message
 from zoea.tools.upstream.session_traffic import SessionTraffic
 from zoea.tools.upstream.unreadable_answer import (
@@ -175,7 +176,7 @@ def _checked_message(message: dict[str, Any], data: bytes, key: RequestKey) -> b
     if given is None or not is_answer:
         reason = "it has no id" if given is None else describe_message(data).reason
         return _error(key, UNREADABLE, f"its answer cannot be read: {reason}")
-    return (repair_message(data) or data) if b"\\u" in data else data
+    return (repair_message(data) or data) if b"\\u" in data or is_deep(message) else data
 
 
 def _is_error(error: Any) -> bool:

@@ -7,14 +7,19 @@ waiting for the whole deadline.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
+from zoea.text.large_json import MAX_DEPTH
 from zoea.text.message_ids import find_id
 
 UNREADABLE: Final = -32095
 """Code of the error that replaces an answer that cannot be read."""
 MISMATCHED: Final = -32094
 """Code of the error that replaces an answer with the id of another request."""
+
+_TOOLS = re.compile(rb'"tools"\s*:\s*\[')
+_MARKS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
 
 RequestKey = str
 """An id of a request as text: servers may answer 7 with "7"."""
@@ -63,14 +68,43 @@ def describe_long_message(data: bytes, error: Exception) -> UnreadableMessage | 
 
 
 def repair_message(data: bytes) -> bytes | None:
-    """Replace bytes and escapes that are no characters. None if it is too long, or not JSON otherwise."""
+    """Replace bytes and escapes that are no characters. None if it is too long, or not JSON otherwise.
+
+    In a list of tools, what is nested too deeply becomes null, because one schema must not lose the others.
+    """
     if len(data) > MAX_REPAIRED_BYTES:
         return None
+    if _TOOLS.search(data) is not None and _is_tool_list(cut := _cut_deep(data)):
+        data = cut
     try:
         found = json.loads(data.decode("utf-8", "replace"))
         return json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
     except (ValueError, RecursionError):
         return None
+
+
+def _cut_deep(data: bytes) -> bytes:
+    """Replace what is nested more than `MAX_DEPTH` deep by null, without parsing it."""
+    parts: list[bytes] = []
+    start, depth = 0, 0
+    for mark in _MARKS.finditer(data):
+        if mark[0] in (b"[", b"{"):
+            depth += 1
+            if depth == MAX_DEPTH + 1:
+                parts.append(data[start : mark.start()])
+        elif mark[0] in (b"]", b"}"):
+            if depth == MAX_DEPTH + 1:
+                parts.append(b"null")
+                start = mark.end()
+            depth -= 1
+    return b"".join([*parts, data[start:]]) if depth == 0 else data
+
+
+def _is_tool_list(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data.decode("utf-8", "replace"))["result"]["tools"], list)
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return False
 
 
 def find_key(data: bytes) -> RequestKey | None:
