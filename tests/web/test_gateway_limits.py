@@ -63,6 +63,26 @@ async def test_a_refusal_says_that_the_client_should_not_try_again(tmp_path: Pat
             assert (reply.status, reply.headers["x-should-retry"]) == (402, "false")
 
 
+@pytest.mark.parametrize("wish", [25_000, 10**12])
+async def test_a_wish_for_a_long_answer_holds_no_swarm(tmp_path: Path, wish: int) -> None:
+    budget = {"max_output_tokens": 100, "swarm_per_day": 20_000, "swarm_enforcement": "hard"}
+    async with rig(tmp_path, server=ore(), settings={"budget": budget}, has_turn=False) as r:
+        asked = asyncio.create_task(r.chat(max_tokens=wish))
+        await r.s.until(lambda: asked.done() or r.s.commander.swarm.hold_switch.swarm)
+        status, said = await asked
+        assert (status, said["error"]["code"]) == (402, "over_budget")
+        assert "Swarm budget exceeded" in said["error"]["message"]
+        assert said["error"]["message"].endswith("let its agent ask for answers of at most 100 tokens")
+
+
+async def test_no_more_than_a_model_can_write_is_reserved(tmp_path: Path) -> None:
+    server = ore()
+    async with rig(tmp_path, server=server, settings={"budget": {"swarm_per_day": "none"}}, has_turn=False) as r:
+        assert (await r.chat(max_tokens=10**12))[0] == 200
+        [row] = await r.s.rows("SELECT reserved_tokens FROM request")
+        assert row["reserved_tokens"] < gateway_requests.MOST_ANSWER + 1_000
+
+
 async def test_requests_at_once_count_together_for_the_budget_of_their_turn(tmp_path: Path) -> None:
     server = ore()
     budget = {"max_output_tokens": 100, "token_budget_per_task": 20_000, "enforcement": "hard"}
@@ -133,7 +153,7 @@ async def test_a_hold_that_lasts_is_told_as_a_limit_that_passes(
 async def test_the_day_of_the_swarm_holds_it(tmp_path: Path) -> None:
     budget = {"max_output_tokens": 100, "swarm_per_day": 900, "swarm_enforcement": "hard"}
     async with rig(tmp_path, server=ore(), settings={"budget": budget}, has_turn=False) as r:
-        asked = asyncio.create_task(r.chat(max_tokens=2_000))
+        asked = asyncio.create_task(r.chat("look " * 2_000))
         await r.s.until(lambda: r.s.commander.swarm.hold_switch.swarm)
         assert r.s.commander.swarm.hold_switch.reason.startswith("Swarm budget: ")
         asked.cancel()

@@ -51,6 +51,8 @@ _log = logging.getLogger(__name__)
 PATIENCE_S = 240.0
 """How long a client waits for a hold, a budget or a place; most give up after five minutes themselves."""
 _MARGIN = 0.05
+MOST_ANSWER = 1_000_000
+"""Tokens of an answer of a model of which nothing is known: none writes more, whatever a request allows."""
 _KEPT_REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
 _STREAM = "text/event-stream"
 _NO_PATH = (404, 405, 501)
@@ -109,6 +111,7 @@ class AgentCall:
         self._situation: AgentSituation
         self._owner: spend_ops.PlainOwner
         self._plan: Plan
+        self._usual: tuple[int, int]
         self._decoder: StreamDecoder
         self._reader: AnswerReader | None = None
         self._response: web.StreamResponse | None = None
@@ -278,7 +281,7 @@ class AgentCall:
                 break
             if reserved.is_asked:
                 await self._wait_for_person()
-            elif reserved.scope == "swarm" and not reserved.is_unpriced:
+            elif reserved.scope == "swarm" and not reserved.is_unpriced and not self._is_over_by_wish(reserved):
                 reason = budgets.spent(reserved.used, reserved.tokens, reserved.limit, is_money=reserved.is_money)
                 await self._services.hold_swarm(reason)
             else:
@@ -299,9 +302,11 @@ class AgentCall:
         self._plan = plan
         prompt = plan.budget.final_tokens + int(plan.budget.final_tokens * _MARGIN)
         output = body.max_output_tokens or profile.max_output_tokens
-        longest = profile.model_info.max_output or (profile.window if profile.window_known else output)
+        longest = profile.model_info.max_output or (profile.window if profile.window_known else MOST_ANSWER)
         output = min(output, longest)
         price = self._services.prices.find(self._provider.name, profile.model)
+        usual = min(output, profile.max_output_tokens)
+        self._usual = prompt + usual, (price and price.cost(prompt, usual)) or 0
         return spend_ops.Reservation(
             turn_id=self._situation.turn_id,
             iteration=1,
@@ -312,6 +317,10 @@ class AgentCall:
             tokens=prompt + output,
             micros=None if price is None else price.cost(prompt, output),
         )
+
+    def _is_over_by_wish(self, reserved: spend_ops.Reserved) -> bool:
+        """Return whether a budget would do for an answer of the usual length, so that it is not spent."""
+        return reserved.tokens - reserved.asked + self._usual[reserved.is_money] <= reserved.limit
 
     def _turn_limit(self) -> int:
         return lowest_limit(self._profile.settings.budget.token_budget_per_task, self._situation.task_tokens)
@@ -374,6 +383,7 @@ class AgentCall:
         else:
             what = budgets.exceeded(scope, reserved.tokens, reserved.limit, reserved.used, is_money=is_money)
             hint = budgets.advise_after_refusal(scope, is_money=is_money)
+            hint = hint or f"let its agent ask for answers of at most {self._profile.max_output_tokens:,} tokens"
         stops = scope == "mysis" or reserved.is_unpriced
         self._runner.end_over_budget(Failure("Budget", what, hint=hint), stops=stops)
         return GatewayRefusal(402, f"{what}{f'; {hint}' if hint else ''}", code="over_budget")
