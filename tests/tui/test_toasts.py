@@ -13,6 +13,7 @@ from textual.widgets._toast import Toast
 
 from tests.tui.cockpit import asks_when_told, cockpit
 from tests.tui.test_approvals import ask
+from zoea.model.errors import StoreError
 from zoea.model.values import Event, Receipt, ReceiptLine
 from zoea.tui.dialogs.approvals import ApprovalDialog
 from zoea.tui.state.cockpit import LEAST_S, TimedNotice
@@ -48,6 +49,17 @@ async def test_a_toast_on_a_low_screen_covers_the_header_only(tmp_path: Path) ->
         assert "gamma asks" in stage.text()
         assert "burn it" in stage.text()
         assert "A title" not in "".join(stage.text().splitlines()[1:])
+
+
+async def test_a_failure_told_again_while_it_is_shown_stands_there_once(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        for _ in range(3):
+            stage.app.show_error(StoreError("the database is gone", hint="Start Zoea again."))
+        stage.app.show_error(StoreError("the disk is full"))
+        await stage.until(lambda: "the disk is full" in stage.text())
+        await stage.until(lambda: len(stage.screen.query(Toast)) == 2)
+        assert stage.text().count("the database is gone") == 1
+        assert len(stage.notices) == 4
 
 
 async def test_a_toast_that_ends_while_it_is_made_does_not_freeze_the_cockpit(

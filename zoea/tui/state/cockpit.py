@@ -252,6 +252,13 @@ class Cockpit(App[str]):
         lasts = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
         self.post_message(Notify(TimedNotice(message, title, severity, lasts, markup=markup)))
 
+    def on_notify(self, event: Notify) -> None:
+        """Let a notice take the place of a shown one with the same words, because several reads fail at once."""
+        new = event.notification
+        for shown in list(self._notifications):
+            if (shown.title, shown.message, shown.severity) == (new.title, new.message, new.severity):
+                self._unnotify(shown, refresh=False)
+
     # The swarm.
 
     @property
