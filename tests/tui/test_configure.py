@@ -8,6 +8,7 @@ import pytest
 from textual.widgets import Input, TextArea
 
 from tests.tui.cockpit import Stage, cockpit
+from zoea.agents.agent_launch import KnownAgent
 from zoea.model.enums import MysisState
 from zoea.model.values import ProviderView
 from zoea.runtime.mysis_options import read_configuration
@@ -137,3 +138,20 @@ async def test_an_unknown_model_is_kept_only_after_a_second_enter(
         assert stage.view().model != "qwen3:9b"
         await stage.press("enter")
         await stage.until(lambda: stage.view().model == "qwen3:9b")
+
+
+async def test_an_agent_is_named_that_plays_the_mysis_and_none_is_offered_as_a_provider(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KnownAgent, "program", property(lambda self: tmp_path / self.command))
+    async with cockpit(tmp_path, names=("beta",)) as stage:
+        await stage.api.create("alpha", provider="agent:opencode", start=False)
+        await stage.until(lambda: stage.has("alpha"))
+        await stage.press("G")
+        await form(stage)
+        await stage.until(lambda: "opencode (agent), models of autopilot (unchanged)" in stage.text())
+        offered = [value for value, _ in stage.one(InlineChoice, "#provider")._options]
+        assert not [value for value in offered if value.startswith("agent:")]
+        await stage.press("escape", "g")
+        await form(stage)
+        await stage.until(lambda: "provider    ‹ autopilot (unchanged)" in stage.text())

@@ -87,6 +87,7 @@ class ConfigureDialog(FormDialog[None]):
 
     async def fill(self) -> None:
         from zoea.runtime.mysis_options import format_settings, read_configuration
+        from zoea.settings.template import AGENT_PREFIX
 
         places, ids, now = self.cockpit.places, [view.id for view in self._views], self.cockpit.now()
         found = await self.read(lambda database: read_configuration(places, database, ids, now))
@@ -96,8 +97,11 @@ class ConfigureDialog(FormDialog[None]):
         offered = found.choices
         templates = [(one.name, f"{one.name}  {one.title}") for one in offered.templates]
         self.query_one("#template", InlineChoice).offer([(_KEPT, _as_it_is(found.template)), *templates])
-        providers = [(one.name, one.title) for one in offered.providers if one.name]
-        self.query_one("#provider", InlineChoice).offer([(_KEPT, _as_it_is(found.provider)), *providers])
+        # What plays a mysis is chosen when it is made.
+        providers = [
+            (one.name, one.title) for one in offered.providers if one.name and not one.name.startswith(AGENT_PREFIX)
+        ]
+        self.query_one("#provider", InlineChoice).offer([(_KEPT, self._describe_provider(found)), *providers])
         for name, value in (("#model", found.model), ("#tags", found.tags)):
             text = self.query_one(name, Input)
             text.value = reveal(value)
@@ -134,6 +138,12 @@ class ConfigureDialog(FormDialog[None]):
             done = f"{self._who} are configured; those that run use it from their next turn on"
         self.cockpit.notify(done, markup=False)
         self.close()
+
+    def _describe_provider(self, now: MysisConfiguration) -> str:
+        """Describe the provider that all have; for an external agent it is where its models come from."""
+        agents, provider = {view.agent for view in self._views}, _as_it_is(now.provider)
+        agent = agents.pop() if len(agents) == 1 else ""
+        return f"{one_line(agent)} (agent), models of {provider}" if agent else provider
 
     def _chosen(self, field: str) -> str:
         value = self.query_one(f"#{field}", InlineChoice).value
