@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from tests.tui.cockpit import Stage, cockpit
@@ -134,6 +135,20 @@ async def test_the_header_tells_for_a_minute_that_the_event_loop_was_held_up(tmp
         assert "stalled" not in top(stage)
         await show(-86_400_000_000)
         assert "stalled" not in top(stage), "the clock was set back since"
+
+
+@pytest.mark.parametrize("width", [60, 80, 99, 120])
+async def test_a_stall_leaves_the_number_of_myses_in_the_header(width: int, tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(width, 24)) as stage:
+        stage.app.feed.rate = lambda *_: 1_700.0  # type: ignore[method-assign]  # a swarm at work
+        views = tuple(stage.app.feed.in_order())
+        at = stage.app.now()
+        view = SwarmView(9, False, "", views, lag_ms=300, lagged_at=at, tokens_today=9_800, budget_today=2_000_000)
+        stage.app.feed.take(view)
+        await stage.pilot.pause()
+        assert "3 myses" in top(stage)
+        assert ("Zoea stalled 0.3 s" in top(stage)) is (width >= 80)
+        assert "9.8k" in top(stage)
 
 
 async def test_the_header_shows_money_only_where_some_was_spent(tmp_path: Path) -> None:

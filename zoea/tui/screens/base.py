@@ -317,6 +317,8 @@ class CockpitScreen(BaseScreen[T]):
         left.append((count_of(len(roster.myses), "mysis"), ""))
         left += [(", ", ""), *need] if (need := self.need_pieces()) else []
         right = [] if halt and is_narrow else self._usage_pieces(is_narrow=is_narrow)
+        while right and count_cells([*left, *right]) >= self.size.width:
+            del right[0]  # how many myses there are goes before what they cost
         room = self.size.width - count_cells([*left, *right]) - 1
         return [*left, *self.count_pieces(room)], right
 
@@ -348,7 +350,8 @@ class CockpitScreen(BaseScreen[T]):
         view = cockpit.feed.view
         if view is not None:
             if view.lag_ms and abs(cockpit.now() - view.lagged_at) < LAG_SHOWN_US:
-                right.insert(0, (f"Zoea stalled {view.lag_ms / 1_000:.1f} s  ", "waiting"))
+                stall: Piece = (f"Zoea stalled {view.lag_ms / 1_000:.1f} s  ", "waiting")
+                right = [stall] if is_narrow else [stall, *right]
             cost = view.cost_today_micros
             if not cost or not is_narrow:
                 right.append((f"  {self._describe_today(view)}", "quiet"))
