@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -136,6 +137,21 @@ def test_an_odd_repository_is_worked_on_as_any_other(
     trees.drop("alpha")
     assert git(folder, "branch", "--list", "zoea/*") == ""
     assert find_leftovers(tmp_path / "data") == []
+
+
+def test_a_change_in_the_second_of_the_checkout_is_seen(tmp_path: Path, trees: Worktrees) -> None:
+    repository = plain(tmp_path)
+    git(repository, "config", "core.trustctime", "false")  # no test can set that time
+    record, tree = trees.make("alpha", repository), trees.owned.path("alpha")
+    index = Path(record.git_dir) / "index"
+    moment = (10**9 * 1_700_000_000,) * 2
+    os.utime(tree / "a.txt", ns=moment)
+    git(tree, "update-index", "--refresh")
+    os.utime(index, ns=moment)
+    (tree / "a.txt").write_text("two\n")  # as long as before
+    os.utime(tree / "a.txt", ns=moment)
+    with open_diff(trees.git(record), record.base) as diff:
+        assert diff.count().text == "+1 -1, 1 file"
 
 
 def branch_zoea(place: Path) -> Path:

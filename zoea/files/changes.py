@@ -131,7 +131,9 @@ def open_diff(git: Git, base: str, closed: Sequence[Path] = ()) -> Iterator[Tree
         index = Path(folder, "index")
         try:
             if (stands := own / "index").exists():
-                shutil.copyfile(stands, index)  # with the times of the files, so that few are read
+                # It holds the times of the files, so that few are read. With its own time, by which git knows which of
+                # these it cannot trust: a later one hides a change in the second of the checkout.
+                shutil.copy2(stands, index)
             Path(folder, "objects").mkdir()
         except OSError as error:
             raise FilesError(f"{index} cannot be written: {error.strerror}", hint="Make room in it.") from error
