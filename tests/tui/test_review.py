@@ -468,17 +468,19 @@ async def test_the_list_and_the_review_say_that_a_mysis_has_conflicts_until_it_r
         assert "has conflicts" not in stage.text()
 
 
-def test_a_tree_is_counted_again_only_after_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_is_counted_again_only_after_a_commit_or_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = make_repository(tmp_path / "repository")
     places = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=tmp_path / "run")
     counts = FileCounts()
-    assert counts.read(places, {"alpha"}) == {}
+    assert counts.read(places, {"alpha": 1}) == {}
     folder = Worktrees(places.data).owned.path(Worktrees(places.data).make("alpha", repository).name)
     commit(folder, "more", b__txt="b\n")
-    assert counts.read(places, {"alpha"}) == {"alpha": "+1 -0, 1 file"}
+    assert counts.read(places, {"alpha": 1}) == {"alpha": "+1 -0, 1 file"}
     with monkeypatch.context() as patched:
         patched.setattr("zoea.files.changes.open_diff", None)
-        assert counts.read(places, {"alpha", "beta"}) == {"alpha": "+1 -0, 1 file"}
-    assert counts.read(places, {"beta"}) == {}
+        assert counts.read(places, {"alpha": 1, "beta": 1}) == {"alpha": "+1 -0, 1 file"}
+    assert counts.read(places, {"beta": 1}) == {}
     commit(folder, "still more", b__txt="b\nc\n")
-    assert counts.read(places, {"alpha"}) == {"alpha": "+2 -0, 1 file"}
+    assert counts.read(places, {"alpha": 1}) == {"alpha": "+2 -0, 1 file"}
+    (folder / "b.txt").write_text("b\nc\nd\n")  # by the tool of a turn that has not ended
+    assert counts.read(places, {"alpha": 2}) == {"alpha": "+3 -0, 1 file"}

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -153,7 +153,7 @@ def commit_worktree(places: Places, name: str, message: str) -> str:
 
 
 class FileCounts:
-    """Counts what myses changed in their worktrees, again only where a commit or an index is another one."""
+    """Counts what myses changed in their worktrees, again only after a call of theirs, a commit or a new index."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[object, str]] = {}
@@ -164,16 +164,21 @@ class FileCounts:
         """Count in a thread, one count at a time; return whether `texts` changed."""
         if self._is_counting or cockpit.opened is None:
             return False
-        before, names = self.texts, {view.name for view in cockpit.feed.in_order()}
+        before = self.texts
+        worked = {view.name: (view.tool_calls, view.requests) for view in cockpit.feed.in_order()}
         self._is_counting = True
         try:
-            self.texts = await asyncio.to_thread(self.read, cockpit.places, names)
+            self.texts = await asyncio.to_thread(self.read, cockpit.places, worked)
         finally:
             self._is_counting = False
         return self.texts != before
 
-    def read(self, places: Places, names: Collection[str]) -> dict[str, str]:
-        """Return `+12 -3, 2 files` or `has conflicts` by name, for those that changed files. Call it in a thread."""
+    def read(self, places: Places, worked: Mapping[str, object]) -> dict[str, str]:
+        """Return `+12 -3, 2 files` or `has conflicts` by name, for those that changed files. Call it in a thread.
+
+        Args:
+            worked: What is another value by name once a mysis has called a tool, which touches no index.
+        """
         if not (places.data / "worktrees").is_dir():
             return {}
         from zoea.files.changes import find_base, open_diff
@@ -182,11 +187,11 @@ class FileCounts:
         trees = Worktrees(places.data)
         known: dict[str, tuple[object, str]] = {}
         for name in trees.owned.names():
-            if name not in names:
+            if name not in worked:
                 continue
             with suppress(ZoeaError, OSError):  # the review of the mysis shows why
                 record = trees.owned.read(name)
-                stamps = _read_stamps(record)
+                stamps = (worked[name], *_read_stamps(record))
                 known[name] = self._known.get(name, (None, ""))
                 if known[name][0] != stamps:
                     git = trees.git(record)
