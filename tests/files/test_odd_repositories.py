@@ -184,7 +184,33 @@ def checkout_hook_fails(place: Path) -> Path:
     return repository
 
 
+def objects_are_lost(place: Path) -> Path:
+    shutil.rmtree(plain(place) / ".git" / "objects")
+    (place / "plain" / ".git" / "objects").mkdir()
+    return place / "plain"
+
+
+def branch_is_empty(place: Path) -> Path:
+    (plain(place) / ".git" / "refs" / "heads" / "main").write_text("")
+    return place / "plain"
+
+
+def commit_is_missing(place: Path) -> Path:
+    (plain(place) / ".git" / "HEAD").write_text(f"{'dead' * 10}\n")
+    return place / "plain"
+
+
+def its_branch_is_empty(place: Path) -> Path:
+    (plain(place) / ".git" / "refs" / "heads" / "zoea").mkdir()
+    (place / "plain" / ".git" / "refs" / "heads" / "zoea" / "alpha").write_text("")
+    return place / "plain"
+
+
 REFUSED = [
+    (objects_are_lost, "cannot read HEAD.*git fsck"),
+    (branch_is_empty, "cannot read HEAD.*git fsck"),
+    (commit_is_missing, "cannot read HEAD.*git fsck"),
+    (its_branch_is_empty, "cannot read refs/heads/zoea/alpha.*git fsck"),
     (branch_zoea, "has a branch zoea.*git branch -m zoea"),
     (bare, "must be run in a work tree"),
     (missing, "No such file"),
@@ -205,7 +231,7 @@ def test_what_cannot_have_a_worktree_says_why_and_keeps_nothing_of_it(
     assert trees.owned.names() == []
     assert not trees.owned.path("alpha").exists()
     if folder.is_dir():
-        assert git(folder, "branch", "--list", "zoea/*") == ""
+        assert git(folder, "branch", "--list", "zoea/*", check=False) == ""
         assert len(git(folder, "worktree", "list").splitlines()) == 1
 
 
@@ -261,6 +287,22 @@ def test_a_repository_that_is_gone_is_named_by_every_verb(tmp_path: Path, trees:
     with pytest.raises(WorkHeld) as held:
         trees.drop("alpha")
     assert "zoea merge" not in held.value.text  # it would not keep it
+
+
+def test_a_branch_that_git_cannot_read_is_work_and_is_no_other_branch(tmp_path: Path, trees: Worktrees) -> None:
+    repository = plain(tmp_path)
+    trees.make("alpha", repository)
+    commit(trees.owned.path("alpha"), a__txt="two\n")
+    for ref in ("main", "HEAD"):
+        (repository / ".git" / "refs" / "heads" / ref.replace("HEAD", "zoea/alpha")).write_text("")
+        with pytest.raises(FilesError, match=f"cannot read .*{ref}"):
+            merge(trees, "alpha", MergeRules())
+    shutil.rmtree(trees.owned.path("alpha"))
+    with pytest.raises(WorkHeld, match="git cannot tell what is in it"):
+        trees.drop("alpha")
+    trees.drop("alpha", force=True)
+    assert trees.owned.names() == []
+    assert (repository / ".git" / "refs" / "heads" / "zoea" / "alpha").exists()
 
 
 def test_a_checkout_of_the_target_that_is_gone_refuses_the_merge(tmp_path: Path, trees: Worktrees) -> None:

@@ -228,6 +228,7 @@ def send_back(trees: Worktrees, name: str) -> str:
 
 def _check_committed(git: Git, name: str, hint: str) -> None:
     if changes := find_changes(git):
+        find_commit(git, "HEAD")  # an error where it is damaged: every file looks new then
         raise WorkHeld(f"the worktree of {name} has uncommitted changes: {', '.join(changes[:5])}", hint=hint)
 
 

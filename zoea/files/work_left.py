@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from zoea.files.git import DEADLINE_S, WRITE_DEADLINE_S, Git, GitResult
 from zoea.files.ownership import Record
-from zoea.model.errors import FilesError
+from zoea.model.errors import FilesError, GitError
 from zoea.text.control_characters import split_lines
 
 DRAFT = re.compile(r"\.zoea-[0-9a-f]{16}\.tmp")
@@ -178,8 +178,25 @@ def find_lost_repositories(git: Git, base: str, tip: str) -> list[str]:
 
 
 def find_commit(git: Git, name: str) -> str:
-    """Return the id of the commit of a ref, or "" without such a ref. Raises GitError."""
-    return git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", accept=(0, 1)).text
+    """Return the id of the commit of a ref, or "" without such a ref. Raises GitError, also for one that is damaged."""
+    line = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    commit = git.run(*line, accept=(0, 1)).text
+    if not commit and (name == "HEAD" or name.startswith("refs/")):
+        _check_readable(git, name)
+    return commit
+
+
+def _check_readable(git: Git, name: str) -> None:
+    """Raise GitError where a ref is there and its commit cannot be read, as after a power failure."""
+    if name == "HEAD":
+        told = git.run("log", "-1", "--format=", accept=(0, 128)).error
+        is_damaged = "fatal: " in told and "does not have any commits yet" not in told
+    else:
+        told = git.run("for-each-ref", name, accept=(0, 128)).error
+        is_damaged = any(line.endswith(f" {name}") for line in told.splitlines())
+    if is_damaged:
+        reason = told.strip().removeprefix("fatal: ")
+        raise GitError(f"git cannot read {name} in {git.folder}: {reason}", hint="`git fsck` there names the damage.")
 
 
 def _find_unknown(git: Git, path: Path) -> str:

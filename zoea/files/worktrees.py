@@ -237,7 +237,9 @@ class Worktrees:
         if Path(record.repository).exists():
             if str(path) in list_worktrees(git):
                 git.write("worktree", "remove", "--force", "--force", str(path))
-            tip = find_commit(git, record.branch) if record.branch else ""
+            tip = ""
+            with suppress(GitError):  # a damaged branch stays
+                tip = find_commit(git, record.branch) if record.branch else ""
             if tip in tips and record.branch not in list_worktrees(git).values():
                 git.write("update-ref", "-m", "zoea: drop", "-d", record.branch, tip)
         else:
