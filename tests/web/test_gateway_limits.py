@@ -14,7 +14,9 @@ from tests.fakes.openai_server import Fail, Say
 from tests.web.gateway_rig import MARK, Rig, Vendor, rig
 from zoea.llm.prices import PriceList
 from zoea.model.enums import ApprovalAnswer, MysisState
+from zoea.model.errors import StoreError, StoreFull
 from zoea.model.status import StatusWord
+from zoea.swarm.services import RETRY_DISK_S
 from zoea.web import gateway, gateway_requests
 
 
@@ -148,6 +150,44 @@ async def test_a_hold_that_lasts_is_told_as_a_limit_that_passes(
             said = (await reply.json())["error"]
         assert (said["type"], said["code"]) == ("rate_limit_error", "held")
         assert "alpha still waits for the end of a hold" in said["message"]
+
+
+async def test_a_full_disk_is_told_as_the_hold_that_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_requests, "PATIENCE_S", 0.05)
+    async with rig(tmp_path, server=ore()) as r:
+
+        async def refuse(_: object, **_options: object) -> None:
+            raise StoreFull("no space")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(r.s.store, "write", refuse)
+            status, said = await r.chat()
+        assert (status, said["error"]["code"]) == (429, "held")
+        assert f"the end of a hold ({StoreFull.reason})" in said["error"]["message"]
+        assert status_of(r) is StatusWord.HELD
+        r.s.clock.by(RETRY_DISK_S)
+        await r.s.until(lambda: not r.s.commander.swarm.hold_switch.swarm)
+        monkeypatch.setattr(gateway_requests, "PATIENCE_S", 60.0)
+        assert (await r.chat())[0] == 200
+
+
+@pytest.mark.parametrize("method", ["read", "write"])
+async def test_a_database_that_fails_is_told_in_the_form_of_the_vendor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    server = ore()
+    async with rig(tmp_path, server=server) as r:
+
+        async def fail(*_: object, **_options: object) -> None:
+            raise StoreError("the file is damaged", hint="Restore a copy.")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(r.s.store, method, fail)
+            status, said = await r.chat()
+        assert (status, said["error"]["code"]) == (503, "not_stored")
+        assert said["error"]["message"] == "Zoea: the file is damaged. Restore a copy."
+        assert server.asked == []
+        assert (await r.chat())[0] == 200
 
 
 async def test_the_day_of_the_swarm_holds_it(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ another token. Tokens are kept in memory alone.
 from __future__ import annotations
 
 import asyncio
+import logging
 from hashlib import blake2b
 from secrets import token_urlsafe
 
@@ -15,7 +16,7 @@ from aiohttp import web
 from msgspec import Struct, field
 
 from zoea.llm.messages.wire_bodies import Wire
-from zoea.model.errors import MysisMissing, ProviderError
+from zoea.model.errors import MysisMissing, ProviderError, StoreError
 from zoea.model.ports import AgentTools, GatewayAccess, ToolsAccess
 from zoea.process.connection_limit import ConnectionLimit, fit_to_descriptors
 from zoea.swarm.resolved_template import build_profile
@@ -26,6 +27,8 @@ from zoea.web.gateway_requests import AgentCall, GatewayLink
 from zoea.web.gateway_tools import PATH as TOOLS
 from zoea.web.gateway_tools import ServedTools, answer_message
 from zoea.web.listeners import SHUTDOWN_S, listen
+
+_log = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 MAX_BODY = 32 * 1024 * 1024
@@ -142,12 +145,16 @@ class GatewayServer:
         wire = Wire.MESSAGES if path == _COUNT or "anthropic-version" in request.headers else WIRES.get(path)
         try:
             return await self._answer(request, path, wire)
-        except GatewayRefusal as refusal:
-            return web.json_response(write_error(wire, refusal), status=refusal.status, headers=refusal.headers)
+        except GatewayRefusal as problem:
+            refusal = problem
+        except StoreError as error:  # before the head of an answer; what comes after it catches its own
+            _log.warning("a request of an agent was not admitted: %s", error.text)
+            refusal = GatewayRefusal(503, error.text, code="not_stored")
         except ClientGone:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response()
+        return web.json_response(write_error(wire, refusal), status=refusal.status, headers=refusal.headers)
 
     async def _answer(self, request: web.Request, path: str, wire: Wire | None) -> web.StreamResponse:
         """Answer a request. Raises GatewayRefusal, and ClientGone."""

@@ -140,7 +140,8 @@ class AgentCall:
         except TimeoutError:
             if not self._patience.expired():
                 raise
-            why = f"{self._runner.mysis.name} still waits for {self._waits_for}; ask again"
+            what = self._describe_hold() if self._services.hold.holds(self._mysis_id) else self._waits_for
+            why = f"{self._runner.mysis.name} still waits for {what}; ask again"
             raise GatewayRefusal(429, why, code="held") from None
         finally:
             self._services.budget_queue.leave(self._key)
@@ -346,8 +347,11 @@ class AgentCall:
 
     async def _await_lift(self) -> None:
         if self._services.hold.holds(self._mysis_id):
-            self._waits_for = f"the end of a hold{f' ({reason})' if (reason := self._services.hold.reason) else ''}"
             await self._services.hold.lifted(self._mysis_id)
+
+    def _describe_hold(self) -> str:
+        """Say what a request waits for during a hold; a full disk begins one while it is written."""
+        return f"the end of a hold{f' ({reason})' if (reason := self._services.hold.reason) else ''}"
 
     async def _wait_for_others(self, reserved: spend_ops.Reserved) -> None:
         """Wait until others settle what they reserved of the same budget."""
