@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.swarm.harness import call
 from tests.tui.cockpit import asks_when_told, cockpit
 from tests.tui.test_approvals import ask
+from zoea.model.enums import Role
+from zoea.model.request import Answer, ModelRequest
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.swarm_list.panel_room import DETAIL
@@ -64,6 +68,22 @@ async def test_the_detail_shows_recent_lines_and_the_newest_request(tmp_path: Pa
         row = next(y for y, line in enumerate(stage.text().splitlines()) if "├─ beta" in line)
         await stage.pilot.click(offset=(4, row))
         await stage.until(lambda: stage.shows(FocusScreen))
+
+
+def _act(request: ModelRequest) -> Answer:
+    is_told = request.messages[-1].role is Role.USER
+    return Answer(calls=(call("act", "x"),)) if is_told else Answer(text="done")
+
+
+async def test_the_detail_counts_the_time_of_a_running_call(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, _act, size=(120, 40)) as stage:
+        gate = stage.swarm.peer.gates["act"] = asyncio.Event()
+        await stage.api.send("alpha", "go")
+        await stage.until(lambda: re.search(r"running +[0-9.]+", stage.text()))
+        stage.clock.by(30)
+        await stage.until(lambda: re.search(r"running +30", stage.text()))
+        gate.set()
+        await stage.until(lambda: not stage.one(MysisDetail)._has_running_call)
 
 
 async def test_the_detail_grows_when_there_are_few_myses(tmp_path: Path) -> None:

@@ -99,8 +99,7 @@ class TurnWindow(Struct, frozen=True):
     @property
     def is_running_a_call(self) -> bool:
         """Return whether the last turn has a call in progress."""
-        calls = (call for turn in self.turns[-1:] for entry in turn.entries for call in entry.memory.calls)
-        return any(call.started_at is not None and call.ended_at is None for call in calls)
+        return any(turn.is_running_a_call for turn in self.turns[-1:])
 
 
 TASK_CHARS = 300

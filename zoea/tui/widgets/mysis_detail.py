@@ -77,6 +77,7 @@ class MysisDetail(Horizontal):
         self._blocks: tuple[ConversationBlock, ...] = ()
         self._seen: RequestSummary | None = None
         self._read: tuple[int, int] = (0, -1)
+        self._has_running_call = False
         self._timer: Timer | None = None
         self._is_reading = False
         self._titles: tuple[Any, ...] = ()
@@ -95,7 +96,7 @@ class MysisDetail(Horizontal):
         self._view, self._placeholder = view, placeholder
         if moved:
             self._blocks, self._seen = (), None
-        if view is not None and self._read != (view.id, view.version):
+        if view is not None and (self._read != (view.id, view.version) or self._has_running_call):
             self._read_soon(REST_S if moved else AGAIN_S, restart=moved)
         self._draw()
 
@@ -127,7 +128,7 @@ class MysisDetail(Horizontal):
 
     async def _read_beside(self, database: Path, view: MysisView) -> None:
         try:
-            blocks, seen = await asyncio.to_thread(_newest, database, view.id, self._now())
+            blocks, seen, runs = await asyncio.to_thread(_newest, database, view.id, self._now())
         except StoreError as error:
             self._failed(error)
             return
@@ -135,7 +136,7 @@ class MysisDetail(Horizontal):
             self._is_reading = False
         self._read = (view.id, view.version)
         if self._view is not None and self._view.id == view.id:
-            self._blocks, self._seen = blocks, seen
+            self._blocks, self._seen, self._has_running_call = blocks, seen, runs
             self._draw()
         if self._view is not None and self._read != (self._view.id, self._view.version):
             self._read_soon(AGAIN_S, restart=False)
@@ -263,13 +264,17 @@ def build_brief_line(view: MysisView, now: int, *, tells_failure: bool = True) -
     return left, right
 
 
-def _newest(database: Path, mysis_id: int, now: int) -> tuple[tuple[ConversationBlock, ...], RequestSummary | None]:
+def _newest(
+    database: Path, mysis_id: int, now: int
+) -> tuple[tuple[ConversationBlock, ...], RequestSummary | None, bool]:
+    """Read the newest blocks, the newest request, and whether a call is running, whose time goes on."""
     from zoea.queries import conversation
     from zoea.queries.request_summary import read_newest_request
     from zoea.tui.conversation.blocks import Symbols, build_page_blocks
 
     page = conversation.read_newest(database, mysis_id, memories=MEMORIES)
-    return build_page_blocks(page, now, Symbols()), read_newest_request(database, mysis_id)
+    runs = any(turn.is_running_a_call for turn in page.turns[-1:])
+    return build_page_blocks(page, now, Symbols()), read_newest_request(database, mysis_id), runs
 
 
 def build_empty_lines(cockpit: Cockpit) -> list[list[Piece]]:
