@@ -106,7 +106,7 @@ class TestStarting:
 
     def test_listing_loads_nothing_heavy(self) -> None:
         modules = loaded_after(command("list"))
-        assert not tops(modules) & (HEAVY | {"asyncio"})
+        assert not tops(modules) & (HEAVY | {"asyncio", "difflib"})
         assert len(modules) < 200
 
     @pytest.mark.parametrize("line", ["send alpha hello", "new alpha", "show alpha", "stop --swarm", "approvals"])

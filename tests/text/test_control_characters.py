@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import unicodedata
 from collections.abc import Callable
 from time import process_time
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.text.hidden_characters import HIDDEN, is_hidden
+from zoea.text import control_characters
 from zoea.text.control_characters import MAX_MARKS, one_line, prose_line, reveal, reveal_exactly
 
 HOSTILE = st.text(st.characters(codec=None) | st.sampled_from("\x1b\x9b\x9d\r\n\t[]0;m\x07\\\u200d\ufe0f⚠👩\u2800⠁"))
@@ -132,6 +134,22 @@ class TestMarks:
     def test_writing_of_the_world_stays(self, text: str) -> None:
         assert reveal(text) is text
         assert reveal_exactly(text) is text
+
+    @BOTH
+    @pytest.mark.parametrize(
+        "text", ["alpha · it goes on…", "─" * 40 + "●" * 10, "Сколько железа?", "鉄鉱石を採掘する。"]
+    )
+    def test_texts_without_marks_do_not_build_the_pattern_of_marks(
+        self, show: Callable[[str], str], text: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delattr(control_characters, "_piled_marks")  # it takes 5 ms, which each `zoea list` would pay
+        assert show(text) is text
+
+    def test_the_pattern_of_marks_is_tried_on_every_character_without_a_width(self) -> None:
+        every = map(chr, range(0x80, sys.maxunicode + 1))
+        tried = control_characters._MAYBE_PILED.search
+        missed = [char for char in every if control_characters._has_no_width(char) and not tried(char * 9)]
+        assert [char for char in missed if reveal_exactly(char) == char] == [], "the others never stay as they are"
 
 
 def test_lines_are_joined_and_blanks_kept() -> None:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from zoea.model.enums import ASK_TOOL, DONE_TOOL, MASK, CallState, ErrorClass, MysisState, Outcome, RequestState
-from zoea.model.swarm_api import ReloadReport
 from zoea.model.values import ApprovalView, Event, ToolCall
 from zoea.text.amounts import format_dollars, short_count
 from zoea.text.call_text import MOST_CHARS, format_call, parse_arguments
 from zoea.text.control_characters import reveal_exactly, reveal_unambiguously
 from zoea.text.sentences import count_of
 from zoea.text.shorten import head_with_length
+
+if TYPE_CHECKING:
+    from zoea.model.swarm_api import ReloadReport
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
 """Kinds of events that are not shown, because another event tells the same."""

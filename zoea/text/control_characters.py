@@ -21,6 +21,12 @@ _MARK_BLOCKS = (
     *((0x16AF0, 0x16B40), (0x1BC9D, 0x1BCA4), (0x1D165, 0x1D250), (0x1DA00, 0x1E2F0), (0x1E8D0, 0x1E950)),
     (0xE0100, 0xE01F0),
 )
+_NEAR_MARKS = (
+    r"\u0300-\u036f\u0483-\u0489\u0591-\u1dff\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20d0-\u20ff\u2cef-\u2cf1\u2d7f"
+    r"\u2de0-\u2dff\u302a-\u302f\u3099\u309a\ua66f-\uabed\ufb1e\ufe00-\ufeff\U000101fd-\U000e01ef"
+)
+"""All characters without a width and the scripts around them, but no dashes, frames, Latin, Cyrillic or Chinese."""
+_MAYBE_PILED = compile_lazily(f"[{_NEAR_MARKS}][{_NEAR_MARKS}]{{{MAX_MARKS}}}")
 _HIDDEN = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
     r"\u2060-\u206f\u2800\u3164\ud800-\udfff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
@@ -35,11 +41,11 @@ _JOINING = r"\u0600-\u060b\u0620-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17b3\u
 _VIRAMA = r"\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca"
 _SUSPECT = re.compile(f"[{_HIDDEN}]")
 _SUSPECT_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a third of the time of the pattern above
-_EXACT = re.compile(f"[{_HIDDEN}]+")
-_BEFORE_ESCAPE = re.compile(rf"\\+(?=u[0-9a-f]{{4}}|[{_HIDDEN}])")
+_EXACT = compile_lazily(f"[{_HIDDEN}]+")
+_BEFORE_ESCAPE = compile_lazily(rf"\\+(?=u[0-9a-f]{{4}}|[{_HIDDEN}])")
 _IN_LINE = rf"[{_HIDDEN}\t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]|\ +$"
-_INEXACT = re.compile(_IN_LINE)
-_BEFORE_INEXACT = re.compile(rf"\\+(?=u[0-9a-f]{{4}}|t|{_IN_LINE})")
+_INEXACT = compile_lazily(_IN_LINE)
+_BEFORE_INEXACT = compile_lazily(rf"\\+(?=u[0-9a-f]{{4}}|t|{_IN_LINE})")
 _PROSE = compile_lazily(
     rf"""
     \r(?=\n)                                                                          # shown as the end of a line
@@ -109,7 +115,7 @@ def _escape_hidden(text: str, pattern: re.Pattern[str], escape_match: Callable[[
     if text.isascii():
         return text if _SUSPECT_ASCII.search(text) is None else pattern.sub(escape_match, text)
     shown = text if _SUSPECT.search(text) is None else pattern.sub(escape_match, text)
-    if not shown.isascii():
+    if _MAYBE_PILED.search(shown) is not None:
         possible, piled = _piled_marks()
         if possible.search(shown) is not None:
             shown = piled.sub(_escape_piled, shown)
