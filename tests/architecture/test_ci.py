@@ -81,3 +81,16 @@ def test_what_runs_beside_the_tests_ends_with_them_when_they_are_interrupted(tmp
         until_true(lambda: all(note.exists() and note.read_text().strip() for note in notes))
         running.terminate()
     assert not [note.name for note in notes if Path("/proc", note.read_text().strip()).exists()]
+
+
+def test_the_bytecode_that_is_written_before_the_run_is_what_pytest_reads(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_failing.py").write_text(FAILING)
+    command: list[str | Path] = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path]
+    written = []
+    for more, code in ((["--noconftest", "-p", "tests.rewritten"], 0), (["-n0", "-p", "no:cacheprovider"], 1)):
+        ran = subprocess.run([*command, *more, tmp_path], cwd=ROOT, stdout=subprocess.DEVNULL, timeout=100, check=False)
+        assert ran.returncode == code
+        [compiled] = tmp_path.glob("tests/__pycache__/*.pyc")
+        written.append((compiled.stat().st_ino, compiled.stat().st_mtime_ns))
+    assert written[0] == written[1]
