@@ -184,14 +184,15 @@ def measure_memory(place: Path) -> dict[str, float]:
     places = Places(place / "counted", place / "config", place / "run")
     trees, counts = Worktrees(places.data), FileCounts()
     names = [f"m{number}" for number in range(TREES)]
+    worked: dict[str, object] = dict.fromkeys(names, 0)
     for number, name in enumerate(names):
         trees.make(name, repository)
         commit(trees.owned.path(name), "work", a__txt=f"{number}\n")
         if not number:
-            counts.read(places, names)  # loads modules
+            counts.read(places, worked)  # loads modules
             gc.collect()
             before = resident()
-    counts.read(places, names)
+    counts.read(places, worked)
     gc.collect()
     grown = (resident() - before) / (TREES - 1) / 1e6
     line = [sys.executable, "-m", "zoea", "workbench", str(place / "small")]
