@@ -185,6 +185,25 @@ async def test_silence_without_a_word_times_out_and_a_deaf_agent_is_ended(
         assert s.commander.swarm.services.agents.running == 0
 
 
+async def test_a_silent_agent_whose_requests_wait_at_the_gateway_goes_on(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path, settings=Settings.model_validate({"turn": {"timeout": 60}})) as s:
+        await say(s, ["think", "hm"], ["never_end"])
+        row = s.commander.swarm.live_view.row(1)
+        await s.until(lambda: row.thinking == "hm")
+        row.asks_waiting = 1
+        for _ in range(15):
+            s.clock.by(6)
+            await s.run_due()
+        row.asks_waiting = 0
+        row.asked_at = s.clock.uptime() + 30_000_000
+        for _ in range(13):
+            s.clock.by(6)
+            await s.run_due()
+        assert s.commander.swarm.runner("alpha").has_turn
+        await s.settled_in_time(step_s=6)
+        assert await s.value("SELECT broke_off FROM turn") == "timeout"
+
+
 async def test_an_agent_that_reads_no_more_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_session, "CANCEL_S", 0.2)
     settings = Settings.model_validate({"turn": {"timeout": 60}})

@@ -138,6 +138,21 @@ async def test_a_held_request_waits_and_goes_when_the_hold_is_lifted(tmp_path: P
         assert (await asked)[0] == 200
 
 
+async def test_a_request_that_waits_or_is_answered_is_progress_of_its_agent(tmp_path: Path) -> None:
+    server = ore()
+    async with rig(tmp_path, server=server, concurrency=1, has_turn=False) as r:
+        row = r.s.commander.swarm.live_view.row(r.mysis_id)
+        server.gate.clear()
+        asked = [asyncio.create_task(r.chat(text)) for text in ("one", "two")]
+        await r.s.until(lambda: row.queue_place == 1)
+        assert row.asks_waiting == 1
+        r.s.clock.by(60)
+        server.gate.set()
+        assert [(await task)[0] for task in asked] == [200, 200]
+        await r.settled()
+        assert (row.asks_waiting, row.asked_at) == (0, r.s.clock.uptime())
+
+
 async def test_a_hold_that_lasts_is_told_as_a_limit_that_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,7 +112,7 @@ class ConversationTurn(Struct, frozen=True):
 
     @property
     def is_running_a_call(self) -> bool:
-        """Return whether a call is in progress, whose time grows without a change in the database."""
+        """Return whether a call is in progress. Its time grows without a change in the database."""
         calls = (call for entry in self.entries for call in entry.memory.calls)
         return any(call.started_at is not None and call.ended_at is None for call in calls)
 

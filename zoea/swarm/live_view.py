@@ -58,6 +58,8 @@ class LiveMysis(Struct):
     waiting_until: int | None = None
     waiting_for: str = ""
     progress_at: int = 0
+    asks_waiting: int = 0  # requests of its agent that wait at the gateway
+    asked_at: int = 0  # the uptime of the newest progress of such a request
     text: str = ""
     text_at: int = 0
     failure_text: str = ""

@@ -147,7 +147,7 @@ class GatewayServer:
             return await self._answer(request, path, wire)
         except GatewayRefusal as problem:
             refusal = problem
-        except StoreError as error:  # before the head of an answer; what comes after it catches its own
+        except StoreError as error:  # always before the head of an answer
             _log.warning("a request of an agent was not admitted: %s", error.text)
             refusal = GatewayRefusal(503, error.text, code="not_stored")
         except ClientGone:

@@ -122,6 +122,7 @@ class AgentCall:
         self._answer: Answer | None = None
         self._failure: ErrorClass | None = None
         self._text_tokens = 0
+        self._is_waiting = False
 
     async def answer(self, content: bytes, request: web.Request) -> web.StreamResponse:
         """Carry the request out, and return what was answered. Raises GatewayRefusal."""
@@ -133,6 +134,7 @@ class AgentCall:
         lacks_usage = self._wire is Wire.CHAT and self._body.is_stream and "stream_options" not in parsed
         if lacks_usage := lacks_usage and not self._refuses_stream_options():
             content = ask_for_usage(content)
+        self._wait()
         try:
             async with self._patience:
                 await self._admit()
@@ -144,6 +146,7 @@ class AgentCall:
             why = f"{self._runner.mysis.name} still waits for {what}; ask again"
             raise GatewayRefusal(429, why, code="held") from None
         finally:
+            self._end_wait()
             self._services.budget_queue.leave(self._key)
             self._live.show_queue(0)
             if self._request_id:
@@ -345,6 +348,16 @@ class AgentCall:
 
     # Waiting.
 
+    def _wait(self) -> None:
+        """Show that the agent is silent because this request waits."""
+        self._is_waiting = True
+        self._live.asks_waiting += 1
+
+    def _end_wait(self) -> None:
+        self._live.asked_at = self._services.clock.uptime()
+        self._live.asks_waiting -= self._is_waiting
+        self._is_waiting = False
+
     async def _await_lift(self) -> None:
         if self._services.hold.holds(self._mysis_id):
             await self._services.hold.lifted(self._mysis_id)
@@ -458,6 +471,7 @@ class AgentCall:
                         await write(self._response, request.transport, shown)
                         if not refused:
                             self._live.progress_at = self._services.clock.now()
+                            self._live.asked_at = self._services.clock.uptime()
                             if self._first_token_us is None and self._sent_at is not None:
                                 self._first_token_us = self._services.clock.uptime() - self._sent_at
                             self._hear(await reader.feed(item))
@@ -472,6 +486,7 @@ class AgentCall:
         return self._response
 
     def _note_sent(self) -> None:
+        self._end_wait()
         self._sent_at = self._services.clock.uptime()
         self._patience.reschedule(None)
         self._live.show_queue(0)

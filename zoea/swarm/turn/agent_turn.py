@@ -539,14 +539,18 @@ class AgentTurn:
         return self._services.clock.call_after(every, self._watch)
 
     def _watch(self) -> None:
-        """End a turn if its agent is silent. A question, a hold and the wait for a place count as progress."""
+        """End a turn if its agent is silent. Questions, holds, and waits and answers of its model are progress."""
+        live = self._record.live
         is_excused = (
-            self._prompting is None or self._services.hold.holds(self._profile.mysis_id) or bool(self._calls.asks)
+            self._prompting is None
+            or self._services.hold.holds(self._profile.mysis_id)
+            or bool(self._calls.asks)
+            or live.asks_waiting > 0
         )
         now = self._services.clock.uptime()
         if is_excused:
             self._record.progress_at = now
-        elif now - self._record.progress_at >= to_micros(self._profile.settings.turn.timeout):
+        elif now - max(self._record.progress_at, live.asked_at) >= to_micros(self._profile.settings.turn.timeout):
             self.cancel(Outcome.TIMEOUT)
         self._watchdog = self._watch_later()
 

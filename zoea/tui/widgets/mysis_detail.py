@@ -267,7 +267,7 @@ def build_brief_line(view: MysisView, now: int, *, tells_failure: bool = True) -
 def _newest(
     database: Path, mysis_id: int, now: int
 ) -> tuple[tuple[ConversationBlock, ...], RequestSummary | None, bool]:
-    """Read the newest blocks, the newest request, and whether a call is running, whose time goes on."""
+    """Read the newest blocks, the newest request, and whether a call is running."""
     from zoea.queries import conversation
     from zoea.queries.request_summary import read_newest_request
     from zoea.tui.conversation.blocks import Symbols, build_page_blocks
