@@ -200,6 +200,11 @@ def commit_is_missing(place: Path) -> Path:
     return place / "plain"
 
 
+def head_is_empty(place: Path) -> Path:
+    (plain(place) / ".git" / "HEAD").write_text("")
+    return place / "plain"
+
+
 def its_branch_is_empty(place: Path) -> Path:
     (plain(place) / ".git" / "refs" / "heads" / "zoea").mkdir()
     (place / "plain" / ".git" / "refs" / "heads" / "zoea" / "alpha").write_text("")
@@ -210,6 +215,7 @@ REFUSED = [
     (objects_are_lost, "cannot read HEAD.*git fsck"),
     (branch_is_empty, "cannot read HEAD.*git fsck"),
     (commit_is_missing, "cannot read HEAD.*git fsck"),
+    (head_is_empty, "plain/.git is there, .*an empty HEAD"),
     (its_branch_is_empty, "cannot read refs/heads/zoea/alpha.*git fsck"),
     (branch_zoea, "has a branch zoea.*git branch -m zoea"),
     (bare, "must be run in a work tree"),
@@ -232,7 +238,7 @@ def test_what_cannot_have_a_worktree_says_why_and_keeps_nothing_of_it(
     assert not trees.owned.path("alpha").exists()
     if folder.is_dir():
         assert git(folder, "branch", "--list", "zoea/*", check=False) == ""
-        assert len(git(folder, "worktree", "list").splitlines()) == 1
+        assert len(git(folder, "worktree", "list", check=False).splitlines()) <= 1
 
 
 KEPT_ELSEWHERE = [("tag", "kept"), ("branch", "kept"), ("update-ref", "refs/remotes/origin/zoea/alpha")]

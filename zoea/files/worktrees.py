@@ -255,6 +255,12 @@ def _find_checkout(folder: Path) -> Path:
     except GitError as error:
         hint = "`git init` makes one; or work without --worktree."
         if "not a git repository" in error.what:
+            path = folder.absolute()
+            if found := next((one for one in (path, *path.parents) if os.path.lexists(one / ".git")), None):
+                what = f"{found / '.git'} is there, and git does not take it for a repository"
+                raise FilesError(
+                    what, hint="Mend it, for example an empty HEAD; or work without --worktree."
+                ) from error
             raise FilesError(f"{folder} is in no git repository", hint=hint) from error
         reason = error.what.partition(": ")[2]
         raise FilesError(f"git finds no checkout at {folder}: {reason}", hint="Name a checkout.") from error
