@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from tests.tui.cockpit import QUIET, Stage, answering, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.request import Answer, ModelRequest
+from zoea.runtime.first_request_estimate import FirstRequestEstimate
 from zoea.settings import Settings
+from zoea.tui.dialogs import commit_forms
 from zoea.tui.dialogs.commit_forms import AnswerDialog, AskDialog, CommitNameDialog, ForkDialog, ResumeDialog
 from zoea.tui.screens.comparison import ComparisonScreen
 from zoea.tui.screens.focus import FocusScreen
@@ -446,6 +449,36 @@ async def test_a_asks_what_the_mysis_knew_at_the_commit(tmp_path: Path) -> None:
         screen.tick()
         await stage.until(lambda: "Why this belt?" in stage.text())
         assert any(ref.startswith("thread/") for names in screen.history.refs.values() for ref in names)
+
+
+async def test_enter_before_the_cost_is_counted_is_told_until_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, count = threading.Event(), commit_forms.estimate_from_commit
+
+    def count_late(*args: Any, **named: Any) -> FirstRequestEstimate:
+        if "Why" in args[3]:
+            assert go_on.wait(30)
+        return count(*args, **named)
+
+    monkeypatch.setattr(commit_forms, "estimate_from_commit", count_late)
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        await open_history(stage)
+        await stage.press("a")
+        dialog = stage.screen
+        assert isinstance(dialog, AskDialog)
+        await stage.until(lambda: dialog.is_counted)
+        try:
+            stage.one(Input, "#message").value = "Why?"
+            await dialog.carry_out()
+            await stage.until(lambda: "The cost is being counted" in stage.text())
+        finally:
+            go_on.set()
+        await stage.until(lambda: dialog.is_counted)
+        await stage.until(lambda: "The cost is shown now: press enter again" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(AnswerDialog))
 
 
 async def test_r_starts_the_mysis_again_with_its_whole_conversation(tmp_path: Path) -> None:

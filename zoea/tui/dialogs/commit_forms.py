@@ -81,6 +81,7 @@ class FirstRequestDialog(CommitForm):
         super().__init__(commit, short_id)
         self._timer: Timer | None = None
         self._counted: tuple[int, str, MysisOverrides, str] | None = None
+        self._was_early = False
         self.plan: FirstRequestEstimate | None = None
 
     def inputs(self) -> Iterable[tuple[str, Widget]]:
@@ -166,7 +167,9 @@ class FirstRequestDialog(CommitForm):
             return
         if self.is_attached:
             if basis != self._counted:  # counted once more for the same, it leaves what was refused since
-                self.query_one("#error", TextBlock).put([])
+                again = [[("The cost is shown now: press enter again", "waiting")]] if self._was_early else []
+                self.query_one("#error", TextBlock).put(again)
+            self._was_early = False
             self.plan, self._counted = plan, basis
             said = describe_first_request(plan, count, plan.price(count))
             cost.put([[(said, "strong")], *([(one_line(text), "asking")] for text in self.warnings)])
@@ -179,6 +182,7 @@ class FirstRequestDialog(CommitForm):
             await self.begin(*wanted)
             self.close()
         else:
+            self._was_early = True
             text = "The cost is being counted: press enter again when it is shown"
             self.query_one("#error", TextBlock).put([[(text, "waiting")]])
 
