@@ -27,6 +27,7 @@ KEYS = {
     "tab": "\t",
     "down": "\x1b[B",
     "right": "\x1b[C",
+    "left": "\x1b[D",
     "f5": "\x1b[15~",
 }
 _ESCAPE_S = 0.15

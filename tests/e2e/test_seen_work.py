@@ -222,6 +222,82 @@ async def test_a_template_and_tags_change_while_the_mysis_runs(cockpit: OpenCock
         assert await until(lambda: ask("SELECT tag FROM mysis_tag") == [("north",)])
 
 
+async def test_a_template_and_a_model_change_from_the_next_turn_on(cockpit: OpenCockpit, tmp_path: Path) -> None:
+    async with OpenAIServer(otherwise=write_a_file) as server:
+        server.models = [{"id": name, "object": "model"} for name in ("reef-1", "reef-2")]
+        configure(tmp_path, server)
+        (tmp_path / "config" / "templates").mkdir()
+        (tmp_path / "config" / "templates" / "zones.toml").write_text('prompt = "You count zones."\n')
+        screen = cockpit("--myses", "1", size=(80, 24))
+        await see(screen, "1 mysis", "alpha")
+        await command("send", "alpha", "one two", "--wait")
+        screen.press("c")
+        await see(screen, "default (unchanged)", "local (unchanged)", "reef-2")
+        screen.press("left")  # to the last template
+        await see(screen, "‹ zones")
+        screen.press("tab", "tab")
+        screen.press("reef-2")
+        await see(screen, "reef-2 ")
+        screen.press("enter")
+        await see(screen, "alpha is zones ")
+        await command("send", "alpha", "three four", "--wait")
+        first, *_, last = (request.json for request in server.chats)
+        assert (first["model"], last["model"]) == ("reef-1", "reef-2")
+        assert "You count zones." not in str(first["messages"])
+        assert "You count zones." in str(last["messages"])
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
+async def test_commits_are_compared_and_a_question_to_one_is_answered_in_the_history(
+    size: tuple[int, int], cockpit: OpenCockpit, tmp_path: Path
+) -> None:
+    def tokens(text: str) -> str:
+        return "".join(re.findall(r"about ([\d,]+) tokens", text))
+
+    async with OpenAIServer(otherwise=write_a_file) as server:
+        configure(tmp_path, server)
+        screen = cockpit("--myses", "1", size=size)
+        await see(screen, "1 mysis", "alpha")
+        for task in ("dig here", "sell it all now"):
+            await command("send", "alpha", task, "--wait")
+        screen.press("h")
+        await see(screen, "HISTORY OF alpha", "COMMITS 2", "c mark, compare")
+        screen.press("c")
+        await see(screen, "▌", "is marked: c on")
+        screen.press("down", "c")
+        await see(screen, "IN COMMON", "2 messages since, * 2", "sell it all now")
+        screen.press("escape")
+        await see(screen, "HISTORY OF alpha", "COMMITS 2")
+        screen.press("a")
+        await see(screen, "ASK", "First request: about")
+        before = tokens(screen.text)
+        screen.press("What do you know?")
+        await see(screen, lambda text: "What do you know?" in text and tokens(text) not in ("", before))
+        screen.press("enter")
+        await see(screen, "ANSWER OF", "What do you know?", "ore ore ore ore")
+        screen.press("escape")
+        await see(screen, "HISTORY OF alpha")
+
+
+async def test_top_spenders_are_bars_by_what_they_used(cockpit: OpenCockpit, tmp_path: Path) -> None:
+    names = ("ace", "mid", "zeta")
+    async with OpenAIServer(otherwise=write_a_file) as server:
+        configure(tmp_path, server)
+        screen = cockpit("--myses", "0", size=(80, 24))
+        await see(screen, "There is no mysis yet")
+        for name, words in zip(names, (20, 2_000, 600), strict=True):
+            await command("new", name, "--idle")
+            await command("send", name, "go " * words, "--wait")
+        screen.press("C")
+        await see(screen, "TOKENS PER MINUTE", "tab")
+        screen.press("tab")
+        await see(screen, "TOP SPENDERS · all their turns")
+        await see(screen, lambda text: all(re.search(rf"{name} .* tokens", text) for name in names))
+        bars = dict(re.findall(r"│ *(\w+) +(━*).* tokens", screen.text))
+        assert list(bars) == ["mid", "zeta", "ace"], screen.text
+        assert len(bars["mid"]) > len(bars["zeta"]) > len(bars["ace"]), screen.text
+
+
 async def test_a_file_is_completed_in_the_task_and_a_paste_stays_whole(
     cockpit: OpenCockpit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

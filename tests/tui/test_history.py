@@ -16,7 +16,7 @@ from tests.tui.cockpit import QUIET, Stage, answering, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.request import Answer, ModelRequest
-from zoea.runtime.first_request_estimate import FirstRequestEstimate
+from zoea.runtime.first_request_estimate import FirstRequestEstimate, estimate_from_commit
 from zoea.settings import Settings
 from zoea.tui.dialogs import commit_forms
 from zoea.tui.dialogs.commit_forms import AnswerDialog, AskDialog, CommitNameDialog, ForkDialog, ResumeDialog
@@ -454,7 +454,7 @@ async def test_a_asks_what_the_mysis_knew_at_the_commit(tmp_path: Path) -> None:
 async def test_enter_before_the_cost_is_counted_is_told_until_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go_on, count = threading.Event(), commit_forms.estimate_from_commit
+    go_on, count = threading.Event(), estimate_from_commit
 
     def count_late(*args: Any, **named: Any) -> FirstRequestEstimate:
         if "Why" in args[3]:
