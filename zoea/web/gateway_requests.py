@@ -283,9 +283,11 @@ class AgentCall:
             self._services.budget_queue.leave(self._key)
             if not reserved.scope:
                 break
+            # A budget that would do for an answer of the usual length is not spent, so the swarm goes on.
+            least = reserved.tokens - reserved.asked + self._usual[reserved.is_money]
             if reserved.is_asked:
                 await self._wait_for_person()
-            elif reserved.scope == "swarm" and not reserved.is_unpriced and not self._is_over_by_wish(reserved):
+            elif reserved.scope == "swarm" and not reserved.is_unpriced and least > reserved.limit:
                 reason = budgets.spent(reserved.used, reserved.tokens, reserved.limit, is_money=reserved.is_money)
                 await self._services.hold_swarm(reason)
             else:
@@ -321,10 +323,6 @@ class AgentCall:
             tokens=prompt + output,
             micros=None if price is None else price.cost(prompt, output),
         )
-
-    def _is_over_by_wish(self, reserved: spend_ops.Reserved) -> bool:
-        """Return whether a budget would do for an answer of the usual length, so that it is not spent."""
-        return reserved.tokens - reserved.asked + self._usual[reserved.is_money] <= reserved.limit
 
     def _turn_limit(self) -> int:
         return lowest_limit(self._profile.settings.budget.token_budget_per_task, self._situation.task_tokens)

@@ -70,7 +70,7 @@ def describe_long_message(data: bytes, error: Exception) -> UnreadableMessage | 
 def repair_message(data: bytes) -> bytes | None:
     """Replace bytes and escapes that are no characters. None if it is too long, or not JSON otherwise.
 
-    In a list of tools, what is nested too deeply becomes null, because one schema must not lose the others.
+    In a list of tools, parts nested too deeply become null, because one schema must not lose the others.
     """
     if len(data) > MAX_REPAIRED_BYTES:
         return None
@@ -84,7 +84,7 @@ def repair_message(data: bytes) -> bytes | None:
 
 
 def _cut_deep(data: bytes) -> bytes:
-    """Replace what is nested more than `MAX_DEPTH` deep by null, without parsing it."""
+    """Replace parts nested more than `MAX_DEPTH` deep by null, without parsing."""
     parts: list[bytes] = []
     start, depth = 0, 0
     for mark in _MARKS.finditer(data):
