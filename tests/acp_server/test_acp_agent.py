@@ -70,6 +70,12 @@ def test_any_line_is_a_message_that_the_sdk_takes_or_none(value: Any) -> None:
         hash(value.get("id"))
 
 
+@pytest.mark.parametrize("number", [True, False, 1.5, [1]])
+def test_an_id_that_could_be_taken_for_another_is_refused(number: Any) -> None:
+    # The SDK keeps requests by id, and True is 1 there: the connection ended without an answer to either.
+    assert not is_message({"jsonrpc": "2.0", "id": number, "method": "initialize"})
+
+
 def view(streaming: str, before: int = 0, thinking: str = "") -> MysisView:
     return MysisView(
         1,

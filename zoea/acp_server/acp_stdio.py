@@ -108,7 +108,11 @@ class LineTransport:
 
 def is_message(value: Any) -> bool:
     """Return whether a value is a request, a notification or a response that the SDK can take."""
-    if not isinstance(value, dict) or not isinstance(value.get("id"), str | int | None):
+    if (
+        not isinstance(value, dict)
+        or not isinstance(value.get("id"), str | int | None)
+        or isinstance(value.get("id"), bool)
+    ):
         return False
     if "method" in value:
         return isinstance(value["method"], str)
