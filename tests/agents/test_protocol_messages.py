@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from acp import schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,3 +134,8 @@ def test_lines_of_any_form_are_messages_or_none(line: bytes) -> None:
 
 def test_an_update_of_an_unknown_kind_is_none() -> None:
     assert read_update(object()) is None
+
+
+@pytest.mark.parametrize("number", ["true", "false", "1.5", "[1]"])
+def test_an_id_that_could_be_taken_for_another_is_refused(number: str) -> None:
+    assert parse(b'{"jsonrpc":"2.0","method":"fs/read_text_file","id":' + number.encode() + b"}") is None

@@ -255,7 +255,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(message.get("id"), int | str | None) or not isinstance(message.get("method"), str | None):
         return None
-    if "method" not in message and "id" not in message:
+    if isinstance(message.get("id"), bool) or ("method" not in message and "id" not in message):
         return None
     error = message.get("error")
     if error is not None and not isinstance(error, dict):
