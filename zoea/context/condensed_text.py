@@ -8,6 +8,7 @@ because later calls need those.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,12 +26,20 @@ TEXT_CHARS = 200
 IDENTIFIER_CHARS = 2000
 FEW_IDENTIFIER_CHARS = 200
 _VALUE = r"""["']?\s*[:=]\s*["']?([^\s"',;}\])]{1,80})"""
-_IN_WORD = rf"(?:(?![{UNSPACED}])[\w-])"
-_KEYED = rf"""(?<!{_IN_WORD})(?:{_IN_WORD}*[_-])?(?:id|key|token|ref|uuid|hash)""" + _VALUE
-_CAMEL = rf"""(?<!{_IN_WORD})[A-Za-z]+(?:Id|Key|Token|Ref)(?!\w)""" + _VALUE
-_WORD = rf"""(?<!{_IN_WORD})(?<!\.)([A-Za-z0-9]{_IN_WORD}{{3,}}+)"""
 _QUOTED = r"""["']([A-Za-z][A-Za-z0-9]*+(?:[_-][A-Za-z0-9]++)++)["'](?!\s*:)"""
-_NAMED = compile_lazily(f"{_KEYED}|{_CAMEL}|{_QUOTED}|{_WORD}")
+
+
+def _compile_names(in_word: str) -> re.Pattern[str]:
+    """Return the pattern of what names a thing, where `in_word` matches one character of a word."""
+    keyed = rf"""(?<!{in_word})(?:{in_word}*[_-])?(?:id|key|token|ref|uuid|hash)""" + _VALUE
+    camel = rf"""(?<!{in_word})[A-Za-z]+(?:Id|Key|Token|Ref)(?!\w)""" + _VALUE
+    word = rf"""(?<!{in_word})(?<!\.)([A-Za-z0-9]{in_word}{{3,}}+)"""
+    return compile_lazily(f"{keyed}|{camel}|{_QUOTED}|{word}")
+
+
+_NAMED = _compile_names(r"[\w-]")
+_NAMED_UNSPACED = _compile_names(rf"(?:(?![{UNSPACED}])[\w-])")  # takes twice the time
+_UNSPACED = compile_lazily(f"[{UNSPACED}]")
 _TIME = compile_lazily(r"\d{4}-\d{2}-\d{2}(?:T[\d-]+\w*)?$")
 _WORD_GROUP = 4
 _LONGEST = 80
@@ -121,7 +130,8 @@ def find_identifiers(text: str) -> list[str]:
     digits; and quoted words joined by `_` or `-` that are not keys. Times are excluded. One pass.
     """
     found: dict[str, None] = {}
-    for match in _NAMED.finditer(text):
+    named = _NAMED if text.isascii() or _UNSPACED.search(text) is None else _NAMED_UNSPACED
+    for match in named.finditer(text):
         value = match[match.lastindex or 0]
         if match.lastindex == _WORD_GROUP and not _is_mixed(value):
             continue
