@@ -19,10 +19,12 @@ class FactCues(Struct, frozen=True):
     stems: tuple[str, ...]
     ends: tuple[str, ...]
     phrases: tuple[str, ...]
+    ascii_phrases: tuple[str, ...]
 
     def mark(self, words: frozenset[str], text: str) -> bool:
         """Return whether a line in lower case, with these words, has a mark."""
-        if not self.words.isdisjoint(words) or any(phrase in text for phrase in self.phrases):
+        phrases = self.ascii_phrases if text.isascii() else self.phrases  # most lines need a third of them
+        if not self.words.isdisjoint(words) or any(phrase in text for phrase in phrases):
             return True
         return any(word.startswith(self.stems) or word.endswith(self.ends) for word in words)
 
@@ -33,7 +35,7 @@ def _read(entries: str) -> FactCues:
     stems = tuple(entry[:-1] for entry in found if entry.endswith("*"))
     ends = tuple(entry[1:] for entry in found if entry.startswith("*"))
     words = frozenset(entry for entry in found if entry not in phrases and "*" not in entry)
-    return FactCues(words, stems, ends, phrases)
+    return FactCues(words, stems, ends, phrases, tuple(filter(str.isascii, phrases)))
 
 
 ERRORS = _read("""
