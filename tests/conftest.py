@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -20,6 +21,7 @@ from _pytest.tmpdir import tmppath_result_key
 from hypothesis import HealthCheck, settings
 
 from tests.fakes.database_template import migrate_by_copy
+from tests.fakes.fork_server import execute_child
 from tests.fakes.fork_server import server as fork_server
 from tests.fakes.loopback import keep_to_loopback
 from tests.fakes.processes import find_children, find_processes, wait_until_none
@@ -158,6 +160,12 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(_ONE_CERTIFICATE))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
     monkeypatch.chdir(work)
+
+
+@pytest.fixture
+def forked_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork for each program of this repository that the test starts, also by the libraries and the package itself."""
+    monkeypatch.setattr(subprocess.Popen, "_execute_child", execute_child)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import fcntl
 import gc
 import io
 import json
@@ -28,15 +29,23 @@ from typing import Any
 from tests.fakes.unwaited_processes import unwaited
 
 _ROOT = Path(__file__).parents[2]
+_EXECUTABLE = sys.executable  # a test may put another in its place
 _PATIENCE_S = 60.0
 _MOST_BYTES = 1 << 20
+_MOST_STREAMS = 32
+_ROOM = " " * 8192
+"""An argument of the server, which leaves that much for the command line of a fork."""
 _SET_CHILD_SUBREAPER = 36
 _READ_ONCE = ("PYTHON", "LD_", "TEXTUAL", "TZ", "OPENSSL", "PYDANTIC")
 """What begins so in an environment is read as the interpreter starts or a library is loaded."""
+_TAKEN_OVER = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHON_KEYRING_BACKEND")
+"""What a fork does of it itself, and what is read later."""
+_FRAMES = "TEXTUAL_FPS"
+"""Means nothing to the servers of MCP, whose environment lacks it."""
 _LOCALES = ("LC_ALL", "LC_CTYPE", "LANG")
 _LATER = ("__main__", "llama_child")
-_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """Modules that run when they are loaded."""
+_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
 
 class ForkServer:
@@ -55,15 +64,19 @@ class ForkServer:
         locale = next((environment[name] for name in _LOCALES if environment.get(name)), "C")
         if locale not in ("C", "POSIX") and not locale.lower().endswith(("utf-8", "utf8")):
             return False
-        return self._channel is None or self._read_once == _select_read_once(environment)
+        if self._channel is None:
+            return True
+        frames = {name: value for name, value in self._read_once.items() if name == _FRAMES}
+        return self._read_once == frames | _select_read_once(environment)
 
     def fork(self, program: Mapping[str, Any], streams: list[int]) -> int:
         """Run a program as a child of this process and return its process id.
 
         Args:
-            program: `module`, `arguments`, `environment`, `folder`, `is_session` (whether it leads a session) and,
-                where they are not the server's, `most_files` and `ignored` signals.
-            streams: Its stdin, stdout and stderr.
+            program: `command`, `module`, `arguments`, `environment`, `folder`, `is_session` (whether it leads one),
+                `is_apart` (whether modules of its folder are not found), `kept` (the numbers of further descriptors)
+                and, where they are not the server's, `most_files` and `ignored` signals.
+            streams: Its stdin, stdout and stderr, then the further descriptors.
         """
         with self._lock:
             channel = self._channel = self._channel or self._start(program["environment"])
@@ -71,8 +84,8 @@ class ForkServer:
             _adopt_orphans(True)
             try:
                 socket.send_fds(channel, [json.dumps(program).encode()], streams)
-                pid = int(channel.recv(64))
-                channel.recv(64)
+                # The fork tells its id once it is as a new process would be, the server that the parent has ended.
+                pid = max(int(channel.recv(64)), int(channel.recv(64)))
             finally:
                 _adopt_orphans(False)
         return pid
@@ -85,13 +98,13 @@ class ForkServer:
             self._process.wait(_PATIENCE_S)
 
     def _start(self, environment: Mapping[str, str]) -> socket.socket:
-        self._read_once = _select_read_once(environment)
+        self._read_once = _select_read_once(environment) | _read_frames()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(_PATIENCE_S)
         with theirs, unwaited.shared():
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.fakes.fork_server", str(theirs.fileno())],
-                env=environment,
+                [_EXECUTABLE, "-m", "tests.fakes.fork_server", str(theirs.fileno()), _ROOM],
+                env={name: value for name, value in environment.items() if name != "PYTHONPATH"} | _read_frames(),
                 cwd=_ROOT,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -100,28 +113,53 @@ class ForkServer:
 
 
 class ForkedProgram(subprocess.Popen[str]):
-    """`Popen` of `[sys.executable, "-m", MODULE, *ARGUMENTS]` with an environment: a fork where that is the same."""
+    """`Popen` of `[sys.executable, "-m", MODULE, *ARGUMENTS]`: a fork where that is the same."""
 
     def _execute_child(self, args: Any, executable: Any, preexec_fn: Any, *rest: Any) -> None:
-        _, _, folder, environment, _, _, _, *pipes = rest[:13]
-        if preexec_fn is not None or not server.can_fork(environment):
-            super()._execute_child(args, executable, preexec_fn, *rest)  # type: ignore[misc]  # private
-            return
-        program = {
-            "module": args[2],
-            "arguments": args[3:],
-            "environment": environment,
-            "folder": str(folder or Path.cwd()),
-            "is_session": rest[18],
-            "most_files": resource.getrlimit(resource.RLIMIT_NOFILE),
-            "ignored": [one for one in _SIGNALS if signal.getsignal(one) == signal.SIG_IGN],
-        }
-        streams = [pipes[0], pipes[3], pipes[5]]
-        try:
-            self.pid = server.fork(program, [own if one == -1 else one for own, one in enumerate(streams)])
-            self._child_created = True
-        finally:
-            self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # private
+        execute_child(self, args, executable, preexec_fn, *rest)
+
+
+_execute_new = subprocess.Popen._execute_child  # type: ignore[attr-defined]  # private
+
+
+def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, preexec_fn: Any, *rest: Any) -> None:
+    """Start a process as `Popen` does, or fork where that is the same. Takes the place of its private method."""
+    closes, kept, given_folder, given, _, _, is_shell, *pipes = rest[:13]
+    environment = os.environ if given is None else given
+    folder = os.fspath(given_folder or Path.cwd())
+    program = _read_program(args)
+    # Then: whether signals are restored, three ids, the umask, the session and the group.
+    is_plain = closes and not is_shell and executable is None and preexec_fn is None
+    is_plain &= [*rest[13:18], *rest[19:]] == [True, None, None, None, -1, -1]
+    if program is None or not is_plain or not Path(folder).is_dir() or not server.can_fork(environment):
+        _execute_new(process, args, executable, preexec_fn, *rest)
+        return
+    program |= {
+        "environment": dict(environment),
+        "folder": folder,
+        "is_session": rest[18],
+        "kept": list(kept),
+        "most_files": resource.getrlimit(resource.RLIMIT_NOFILE),
+        "ignored": [one for one in _SIGNALS if signal.getsignal(one) == signal.SIG_IGN],
+    }
+    streams = [own if one == -1 else one for own, one in enumerate((pipes[0], pipes[3], pipes[5]))]
+    try:
+        process.pid = server.fork(program, [*streams, *kept])
+        process._child_created = True  # type: ignore[attr-defined]  # private
+    finally:
+        process._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # private
+
+
+def _read_program(args: Any) -> dict[str, Any] | None:
+    """Read the command line of a module of this repository; None for any other."""
+    if isinstance(args, str | bytes | os.PathLike) or not args or args[0] != _EXECUTABLE:
+        return None
+    words = [os.fsdecode(one) for one in args[1:]]
+    is_apart = words[:1] == ["-P"]
+    dash, module, *arguments = [*words[is_apart:], "", ""][: max(2, len(words) - is_apart)]
+    if dash != "-m" or module.partition(".")[0] not in ("zoea", "tests") or module == "tests.fakes.fork_server":
+        return None
+    return {"module": module, "arguments": arguments, "is_apart": is_apart, "command": [_EXECUTABLE, *words]}
 
 
 def _adopt_orphans(value: bool) -> None:
@@ -129,36 +167,48 @@ def _adopt_orphans(value: bool) -> None:
 
 
 def _select_read_once(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name.startswith(_READ_ONCE)}
+    return {
+        name: value for name, value in environment.items() if name.startswith(_READ_ONCE) and name not in _TAKEN_OVER
+    }
 
 
-def _serve(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Fork for each request until the channel is closed. Return the request in the fork, None in the server."""
+def _read_frames() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name == _FRAMES}
+
+
+def _serve(channel: socket.socket) -> dict[str, Any] | None:
+    """Fork for each request until the channel is closed. Return the program in the fork, None in the server."""
     while True:
-        request, streams, _, _ = socket.recv_fds(channel, _MOST_BYTES, 3)
+        request, streams, _, _ = socket.recv_fds(channel, _MOST_BYTES, _MOST_STREAMS)
         if not request:
             return None
         between = os.fork()
         if between == 0:
             parent = os.getpid()
-            if pid := os.fork():
-                channel.send(str(pid).encode())
+            if os.fork():
                 os._exit(0)
             while os.getppid() == parent:
                 os.sched_yield()
-            channel.close()
-            return json.loads(request), streams
+            program: dict[str, Any] = json.loads(request)
+            _become(program, streams, channel)
+            return program
         os.waitpid(between, 0)
-        channel.send(b"forked")
+        channel.send(b"0")
         for stream in streams:
             os.close(stream)
 
 
-def _become(program: Mapping[str, Any], streams: list[int]) -> None:
-    """Take over what a new process would get from its parent."""
-    for number, stream in enumerate(streams):
+def _become(program: Mapping[str, Any], streams: list[int], channel: socket.socket) -> None:
+    """Take over what a new process would get from its parent, then tell the own id and close the channel."""
+    numbers = [0, 1, 2, *program["kept"]]
+    # First above all of them, so that none is overwritten before it is in its place.
+    first = max(*numbers, *streams, channel.fileno()) + 1
+    telling, *high = [fcntl.fcntl(one, fcntl.F_DUPFD, first) for one in (channel.fileno(), *streams)]
+    channel.detach()
+    os.closerange(3, first)
+    for number, stream in zip(numbers, high, strict=True):
         os.dup2(stream, number)
-    os.closerange(3, max(streams) + 1)
+        os.close(stream)
     os.chdir(program["folder"])
     os.environ.clear()
     os.environ.update(program["environment"])
@@ -169,25 +219,37 @@ def _become(program: Mapping[str, Any], streams: list[int]) -> None:
         signal.signal(one, signal.SIG_IGN if one in program["ignored"] else usual)
     if program["is_session"]:
         os.setsid()
+    _show_command(program["command"])
     sys.argv = [program["module"], *program["arguments"]]
-    sys.path[0] = program["folder"]
+    added = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+    folders = [] if program["is_apart"] else [program["folder"]]
+    sys.path[:] = [*folders, *added, *(one for one in sys.path[1:] if one not in added)]
     locale = next((os.environ[name] for name in _LOCALES if os.environ.get(name)), "C")
     errors = "surrogateescape" if locale.partition(".")[0] in ("C", "POSIX") else "strict"
-    # As with PYTHONUNBUFFERED, which all starts have.
-    for name, binary in (
-        ("stdin", io.BufferedReader(io.FileIO(0))),
-        ("stdout", io.FileIO(1, "w")),
-        ("stderr", io.FileIO(2, "w")),
-    ):
+    is_unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        raw = io.FileIO(number, "w" if number else "r")
+        binary = raw if number and is_unbuffered else io.BufferedWriter(raw) if number else io.BufferedReader(raw)
         opened = io.TextIOWrapper(
             binary,
             encoding="utf-8",
             errors="backslashreplace" if name == "stderr" else errors,
             newline="\n",
-            write_through=True,
+            line_buffering=not is_unbuffered and (number == 2 or raw.isatty()),
+            write_through=is_unbuffered,
         )
         setattr(sys, name, opened)
         setattr(sys, f"__{name}__", opened)
+    os.write(telling, str(os.getpid()).encode())
+    os.close(telling)
+
+
+def _show_command(words: list[str]) -> None:
+    """Put a command line where the system shows that of this process."""
+    start, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
+    shown = b"".join(os.fsencode(word) + b"\0" for word in words)
+    if len(shown) <= end - start:
+        ctypes.memmove(start, shown.ljust(end - start, b"\0"), end - start)
 
 
 def _run(module: str) -> None:
@@ -221,10 +283,8 @@ def main(descriptor: str) -> None:
     gc.collect()
     gc.freeze()
     channel = socket.socket(fileno=int(descriptor))
-    request = _serve(channel)
-    if request is not None:
-        program, streams = request
-        _become(program, streams)
+    program = _serve(channel)
+    if program is not None:
         _run(program["module"])
 
 

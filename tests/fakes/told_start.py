@@ -20,9 +20,11 @@ def describe_start() -> dict[str, Any]:
     ]
     return {
         "arguments": sys.argv[1:],
+        "command": Path("/proc/self/cmdline").read_text().rstrip("\0").split("\0"),
         "main": sys.modules["__main__"].__name__,
         "folder": str(Path.cwd()),
-        "path": sys.path[0],
+        "path": sys.path,
+        "links": [str(Path(one).readlink()) for one in sys.argv[2:] if one.startswith("/proc/")],
         "environment": dict(os.environ),
         "is_session": os.getsid(0) == os.getpid(),
         "parent": os.getppid(),

@@ -18,6 +18,8 @@ import pytest
 from tests.faults import database_checker
 from zoea.store import open_reader
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 ROOT = Path(__file__).parents[2]
 KILLS = 200 if os.environ.get("ZOEA_SOAK") else 4
 LINES = (1, 40, 400, 1200, 2000) if KILLS > 4 else (1, 40, 200, 500)

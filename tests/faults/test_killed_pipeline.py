@@ -18,6 +18,8 @@ from tests.fakes.pipeline_model import approve_at_once, text_of
 from tests.faults import database_checker
 from zoea.store import open_reader
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 ROOT = Path(__file__).parents[2]
 EVERY = 1 if os.environ.get("ZOEA_SOAK") else 13
 """The quick run kills after every thirteenth op."""

@@ -30,6 +30,8 @@ from zoea.files.workbench_tools import TOOLS
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError, WorkHeld
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 SOAK = bool(os.environ.get("ZOEA_SOAK"))
 PYTHON = os.path.realpath(sys.executable)
 """Not the link of a virtual environment, which may stand where a confined command sees nothing."""

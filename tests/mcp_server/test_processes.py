@@ -22,6 +22,8 @@ from zoea.process.lock import OwnerLock
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 NOISY = Path(__file__).parents[1] / "fakes" / "mcp_noisy.py"
 
 

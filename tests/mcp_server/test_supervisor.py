@@ -31,6 +31,8 @@ from zoea.process.lock import OwnerLock
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 ANYWHERE = Address("127.0.0.1", 0)
 
 

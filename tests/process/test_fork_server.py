@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,13 @@ from tests.e2e.zoea_process import environment
 from tests.fakes.fork_server import ForkedProgram, ForkServer, server
 
 
-def run(kind: type[subprocess.Popen[str]], ending: str, **options: Any) -> tuple[int, dict[str, Any], str]:
+def run(
+    kind: type[subprocess.Popen[str]], ending: str, *, apart: Sequence[str] = (), without: str = "", **options: Any
+) -> tuple[int, dict[str, Any], str]:
     """Start the program; its exit code, how it was started, and the last line of what it says."""
     with kind(
-        [sys.executable, "-m", "tests.fakes.told_start", ending, "é"],
-        env=environment() | {"MINE": "1"},
+        [sys.executable, *apart, "-m", "tests.fakes.told_start", ending, "é"],
+        env={name: value for name, value in (environment() | {"MINE": "1"}).items() if name != without},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -35,7 +39,28 @@ def run(kind: type[subprocess.Popen[str]], ending: str, **options: Any) -> tuple
 @pytest.mark.parametrize("ending", ["end", "code", "text", "error", "signal", "interrupt", "thread"])
 def test_a_fork_is_started_and_ends_as_a_new_interpreter_does(ending: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"start_new_session": ending == "code", "cwd": tmp_path if ending == "text" else None}
+    if ending == "error":
+        options["apart"] = ["-P"]
+    elif ending == "end":
+        options["without"] = "PYTHONUNBUFFERED"
     assert run(ForkedProgram, ending, **options) == run(subprocess.Popen, ending, **options)
+
+
+@pytest.mark.usefixtures("forked_programs")
+async def test_a_fork_that_asyncio_starts_keeps_the_descriptors_that_it_passes(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("w") as file, (tmp_path / "other").open("w") as other:
+        kept = (other.fileno(), file.fileno())
+        started = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.fakes.told_start", "code"),
+            *(f"/proc/self/fd/{one}" for one in kept),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            env=environment(),
+            pass_fds=kept,
+        )
+        out, _ = await started.communicate()
+    assert started.returncode == 70
+    assert json.loads(out)["links"] == [str(tmp_path / "other"), str(tmp_path / "file")]
 
 
 def test_a_fork_has_limits_and_ignored_signals_of_its_parent_now() -> None:
@@ -64,11 +89,14 @@ def test_what_is_read_once_at_a_start_has_a_new_interpreter(monkeypatch: pytest.
 def test_a_closed_server_ends_and_a_fork_goes_on() -> None:
     own = ForkServer()
     program = {
+        "command": [],
         "module": "tests.fakes.told_start",
         "arguments": ["code"],
         "environment": environment(),
         "folder": str(Path.cwd()),
         "is_session": False,
+        "is_apart": False,
+        "kept": [],
     }
     reading, writing = os.pipe()
     with open(os.devnull, "w") as nothing:

@@ -26,6 +26,8 @@ from zoea.world.catalog import REEF_TOOLS
 from zoea.world.world_log import WorldLog, connect_read_only, load_world
 from zoea.world.world_server import WorldOptions, build_server, list_tools, open_world, parse_address, run
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 ROOT = Path(zoea.__file__).parent.parent
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
