@@ -8,6 +8,7 @@ import pytest
 
 from zoea.model.errors import SettingsError
 from zoea.tui.theme import themes
+from zoea.tui.theme.role_styles import RoleStyles
 
 TEXT_ROLES = {*themes.ROLES, *themes.STATUS_ROLES} - {"border", "border-focus", "cursor"}
 """Roles of text; each must be readable on the background."""
@@ -45,6 +46,27 @@ def test_every_text_role_is_readable_on_every_background(shipped: dict[str, them
     grounds = [look.colours[ground] for ground in ("background", "surface", "panel")]
     poor = {role: min(contrast(colour, ground) for ground in grounds) for role, colour in texts.items()}
     assert {role: ratio for role, ratio in poor.items() if ratio < least} == {}
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if name not in ("ansi", "high-contrast")])
+@pytest.mark.parametrize("sign", ["+", "-"])
+def test_code_is_readable_in_added_and_removed_lines(
+    shipped: dict[str, themes.ThemeSpec], name: str, sign: str
+) -> None:
+    styles = RoleStyles(shipped[name])
+    assert styles.has_syntax
+    poor: dict[str, float] = {}
+    for role in ("", "keyword", "string", "comment"):
+        style = styles.of(sign + role)
+        assert style.color is not None
+        assert style.bgcolor is not None
+        poor[role] = contrast(style.color.name, style.bgcolor.name)
+    assert {role: ratio for role, ratio in poor.items() if ratio < 4.5} == {}
+
+
+@pytest.mark.parametrize("name", ["ansi", "high-contrast"])
+def test_themes_without_tints_have_no_colours_for_code(shipped: dict[str, themes.ThemeSpec], name: str) -> None:
+    assert not shipped[name].has_syntax
 
 
 def test_a_persons_theme_replaces_a_shipped_one_of_the_same_name(tmp_path: Path) -> None:

@@ -70,6 +70,32 @@ def parse_patch(patch: str) -> tuple[FileDiff, ...]:
     return tuple(files)
 
 
+def restore_texts(file: FileDiff, text: str) -> tuple[list[str], list[str]] | None:
+    """Return the lines of a file before and after its change; None where the text does not fit the patch.
+
+    Args:
+        text: What the file holds after the change; only its lines outside of hunks are taken from it.
+    """
+    old: list[str] = []
+    new: list[str] = []
+    now = text.split("\n") if text else []
+    for line in file.lines:
+        if line.sign in ("@", ""):
+            continue
+        gap = line.new - 1 - len(new) if line.new else line.old - 1 - len(old)
+        if not 0 <= gap <= len(now) - len(new):
+            return None
+        same = now[len(new) : len(new) + gap]
+        old += same
+        new += same
+        if line.new and [one.rstrip("\r") for one in now[len(new) : len(new) + 1]] != [line.text.rstrip("\r")]:
+            return None
+        old += [line.text] * (line.sign != "+")
+        new += [line.text] * (line.sign != "-")
+    same = now[len(new) :]
+    return old + same, new + same
+
+
 def _unquote(name: str) -> str:
     """Return a name that git may have written in quotes with escapes."""
     if not (len(name) > 1 and name.startswith('"') and name.endswith('"')):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 
 from msgspec import Struct
 
@@ -16,6 +16,8 @@ GUTTER = 12
 _PAIR_GUTTER = 7
 """Cells of one line number, a blank and the sign."""
 _ROLES = {"+": "ok", "-": "errored", "@": "llm", "": "quiet"}
+SYNTAX = {"k": "keyword", "s": "string", "c": "comment"}
+"""The roles of the letters of `syntax_lexer`."""
 
 
 def describe_file(file: FileDiff) -> list[Piece]:
@@ -103,40 +105,72 @@ def _side(width: int) -> int:
     return max(_PAIR_GUTTER + 10, (width - 4) // 2)
 
 
-def build_pair(file: FileDiff, row: ChangeRow, words: str, width: int) -> list[Piece]:
-    """Return one row side by side."""
-    left = _build_side(file, row.left, row.left_text, row.is_first, words, is_new=False)
+def build_pair(
+    file: FileDiff, row: ChangeRow, words: str, width: int, marks: tuple[str | None, str | None] = (None, None)
+) -> list[Piece]:
+    """Return one row side by side, with the marks of the text at the left and of that at the right."""
+    before, after = marks
+    left = _build_side(file, row.left, row.left_text, row.is_first, words, before, is_new=False)
     gap = " " * max(0, _side(width) - count_cells(left))
-    return [*left, (f"{gap} │ ", "quiet"), *_build_side(file, row.right, row.text, row.is_first, words, is_new=True)]
+    right = _build_side(file, row.right, row.text, row.is_first, words, after, is_new=True)
+    return [*left, (f"{gap} │ ", "quiet"), *right]
 
 
-def _build_side(file: FileDiff, at: int, text: str, is_first: bool, words: str, *, is_new: bool) -> list[Piece]:
+def _build_side(
+    file: FileDiff, at: int, text: str, is_first: bool, words: str, marks: str | None, *, is_new: bool
+) -> list[Piece]:
     if at < 0 or not is_first:
-        role = _ROLES.get(file.lines[at].sign, "") if at >= 0 else ""
-        return [(" " * _PAIR_GUTTER, ""), *_mark(text, role, words)]
+        sign = file.lines[at].sign if at >= 0 else " "
+        return [(" " * _PAIR_GUTTER, ""), *_mark(text, sign, words, marks)]
     line = file.lines[at]
-    role = _ROLES.get(line.sign, "")
     number = line.new if is_new else line.old
-    return [(f"{number or '':>5} ", "quiet"), (line.sign, role), *_mark(text, role, words)]
+    numbers, sign = (f"{number or '':>5} ", "quiet"), (line.sign, _ROLES.get(line.sign, ""))
+    return [numbers, sign, *_mark(text, line.sign, words, marks)]
 
 
-def build_line(line: ChangedLine, row: ChangeRow, words: str) -> list[Piece]:
-    """Return one row of a line, with its numbers and sign, and the found words marked."""
-    role = _ROLES.get(line.sign, "")
+def build_line(line: ChangedLine, row: ChangeRow, words: str, marks: str | None = None) -> list[Piece]:
+    """Return one row of a line, with its numbers and sign, and the found words marked.
+
+    Args:
+        marks: Letters of the syntax of the text, which may be fewer; None where the theme has no colours for it.
+    """
     if line.sign in ("@", ""):
-        return [(" " * GUTTER, "quiet"), *_mark(row.text, role, words)]
+        return [(" " * GUTTER, "quiet"), *_mark(row.text, line.sign, words, None)]
     numbers = f"{line.old or '':>5}{line.new or '':>6} " if row.is_first else " " * GUTTER
     sign = line.sign if row.is_first else " "
-    return [(numbers, "quiet"), (sign, role), *_mark(row.text, role, words)]
+    return [(numbers, "quiet"), (sign, _ROLES.get(line.sign, "")), *_mark(row.text, line.sign, words, marks)]
 
 
-def _mark(text: str, role: str, words: str) -> Iterator[Piece]:
+def _mark(text: str, sign: str, words: str, marks: str | None) -> Iterator[Piece]:
     at = 0
     for start in _find_places(text, words):
-        yield text[at:start], role
+        yield from _colour(text[at:start], sign, marks and marks[at:start])
         at = start + len(words)
         yield text[start:at], "hit"
-    yield text[at:], role
+    yield from _colour(text[at:], sign, marks and marks[at:])
+
+
+def _colour(text: str, sign: str, marks: str | None) -> Iterator[Piece]:
+    """Yield the text in the colours of its syntax, over the tint of its sign."""
+    if marks is None:
+        yield text, _ROLES.get(sign, "")
+        return
+    tint, at = sign.strip(), 0
+    for letter, same in groupby(marks[: len(text)]):
+        end = at + len(list(same))
+        yield text[at:end], tint + SYNTAX.get(letter, "")
+        at = end
+    if at < len(text):
+        yield text[at:], tint
+
+
+def find_start(rows: Sequence[ChangeRow], place: int) -> tuple[int, int]:
+    """Return where the texts of a row begin in their lines, at the left and at the right."""
+    first = place
+    while not rows[first].is_first:
+        first -= 1
+    above = rows[first:place]
+    return sum(len(row.left_text) for row in above), sum(len(row.text) for row in above)
 
 
 def _find_places(text: str, words: str) -> Iterator[int]:

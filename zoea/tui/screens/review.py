@@ -29,6 +29,7 @@ from zoea.tui.conversation.change_lines import (
     describe_file,
     find_hunks,
     find_lines,
+    find_start,
     name_lines,
 )
 from zoea.tui.dialogs.commit_forms import WorktreeCommitDialog
@@ -36,8 +37,10 @@ from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.state import worktree_access
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.syntax_marks import read_marks
 from zoea.tui.swarm_list.message_targets import list_names
 from zoea.tui.text_layout import Piece
+from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets.line_list import LineList, TextLines
 from zoea.tui.widgets.long_text import open_editor
 from zoea.tui.widgets.message_prompt import MessagePrompt
@@ -50,6 +53,8 @@ if TYPE_CHECKING:
 MARK = "▌"
 WIDE = 150
 """Cells of the list from which the lines before and after a change stand side by side."""
+_AT_ONCE = 20
+"""Files that one process lexes."""
 _IN_TURN = "One after the other, each on top of the former; it stops at the first that fails."
 
 
@@ -75,6 +80,8 @@ class ReviewScreen(CockpitScreen[None]):
         self._places: dict[tuple[int, int], int] = {}
         self._origins: Mapping[tuple[int, int], HunkOrigin] = {}
         self._hunks: list[int] = []
+        self._marks: dict[int, Sequence[str]] = {}
+        self._wanted: list[int] = []
         self._anchor: tuple[int, int] | None = None
         self._hits: list[tuple[int, int]] = []
         self._words, self._hit, self._busy = "", 0, ""
@@ -183,6 +190,10 @@ class ReviewScreen(CockpitScreen[None]):
         rows, places, hunks = await asyncio.to_thread(_lay_out, files, folded, width, is_wide)
         if not self.is_mounted:
             return
+        if files is not self._files:
+            same = {at for at, (old, new) in enumerate(zip(self._files, files, strict=False)) if old == new}
+            self._marks = {at: self._marks[at] for at in same & self._marks.keys() - set(self._wanted)}
+            self._wanted = []
         self._files, self._rows, self._places, self._hunks = files, rows, places, hunks
         if isinstance(place, tuple):
             place = places.get(place, places.get((place[0], -1), 0))
@@ -205,10 +216,41 @@ class ReviewScreen(CockpitScreen[None]):
             sign = self.symbols.folded if file.path in self._folded else self.symbols.open
             return [(f"{sign} ", "quiet"), *describe_file(file)]
         mark = (MARK, "asking") if row.line in self._chosen(row.file) else (" ", "")
+        syntax = self._read_syntax(place, row)
         if row.is_pair:
             mark = (MARK, "asking") if {row.line, row.left} & set(self._chosen(row.file)) else (" ", "")
-            return [mark, *build_pair(file, row, self._words, width)]
-        return [mark, *build_line(file.lines[row.line], row, self._words)]
+            return [mark, *build_pair(file, row, self._words, width, syntax)]
+        return [mark, *build_line(file.lines[row.line], row, self._words, syntax[1])]
+
+    def _read_syntax(self, place: int, row: ChangeRow) -> tuple[str | None, str | None]:
+        """Return the marks of the texts of a row, left and right; None without colours for them in the theme."""
+        if self.app.no_color or not styles_of(self.changes).has_syntax:
+            return None, None
+        marks = self._marks.get(row.file)
+        if marks is None and 0 <= place - self.changes.scroll_offset.y < self.changes.size.height:
+            self._marks[row.file] = ()
+            self._wanted.append(row.file)
+            if len(self._wanted) == 1:
+                self.call_later(self._read_marks)
+        if not marks:
+            return "", ""
+        before, after = marks[row.left] if row.left >= 0 else "", marks[row.right if row.is_pair else row.line]
+        if row.is_first:
+            return before, after
+        left, right = find_start(self._rows, place)
+        return before[left:], after[right:]
+
+    @work(exclusive=True, exit_on_error=False, group="marks")
+    async def _read_marks(self) -> None:
+        """Read the syntax of the wanted files, as many at once as a screen shows, the newest wishes first."""
+        while self._wanted and self.is_attached:
+            files, batch = self._files, self._wanted[-_AT_ONCE:]
+            found = await read_marks(self.cockpit.places, self._who, [files[at] for at in batch])
+            if files is self._files:
+                self._marks.update(zip(batch, found, strict=False))
+                done = batch[: len(found)]
+                self._wanted = [at for at in self._wanted if at not in done]
+                self.changes.refresh()
 
     def _draw_origin(self, place: int) -> Sequence[Piece]:
         """Return the turns that made a changed place, and when it was allowed."""

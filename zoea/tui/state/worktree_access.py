@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 from zoea.model.errors import FilesError, ZoeaError
 from zoea.settings.paths import Places
 from zoea.text.control_characters import reveal
-from zoea.text.patches import FileDiff, parse_patch
+from zoea.text.patches import FileDiff, parse_patch, restore_texts
 
 if TYPE_CHECKING:
     from zoea.files.ownership import Record
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 LEAST_NAMED, MOST_NAMED = 2, 1_000
 """Characters of a name that are looked for below all folders, and names that are looked at."""
+MOST_COLOURED = 1_000_000
+"""Bytes of a file above which its syntax is not coloured."""
 
 
 class Review(Struct, frozen=True):
@@ -214,6 +216,16 @@ def _read_stamps(record: Record) -> tuple[int, ...]:
         common / "packed-refs",
     )
     return tuple(file.stat().st_mtime_ns if file.is_file() else 0 for file in files)
+
+
+def read_change(places: Places, name: str, file: FileDiff) -> tuple[list[str], list[str]] | None:
+    """Return the lines of a file before and after its change; None where it is too large or changes again."""
+    from zoea.files.safe_folder import SafeFolder
+
+    with suppress(ZoeaError, OSError), closing(SafeFolder(open_worktrees(places).owned.path(name))) as folder:
+        content = folder.read(file.path, MOST_COLOURED) or b""
+        return restore_texts(file, content.decode("utf-8", "replace"))
+    return None
 
 
 def find_file(places: Places, name: str, path: str) -> Path:

@@ -13,17 +13,21 @@ from zoea.tui.theme.themes import ThemeSpec
 
 _SHADES = (0.72, 0.82, 0.91, 1.0)
 """Shares of a role's colour over the background, for each brightness."""
+TINT = 0.12
+"""Share of the colour of an added or removed line in the background of its text."""
 _BOLD = frozenset({"title", "asking", "key", "strong"})
 
 
 class RoleStyles:
     """Cache the styles of one theme.
 
-    Roles are the theme's own, and `strong`, `quiet`, `key`, `ok` (success); the empty role is plain.
+    Roles are the theme's own, and `strong`, `quiet`, `key`, `ok` (success); the empty role is plain. A role after `+`
+    or `-` stands on the tint of an added or removed line; these signs alone are its plain text.
     """
 
     def __init__(self, theme: ThemeSpec) -> None:
         self._theme = theme
+        self.has_syntax = theme.has_syntax
         self._made: dict[tuple[str, bool], Style] = {}
         self._shades: dict[tuple[str, int], Style] = {}
 
@@ -50,6 +54,11 @@ class RoleStyles:
         return style + Style(dim=level == 0)
 
     def _make(self, role: str, background: bool) -> Style:
+        if role.startswith(("+", "-")):
+            sign = "ok" if role[0] == "+" else "errored"
+            tint = self._theme.colours["success" if role[0] == "+" else "error"]
+            ground = Color.parse(self._theme.colours["background"]).blend(Color.parse(tint), TINT)
+            return self.of(role[1:] or sign) + Style(bgcolor=ground.hex)
         if role in ("", "strong"):
             return Style(bold=True) if role else Style()
         colours = self._theme.colours

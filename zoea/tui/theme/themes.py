@@ -57,6 +57,9 @@ ROLE_COLOURS = {
     "commander": "accent",
     "mysis": "secondary",
     "reasoning": "muted",
+    "keyword": "primary-text",
+    "string": "warning",
+    "comment": "muted",
 }
 """The colour of each role that a theme leaves out, so that a theme of an older release goes on."""
 ROLES = tuple(ROLE_COLOURS)
@@ -123,6 +126,12 @@ class ThemeSpec(Struct, frozen=True):
     def is_ansi(self) -> bool:
         """Return whether it uses the terminal's own palette."""
         return self.colours["background"].startswith("ansi")
+
+    @property
+    def has_syntax(self) -> bool:
+        """Return whether it has colours for code, and can tint the lines of a change below them."""
+        mixed = (self.colours[name] for name in ("background", "success", "error"))
+        return all(map(_HEX.fullmatch, mixed)) and self.roles["keyword"] != self.colours["text"]
 
     def _border_quiet(self) -> str:
         """Return the border of unfocused widgets: halfway to the background, unless colours are ANSI."""

@@ -238,16 +238,17 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
                 said = Segment(reveal(self._empty), plain + styles.of("quiet"))
                 return Strip([said]).adjust_cell_length(width, plain)
             return Strip.blank(width, plain)
-        under = plain
+        under, over = plain, Style()
         if self._has_cursor and place == self.place and not self._is_title(place):
-            under = plain + styles.of("cursor", background=True)
+            over = styles.of("cursor", background=True)
+            under = plain + over
             if self.has_focus:
                 under += Style(bold=True)
         left, right = (
             [
                 Segment(
                     reveal(text).replace("\n", " ").expandtabs(2),
-                    under + (styles.of("asking") + _UNDERLINE if role == "hit" else styles.of(role)),
+                    under + (styles.of("asking") + _UNDERLINE if role == "hit" else styles.of(role)) + over,
                 )
                 for text, role in pieces
             ]
