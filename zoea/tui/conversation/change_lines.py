@@ -119,13 +119,12 @@ def build_pair(
 def _build_side(
     file: FileDiff, at: int, text: str, is_first: bool, words: str, marks: str | None, *, is_new: bool
 ) -> list[Piece]:
+    sign = file.lines[at].sign if at >= 0 else " "
+    marked = _mark(text, sign, words, marks)
     if at < 0 or not is_first:
-        sign = file.lines[at].sign if at >= 0 else " "
-        return [(" " * _PAIR_GUTTER, ""), *_mark(text, sign, words, marks)]
-    line = file.lines[at]
-    number = line.new if is_new else line.old
-    numbers, sign = (f"{number or '':>5} ", "quiet"), (line.sign, _ROLES.get(line.sign, ""))
-    return [numbers, sign, *_mark(text, line.sign, words, marks)]
+        return [(" " * _PAIR_GUTTER, ""), *marked]
+    number = file.lines[at].new if is_new else file.lines[at].old
+    return [(f"{number or '':>5} ", "quiet"), (sign, _ROLES.get(sign, "")), *marked]
 
 
 def build_line(line: ChangedLine, row: ChangeRow, words: str, marks: str | None = None) -> list[Piece]:
