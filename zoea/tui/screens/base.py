@@ -317,8 +317,8 @@ class CockpitScreen(BaseScreen[T]):
         left.append((count_of(len(roster.myses), "mysis"), ""))
         left += [(", ", ""), *need] if (need := self.need_pieces()) else []
         right = [] if halt and is_narrow else self._usage_pieces(is_narrow=is_narrow)
-        while right and count_cells([*left, *right]) >= self.size.width:
-            del right[0]  # how many myses there are goes before what they cost
+        if right and right[0][1] == "waiting" and count_cells([*left, *right]) >= self.size.width:
+            del right[0]  # how many myses there are goes before a stall
         room = self.size.width - count_cells([*left, *right]) - 1
         return [*left, *self.count_pieces(room)], right
 
