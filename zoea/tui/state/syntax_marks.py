@@ -10,6 +10,7 @@ from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 
 import msgspec
 
+from zoea.process.group_guard import guard
 from zoea.settings.paths import Places
 from zoea.text.control_characters import reveal
 from zoea.text.patches import ChangedLine, FileDiff
@@ -31,7 +32,7 @@ async def read_marks(places: Places, name: str, files: Sequence[FileDiff]) -> li
         return await asyncio.to_thread(_read, places, name, files, started)
     finally:
         for process in started:
-            process.kill()  # where this was cancelled; the thread then waits for it
+            guard.end(process.pid)  # where this was cancelled; the thread then waits for it
 
 
 def _read(places: Places, name: str, files: Sequence[FileDiff], started: list[Popen[bytes]]) -> list[Sequence[str]]:
@@ -56,12 +57,14 @@ def _lex(request: bytes, started: list[Popen[bytes]]) -> bytes:
     except OSError:
         return b""
     with process:
+        guard.add(process.pid)
         started.append(process)
         try:
             return process.communicate(request, DEADLINE_S)[0]
         except TimeoutExpired as error:
-            process.kill()
             return error.stdout or b""
+        finally:
+            guard.end(process.pid)
 
 
 def _read_answer(answer: bytes, file: FileDiff) -> Sequence[str]:
