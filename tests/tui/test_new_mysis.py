@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from msgspec.structs import force_setattr
 from textual.widgets import Input, OptionList
 
-from tests.tui.cockpit import Stage, cockpit
+from tests.tui.cockpit import WITHIN_S, Stage, cockpit
 from zoea.model.enums import MysisState
 from zoea.model.values import MysisView
 from zoea.runtime.mysis_options import read_options
@@ -19,6 +20,7 @@ from zoea.settings.paths import places
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.state.drafts import LAST_CHOICES
+from zoea.tui.state.worktree_access import find_repository
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.task_text import TaskText
@@ -367,6 +369,28 @@ async def test_a_part_of_a_name_finds_the_files_of_a_repository_in_any_folder(
         await stage.until(lambda: "@source/shop/old_pricing.py" in stage.text())
         await stage.press("tab")
         assert stage.one(TaskText).text == "Read @source/shop/pricing.py and @source/shop/old_pricing.py "
+
+
+async def test_a_task_typed_while_its_folder_is_looked_at_does_not_end_the_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def find_slowly(folder: str) -> Path | None:
+        begun.set()
+        goes_on.wait(WITHIN_S)
+        return find_repository(folder)
+
+    (tmp_path / "shop/.git").mkdir(parents=True)
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        monkeypatch.setattr("zoea.tui.dialogs.new_mysis.find_repository", find_slowly)
+        stage.one(Input, "#on").value = str(tmp_path / "shop")
+        await stage.until(begun.is_set)
+        stage.one(TaskText).insert("Fix it")
+        await stage.until(lambda: stage.one(TaskText).typed_file is None)
+        goes_on.set()
+        await stage.until(lambda: "a worktree, on the branch zoea/NAME, of" in effect_of(stage))
 
 
 async def test_a_folder_is_completed_and_several_never_share_a_checkout(

@@ -257,7 +257,7 @@ class NewMysisDialog(FormDialog[None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.input.id == "on" and self._choices is not None:
-            self.run_worker(DeferredWork(self._look_at_folder), group="files", exclusive=True, exit_on_error=False)
+            self.run_worker(DeferredWork(self._look_at_folder), group="folder", exclusive=True, exit_on_error=False)
         self._draw()
 
     async def _look_at_folder(self) -> None:
