@@ -197,6 +197,6 @@ class CommandRuns:
 
 
 def adopt_orphans() -> None:
-    """Adopt processes whose parent ends (on Linux), so that they can be ended."""
+    """Become the parent of orphaned children (on Linux), to end them later."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)

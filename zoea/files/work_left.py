@@ -178,7 +178,7 @@ def find_lost_repositories(git: Git, base: str, tip: str) -> list[str]:
 
 
 def find_commit(git: Git, name: str) -> str:
-    """Return the id of the commit of a ref, or "" without such a ref. Raises GitError, also for one that is damaged."""
+    """Return the commit that a ref names; "" where it is missing. Raises GitError for a damaged one."""
     line = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     commit = git.run(*line, accept=(0, 1)).text
     if not commit and (name == "HEAD" or name.startswith("refs/")):

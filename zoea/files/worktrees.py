@@ -117,7 +117,7 @@ class Worktrees:
         return made
 
     def open(self, name: str) -> tuple[Record, Git]:
-        """Return a record, and git in its worktree, whose folder is brought back where it is gone.
+        """Return a record and its git. A missing folder is restored first.
 
         Raises:
             FilesError: Zoea made no such worktree, or its repository is gone.
@@ -130,7 +130,7 @@ class Worktrees:
         return record, self.git(record)
 
     def _restore(self, record: Record) -> Record:
-        """Bring back the files of a worktree whose folder was removed by hand, from its index or its branch."""
+        """Restore a worktree whose folder was removed, from its index or its branch."""
         path, git_dir = self.owned.path(record.name), Path(record.git_dir)
         if os.path.lexists(path):
             return record

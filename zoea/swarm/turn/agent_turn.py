@@ -573,7 +573,7 @@ async def _cancel(session: AgentSession) -> None:
 
 
 async def _drop(work: asyncio.Future[Any]) -> None:
-    """Cancel work, and wait for its end whatever that is."""
+    """Cancel a task and wait until it has ended. Ignores how it ended."""
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
 
