@@ -12,8 +12,9 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from zoea.store.database_file import (
 )
 from zoea.store.migrate import migrate, split_statements
 from zoea.store.sqlite_errors import translate_error, translate_errors
+from zoea.store.store import READERS
 
 
 def mode(path: Path) -> int:
@@ -513,8 +515,9 @@ def test_each_kind_of_sqlite_error_has_its_own_translation() -> None:
         raise MemoryError
 
 
-def test_a_process_without_a_descriptor_left_cannot_read_a_database_and_says_so(store: Store) -> None:
-    open_reader(store.path).close()  # a process that runs for long has read one before
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """Let this process open nothing in the block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     held: list[int] = []
     try:
@@ -522,12 +525,23 @@ def test_a_process_without_a_descriptor_left_cannot_read_a_database_and_says_so(
         with suppress(OSError):
             while True:
                 held.append(os.dup(0))
-        with pytest.raises(StoreError):
-            open_reader(store.path)
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for one in held:
             os.close(one)
+
+
+def test_a_process_without_a_descriptor_left_cannot_read_a_database_and_says_so(store: Store) -> None:
+    open_reader(store.path).close()  # a process that runs for long has read one before
+    with no_descriptor_left(), pytest.raises(StoreError):
+        open_reader(store.path)
+
+
+async def test_an_open_store_is_read_without_a_descriptor_left(store: Store) -> None:
+    with no_descriptor_left():
+        found = await asyncio.gather(*(store.read("SELECT count(*) FROM mysis") for _ in range(READERS)))
+    assert [tuple(rows[0]) for rows in found] == [(0,)] * READERS
 
 
 async def test_a_file_that_the_writer_cannot_open_is_tried_again_like_a_full_disk(store: Store) -> None:

@@ -159,7 +159,9 @@ class ReaderPool:
         for _ in range(count):
             with translate_errors():
                 connection = await aiosqlite.Connection(partial(connect_reader, self._path), _CHUNK)
-            self._all.append(connection)
+                self._all.append(connection)
+                # The first read opens the log: now, because later the process may have no descriptor left.
+                await connection.execute_fetchall("SELECT 1 FROM sqlite_schema")
             self._readers.append(_Reader(connection))
 
     async def read(self, sql: str, params: Iterable[Any]) -> list[sqlite3.Row]:
