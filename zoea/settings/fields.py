@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
-from zoea.settings.early_defaults import EARLY, NEED_TRUST
+from zoea.settings.early_defaults import EARLY, EARLY_TYPES
 
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"
 NOVA, SHANNON = "Zoea Nova", "Shannon"
 """Systems that settings and their defaults come from."""
 HOUR_S, DAY_S = 3_600, 86_400
@@ -83,11 +82,6 @@ def setting(
     """
     extra: dict[str, Any] = {"source": source} | ({"inert": True} if inert else {}) | ({"page": page} if page else {})
     return Field(default, title=title, description=description, json_schema_extra=extra, **limits)
-
-
-def early_setting(name: str, title: str, description: str, **limits: Any) -> Any:
-    """Return a field that the first paint reads too: default and trust stand with `EarlySettings`."""
-    return setting(getattr(EARLY, name), title, description, inert=name not in NEED_TRUST, **limits)
 
 
 def parse_seconds(value: Any) -> Any:
@@ -190,3 +184,17 @@ KeptTurns = Annotated[
 ]
 Words = Annotated[tuple[str, ...], BeforeValidator(parse_words, json_schema_input_type=list[str] | str)]
 Keys = Annotated[dict[str, str], BeforeValidator(parse_keys)]
+_EARLY_TYPES: Mapping[Any, Any] = {int: Whole, Mapping[str, str]: Keys}
+
+
+def early_section(name: str, description: str) -> Any:
+    """Return the section of the settings of the first paint that `EarlySettings` describes."""
+    fields: dict[str, Any] = {
+        key: (
+            _EARLY_TYPES.get(kind, kind),
+            setting(getattr(EARLY, key), early.title, early.description, inert=early.is_inert, **early.limits),
+        )
+        for key, (kind, early) in EARLY_TYPES.items()
+        if early.section == name
+    }
+    return create_model(f"{name.capitalize()}Settings", __base__=Section, __doc__=description, **fields)

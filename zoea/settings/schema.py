@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator
 
 from zoea.model.request import OUTPUT_TOKENS
 from zoea.settings.commit_settings import ChainSettings, InheritedSettings
+from zoea.settings.early_defaults import NAME_PATTERN, EarlySettings
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
 from zoea.settings.fields import (
     DAY_S,
     HOUR_S,
     MOST_WINDOW,
-    NAME_PATTERN,
     NOVA,
     SHANNON,
     Bound,
     KeptTurns,
-    Keys,
     Money,
     Number,
     Page,
@@ -32,7 +31,7 @@ from zoea.settings.fields import (
     Section,
     Whole,
     Words,
-    early_setting,
+    early_section,
     section,
     setting,
 )
@@ -160,18 +159,6 @@ class TurnSettings(Section):
     )
     timeout: Seconds = setting(
         300, "Longest silence", "Seconds without progress after which a turn ends.", source=NOVA, ge=1, le=DAY_S
-    )
-
-
-class BroadcastSettings(Section):
-    """When a message or command to many is confirmed first."""
-
-    ask_above: Whole = early_setting(
-        "ask_above",
-        "Ask if there are more than",
-        "Myses above which the cockpit asks once before a broadcast or a command; 0 never asks.",
-        ge=0,
-        le=2000,
     )
 
 
@@ -463,18 +450,12 @@ class LogSettings(Section):
     )
 
 
-class TuiSettings(Section):
-    """Appearance and keys of the cockpit."""
-
-    theme: str = early_setting(
-        "theme", "Theme", "A shipped theme, or a file in themes/ beside config.toml.", pattern=NAME_PATTERN
-    )
-    reduced_motion: bool = early_setting("reduced_motion", "Reduced motion", "Turn off blinking and animation.")
-    bell: bool = early_setting("bell", "Bell", "Ring when a mysis needs you while another screen is open.")
-    show_reasoning: bool = early_setting(
-        "show_reasoning", "Show reasoning", "Show the reasoning of answers open in conversations; enter still folds it."
-    )
-    keys: Keys = early_setting("keys", "Keys", 'Keys by action, over the defaults: "swarm.hold" = "f5".')
+if TYPE_CHECKING:
+    BroadcastSettings: TypeAlias = EarlySettings
+    TuiSettings: TypeAlias = EarlySettings
+else:
+    BroadcastSettings = early_section("broadcast", "When a message or command to many is confirmed first.")
+    TuiSettings = early_section("tui", "Appearance and keys of the cockpit.")
 
 
 def _name(value: str) -> str:

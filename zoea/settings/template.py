@@ -17,7 +17,8 @@ from pydantic import AfterValidator, AliasChoices, Field, PrivateAttr, Validatio
 
 from zoea.model.errors import TemplateError
 from zoea.settings.commit_settings import ChainSettings, InheritedSettings
-from zoea.settings.fields import NAME_PATTERN, NOVA, Section, Words, lowest_bound, setting
+from zoea.settings.early_defaults import NAME_PATTERN
+from zoea.settings.fields import NOVA, Section, Words, lowest_bound, setting
 from zoea.settings.schema import (
     BudgetSettings,
     ContextSettings,

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from zoea.settings.fields import NAME_PATTERN
+from zoea.settings.early_defaults import NAME_PATTERN
 
 _MARKS = ("id", "triggers", "hooks", "jsonSchema", "outputFormat")
 """Keys that only an agent of Zeroshot has."""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from zoea.model.errors import SettingsError
-from zoea.settings.fields import NAME_PATTERN
+from zoea.settings.early_defaults import NAME_PATTERN
 from zoea.text.large_json import parse_bounded
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
