@@ -34,7 +34,7 @@ ROW = re.compile(
     r"^\| (a (?:setting|column|provider|command on both fronts|noun)\b[^|]*) \| (\d+) \| (.+) \|$", re.MULTILINE
 )
 MOST = {
-    "a setting of the cockpit": 6,
+    "a setting of the cockpit": 3,
     "a setting": 2,
     "a column": 3,
     "a provider": 6,
