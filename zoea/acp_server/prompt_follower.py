@@ -1,4 +1,7 @@
-"""Follows a mysis from an editor's prompt to its answer: streams text, shows calls, asks for approvals."""
+"""Follows a mysis from the prompt of an editor to its answer.
+
+It streams the text, shows calls and asks for approvals.
+"""
 
 from __future__ import annotations
 

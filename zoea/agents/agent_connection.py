@@ -1,4 +1,7 @@
-"""Sends requests with deadlines to one agent, and passes on its requests and updates by session."""
+"""Sends requests to one agent, each with a deadline.
+
+Requests and updates of the agent are passed on to their sessions.
+"""
 
 from __future__ import annotations
 

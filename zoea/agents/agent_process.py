@@ -1,4 +1,7 @@
-"""The process of an agent: a group of its own, messages as lines, and the end of its stderr."""
+"""Runs the process of an agent in a group of its own.
+
+Messages are lines; the end of its stderr is kept for errors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The session of one mysis with its agent: begun, resumed or loaded, with its mode, and asked turn by turn."""
+"""The session of one mysis with its agent.
+
+It is begun, resumed or loaded, gets its mode, and is asked turn by turn.
+"""
 
 from __future__ import annotations
 

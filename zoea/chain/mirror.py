@@ -1,4 +1,4 @@
-"""Copies of the blobs of commits in a folder, the mirror, such as on another disk.
+"""Copies the blobs of commits to a second folder, such as on another disk.
 
 The folder has the layout of the files beside the database: `blobs/ab/abcd….zst`. It has to exist,
 because a disk that is not mounted must not become an empty folder.

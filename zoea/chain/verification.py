@@ -1,4 +1,4 @@
-"""Checks every commit: its id, its bytes, the blobs they refer to, and whether they parse."""
+"""Checks the id, the bytes and the blobs of every commit."""
 
 from __future__ import annotations
 

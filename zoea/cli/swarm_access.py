@@ -1,4 +1,4 @@
-"""Access to the swarm for commands: over the socket of its owner, or from the database."""
+"""Opens the swarm for commands: by the socket of its owner, or the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of planning: packs as input, a plan with a decision for each as output.
+"""Values of planning: packs go in, a plan with their decisions comes out.
 
 A plan explains everything: each pack has a decision, each changed or omitted memory a step.
 """

@@ -1,4 +1,4 @@
-"""Compares a working tree with a commit, untracked files included, as counts and as a patch."""
+"""Compares a working tree, with untracked files, with a commit."""
 
 from __future__ import annotations
 

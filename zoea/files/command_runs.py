@@ -1,5 +1,6 @@
 """Runs commands for an agent, with a deadline, bounded output and a process group each. The groups end with this
-process."""
+process.
+"""
 
 from __future__ import annotations
 

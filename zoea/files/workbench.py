@@ -1,4 +1,7 @@
-"""The tools of the workbench: files and commands in one folder. Their texts are what a model reads."""
+"""The tools of the workbench, for files and commands in one folder.
+
+Their texts are what a model reads.
+"""
 
 from __future__ import annotations
 

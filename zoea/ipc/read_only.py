@@ -1,4 +1,4 @@
-"""Two `SwarmApi` that command nothing: over a running swarm, and over the database where no owner answers.
+"""Two read-only bodies of `SwarmApi`: over a running swarm, and over a database.
 
 The latter reads the stored swarm every two seconds.
 """

@@ -1,4 +1,4 @@
-"""The resources of the MCP server: the newest turns of each mysis, and the newest broadcasts."""
+"""Resources of the MCP server: newest turns of each mysis, newest broadcasts."""
 
 from __future__ import annotations
 

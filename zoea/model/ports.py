@@ -1,4 +1,4 @@
-"""Protocols between layers, so that their users do not import what implements them. `runtime/` joins the two.
+"""Protocols between layers; `runtime/` joins users and implementations.
 
 A protocol that one module needs usually stands beside it instead. A method that can fail names the errors of
 `zoea.model.errors` that it raises.

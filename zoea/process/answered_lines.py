@@ -1,4 +1,4 @@
-"""Answers lines over stdio that are no message of JSON-RPC, so that no client of an MCP server waits for ever.
+"""Answers lines over stdio that are no message of JSON-RPC with an error.
 
 The SDK passes such a line to its server as an exception, which drops it. A request with an id of another type, such
 as 1.5 or null, it takes for a notification, and drops its id.

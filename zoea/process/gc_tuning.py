@@ -1,4 +1,4 @@
-"""Thresholds of the garbage collector: at the start and the end of a process, and while a swarm runs.
+"""Sets the thresholds of the garbage collector for start, swarm and end.
 
 What a start imports stays, and the system takes all memory back at the end. With Python's
 defaults a start looks through it hundreds of times, and the end frees it piece by piece.

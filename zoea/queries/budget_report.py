@@ -1,4 +1,4 @@
-"""Reads how much of each budget is used and left, and what to do about it.
+"""Reads how much of each budget is used, and what to do about it.
 
 Synchronous; fronts call it in a thread, with or without a running swarm.
 """

@@ -1,4 +1,4 @@
-"""Reads one commit with its messages and where it comes from, and the commits of a moment.
+"""Reads one commit with its messages and its origin, or those of a moment.
 
 Synchronous; fronts call it in a thread.
 """

@@ -1,4 +1,4 @@
-"""Reads the conversation of one mysis from the database, a page of turns at a time.
+"""Reads the conversation of a mysis, a page of turns at a time.
 
 A page is found by the number of a turn, so 100,000 memories open as fast as a hundred.
 Synchronous and read-only; fronts call it in a thread.

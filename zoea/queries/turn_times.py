@@ -1,4 +1,4 @@
-"""Reads how the time of each turn was spent: a model answered, tools ran, or it waited."""
+"""Reads how each turn spent its time: model calls, tools, waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of commits: when they are made, how long they stay, what is inherited of them."""
+"""Settings of commits: when they are made, kept and inherited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings that the first paint needs, each described once; the schema makes its fields of them.
+"""Settings of the first paint, each described once, also for the schema.
 
 Nothing here imports pydantic, because the first paint comes before it.
 """

@@ -1,4 +1,4 @@
-"""Read the settings of the first paint without validation, because pydantic takes too long to import.
+"""Reads the settings of the first paint without pydantic, whose import is slow.
 
 Values of the wrong type are ignored here; `load` reports them.
 """

@@ -1,4 +1,4 @@
-"""Split a project's file into the keys that take effect without trust and those that do not.
+"""Splits the keys of a project's file by whether they need trust.
 
 A key is untrusted until its field says `inert=True`: it changes looks, or a number that can neither spend, open, remove
 nor weaken anything.

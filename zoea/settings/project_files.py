@@ -1,4 +1,4 @@
-"""Find the files that a folder brings, unless another user of the machine can have written them.
+"""Finds the files of a project, unless another user can write them.
 
 Every command looks for them first, so this stays cheap: rarely needed modules are imported where they are used.
 """

@@ -1,4 +1,4 @@
-"""A file beside the database that tells every front when the swarm read its settings again."""
+"""A file that tells every front that the swarm read its settings again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read a small file that a person, another program or a folder from elsewhere may have replaced by anything."""
+"""Reads small files, and refuses what is too large or no regular file."""
 
 from __future__ import annotations
 

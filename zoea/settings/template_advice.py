@@ -1,4 +1,4 @@
-"""Advice on valid templates of the strategy `topics`: what they may lack, for `zoea config check`."""
+"""Advice of `zoea config check` on templates of the strategy `topics`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search and read stored memories, within a deadline, for Zoea's own tools and the MCP server."""
+"""Searches and reads stored memories for tools, within a deadline."""
 
 from __future__ import annotations
 

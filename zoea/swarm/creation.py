@@ -1,4 +1,4 @@
-"""Stores a new mysis with its first messages, or with the commit that it begins with."""
+"""Stores a new mysis with its first messages or its first commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dollars and counts as text, in one form for the cockpit, the command line and errors."""
+"""Formats dollars and counts alike for the cockpit, the command line and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compile regular expressions at their first use, because each process would compile all at its start: 80 ms."""
+"""Compiles regular expressions at their first use: together they take 80 ms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes a tool as one line for a model: its name, its arguments, and the first sentence on it. Pure.
+"""Writes a tool as one line for a model: name, arguments, first sentence. Pure.
 
 JSON Schema in a prompt teaches small models that arguments look like schemas. Measured with Qwen2.5-Coder 1.5B and 14
 tools: signatures took 961 tokens and the right tool was called in 3 of 3, whole schemas 2,023 and 2 of 3.

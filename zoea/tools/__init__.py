@@ -1,4 +1,4 @@
-"""The tools of the myses: upstream MCP sessions, the toolbox and its policy, Zoea's own tools.
+"""Tools of the myses: upstream MCP servers, policy, and Zoea's own.
 
 Start with `Toolbox`. Importing this package does not load the MCP SDK; opening an upstream does.
 """

@@ -1,4 +1,4 @@
-"""Pictures, sound and other data in results: decoded, described in a few words, and taken out of texts. Pure.
+"""Decodes pictures, sound and other data, and takes them out of texts. Pure.
 
 Data stands in parts of its own, as a data URI, or as bare base64 inside a text. A model can read none of them.
 """

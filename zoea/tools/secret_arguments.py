@@ -1,4 +1,4 @@
-"""Finds secrets in the arguments of calls: by the tool's schema, or by the argument's name. Pure."""
+"""Finds secrets among arguments of calls by schema or name. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The database of a workspace in which no swarm runs, for commands that write to it."""
+"""Opens the database of a workspace in which no swarm runs, for writing."""
 
 from __future__ import annotations
 

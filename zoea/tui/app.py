@@ -1,4 +1,4 @@
-"""The app that `zoea run` shows: opens the swarm and the screens, and binds their actions."""
+"""The app of `zoea run`: opens swarm and screens, and binds actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gateway: one listener of this machine, at which external agents ask the models of their myses, and call tools.
+"""The gateway: a local listener for model and tool calls of external agents.
 
 An agent gets no vendor's key. It gets an address with a token of its mysis, and each of its requests passes what
 Zoea's own calls pass: hold, budgets, the gate of the provider, prices. For Zoea's own tools each of its processes gets

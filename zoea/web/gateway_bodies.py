@@ -1,4 +1,4 @@
-"""Changes the few bytes of an agent's request and answer that may not pass as they are. Pure."""
+"""Changes the parts of an agent's request and answer that may not pass. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records an agent's request as a plan, so that the inspector shows it as it shows Zoea's own."""
+"""Records an agent's request as a plan, for the inspector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zoea's own tools at the gateway, as an MCP server for the processes of external agents.
+"""An MCP server at the gateway with Zoea's own tools for external agents.
 
 One POST is one message of JSON-RPC, with one answer and no session. The mysis of the token decides which tools there
 are and may be called. Source: MCP specification, "Transports".

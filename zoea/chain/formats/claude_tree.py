@@ -1,4 +1,4 @@
-"""Reads the tree of a Claude Code transcript: conversation, branches and the parts that become commits.
+"""Reads the conversation and the branches of a Claude Code transcript.
 
 Each line names the line before it. The conversation is the way back from the newest line; what a person left by a
 rewind, and what agents of Claude Code said, are branches.

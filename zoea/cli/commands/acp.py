@@ -1,4 +1,4 @@
-"""`zoea acp`: an editor talks to a mysis, over an own swarm or beside a running one."""
+"""`zoea acp`: lets an editor talk to a mysis, in an own or running swarm."""
 
 from __future__ import annotations
 

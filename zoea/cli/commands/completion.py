@@ -1,4 +1,4 @@
-"""`zoea completion`: scripts that complete commands, names of myses and revisions in bash, zsh and fish."""
+"""`zoea completion`: prints scripts that complete commands and names in bash, zsh and fish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands `zoea ctx grep`, `blame` and `at`, which search the texts and times of commits."""
+"""`zoea ctx grep`, `blame` and `at`: search commits by text and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zoea import`: import myses from exports of Zoea, or from a Zoea Nova database."""
+"""`zoea import`: imports myses from exports of Zoea or a Zoea Nova database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zoea serve`: serve the cockpit to browsers, over an own swarm or beside a running one."""
+"""`zoea serve`: shows the cockpit of an own or a running swarm in browsers."""
 
 from __future__ import annotations
 

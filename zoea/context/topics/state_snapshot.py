@@ -1,4 +1,4 @@
-"""Folds the messages of a cluster into its state, the durable working memory of the agents.
+"""Folds the messages of a cluster into its state, which its agents share.
 
 The state is a plain JSON object with one part for each of `task`, `plan`, `progress`, `validation` and `debug`. Results
 of validators are kept for each sender since the last implementation, so that no approval hides a rejection.

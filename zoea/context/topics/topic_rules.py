@@ -1,4 +1,4 @@
-"""What a turn of the strategy `topics` freezes: texts, sources, and its places in the ledger."""
+"""Values that a turn of the strategy `topics` freezes."""
 
 from __future__ import annotations
 

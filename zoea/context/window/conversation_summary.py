@@ -1,4 +1,4 @@
-"""Composes the text of a summary from a model's prose and lines kept word for word.
+"""Composes a summary from a model's prose and from lines kept verbatim.
 
 A range of messages is condensed once, by itself (`RangeDigest`), so that early lines compete with their neighbours
 only. A digest ranks more lines than a summary has room for, and is stored so. A summary takes the weightiest lines of

@@ -1,4 +1,4 @@
-"""Rank the sentences of a conversation by what a summary must not lose, without a model.
+"""Ranks the sentences of a conversation by their weight for a summary.
 
 A line is a sentence, of a result as of any other message. No single sign decides: what is said once and in rare words,
 in a short message, by a person, with names, numbers or paths, or with a word that marks an error, a decision or a

@@ -1,4 +1,4 @@
-"""Requests by which a model writes a summary: one a part, then one for all notes.
+"""Builds the requests for a summary: one for each part, one for all notes.
 
 Everything is derived from the messages and from what the model wrote so far, so that a summary that was broken off
 goes on where it was. A part is known by the hash of its text: what was written for the same text is never asked again.

@@ -1,4 +1,6 @@
-"""Joins the streamed pieces of tool calls: by id, then by name and completeness, then by index.
+"""Joins the streamed pieces of tool calls.
+
+Pieces are matched by id, then by name and completeness, then by index.
 
 Servers number and name pieces as they like: every call has index 0, no index, another index in each piece, no id, an
 empty one, or the name again in every piece.

@@ -1,4 +1,4 @@
-"""Reads tool calls in the markup of a chat template, for servers that do not parse it.
+"""Reads tool calls that a server left in the markup of a chat template.
 
 Most families are brought to one form first, `<function=NAME>` with parameters in tags or one JSON object, by the table
 `_FAMILIES`; `_READERS` read that form and those with a JSON object behind a name.

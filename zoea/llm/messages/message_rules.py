@@ -1,4 +1,6 @@
-"""Rules of provider APIs for messages: one system text, no empty content, a user message first.
+"""Makes messages follow the rules of provider APIs.
+
+One system text, no empty content, a user message first.
 
 Pure functions that always give the same result for the same messages, so that a request stays a prefix of the next.
 """

@@ -1,4 +1,4 @@
-"""Fits a request to the traits of its model: ids of calls, the system text, schemas of tools. Pure."""
+"""Fits ids, the system text and schemas of a request to its model. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what a llama.cpp server says of itself in `/props`, for each API that it speaks.
+"""Reads the properties of a llama.cpp server from `/props`.
 
 Source: https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 """

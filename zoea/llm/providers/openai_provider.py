@@ -1,4 +1,4 @@
-"""Provider for servers that speak OpenAI's chat completions: OpenAI, OpenRouter, vLLM, llama.cpp, LM Studio, …
+"""Provider for OpenAI's chat completions, which many servers speak.
 
 One provider for all: their differences are learnt from their refusals (`Trait`) and remembered per model,
 never guessed from the address.

@@ -1,4 +1,4 @@
-"""Decodes what the Responses API answers, as far as a request that is handed on has to be counted.
+"""Decodes answers of the Responses API as far as Zoea has to count them.
 
 Source: https://platform.openai.com/docs/api-reference/responses-streaming. Unknown events are ignored.
 """

@@ -1,4 +1,4 @@
-"""Bounds what a decoder keeps of one answer, in bytes of memory instead of bytes of the network.
+"""Limits the memory that a decoder takes for one answer.
 
 Small pieces take many times their length: two characters are 51 bytes, an empty object is 64.
 """

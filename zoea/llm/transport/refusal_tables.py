@@ -1,4 +1,4 @@
-"""Machine codes and sentences by which vendors refuse requests, each with the class of the refusal.
+"""Tables of vendors' error codes and sentences, with the class of each.
 
 Codes are compared in lower case without what follows a `#` or stands before it, as AWS writes them. A sentence is read
 only where no code decides. The source of each row stands beside it.

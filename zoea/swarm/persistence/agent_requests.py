@@ -1,4 +1,4 @@
-"""Requests that an external agent makes by itself within the turn of its mysis: reads and writes."""
+"""Reads and writes the requests of external agents in turns of their myses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write operations of a turn: each function is one op, stored whole or not at all.
+"""Write operations of a turn, each stored whole or not at all.
 
 The rules are in `turn/machine.py`; `memory_ops.py` writes the rows of memories and calls.
 """

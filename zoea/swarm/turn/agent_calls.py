@@ -1,4 +1,4 @@
-"""What an external agent writes and calls in one turn, and the permissions that it asks for.
+"""Stores the texts, calls and questions of an external agent in one turn.
 
 A call is stored with an assistant message of its own, once it runs, asks or has ended, so that its arguments are known.
 Its result is stored when the agent tells it; calls may overlap.

@@ -1,4 +1,4 @@
-"""Reads and writes files for an external agent: in its folder, and only as it was allowed."""
+"""Reads and writes files for an external agent, as far as it may."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zoea's own tools, as the agent of a mysis calls them over MCP in one turn.
+"""Runs Zoea's own tools for an external agent during one turn.
 
 They are stored, asked for and carried out like those of Zoea's own loop, with the same toolbox.
 """

@@ -1,4 +1,4 @@
-"""Decides by the template on calls of an external agent, and converts answers to its options. Pure."""
+"""Decides by the template whether an external agent may make a call. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zoea's own tools as the process of an agent finds them at the gateway: from when it starts until it has ended."""
+"""Offers Zoea's own tools at the gateway while the process of an agent lives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the turns of a mysis that an external agent plays, over the Agent Client Protocol."""
+"""Runs the turns of a mysis by an external agent, over ACP."""
 
 from __future__ import annotations
 

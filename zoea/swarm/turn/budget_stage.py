@@ -1,4 +1,4 @@
-"""The verdict on a reservation: go, rest, wait for others, ask the commander, hold the swarm, or end."""
+"""Decides what a turn does after its budget was reserved or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One open turn as a pure machine: plan, call, store, run tools, until an answer without calls.
+"""The pure state machine of one open turn.
+
+It plans, calls, stores and runs tools until an answer has no calls.
 
 `step(turn, input) -> (turn, effects)` over frozen values; ids, times and chance come with the
 inputs. A `StoreOp` is the last effect of a step, and `OpStored` comes before any other effect

@@ -1,4 +1,4 @@
-"""The end of a turn by the soft budget of its message: one last request that says so. Pure."""
+"""Ends a turn at the soft budget of its message by a last request. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits the files of a turn, and publishes its output for the strategy `topics` in its last op."""
+"""Commits the files of a turn, and publishes its output on topics."""
 
 from __future__ import annotations
 

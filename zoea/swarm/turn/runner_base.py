@@ -1,4 +1,4 @@
-"""The common part of both turn runners: storage of the open turn, and commands to it."""
+"""The part that both turn runners share: storage and commands of the turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notes of a turn that only people see: they stand in the conversation and go out in no request. Pure."""
+"""Notes of a turn that people see and no request holds. Pure."""
 
 from __future__ import annotations
 

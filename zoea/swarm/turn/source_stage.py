@@ -1,4 +1,4 @@
-"""Answer what the strategy `topics` needs of the ledger, once a turn, before its first plan."""
+"""Reads what the strategy `topics` needs of the ledger before the first plan."""
 
 from __future__ import annotations
 

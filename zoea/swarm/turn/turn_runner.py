@@ -1,4 +1,4 @@
-"""The protocol of what runs the turns of a mysis: Zoea's own loop, or an external agent.
+"""The protocol of a turn runner: Zoea's own loop, or an external agent.
 
 A runner opens or resumes a turn and carries it on. It returns the op that closes the turn, and does not store it: the
 loop of the mysis commits that op together with what follows from it, so that no crash comes between.

@@ -1,4 +1,4 @@
-"""Answer what the strategy `window` needs of a conversation, once a turn, before its first plan.
+"""Reads what the strategy `window` needs of a conversation before the first plan.
 
 Reading, shaping and choosing lines take a while for a long conversation, so they run beside the loop.
 """

@@ -1,4 +1,4 @@
-"""Redact addresses and numbers that identify a person, each verified as far as its kind allows."""
+"""Redacts addresses and numbers that identify a person, after checks of each."""
 
 from __future__ import annotations
 

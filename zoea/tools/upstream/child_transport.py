@@ -1,4 +1,4 @@
-"""The transport of a child process: each JSON-RPC message is a line of stdin or stdout.
+"""Carries JSON-RPC messages over stdin and stdout of a child process.
 
 Written here because the SDK's own has no limit for a line, tells a session nothing of an answer that it
 cannot parse, and leaves processes of the child's group behind.

@@ -1,4 +1,4 @@
-"""Describes the answer of an HTTP server that is no message of MCP: its status and its own sentence. Pure."""
+"""Describes an HTTP answer that is no message of MCP. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes large answers around the SDK under a mark, because the SDK parses them in the event loop."""
+"""Passes large answers around the SDK, which would parse them in the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Repairs the answers to `initialize` and `tools/list`, because the SDK refuses a whole answer for one bad item. Pure.
+"""Repairs answers that the SDK would refuse for one bad item. Pure.
+
+They are the answers to `initialize` and `tools/list`.
 
 A tool that cannot be offered stays in the list under its name and with the reason, so that a person is told of it.
 """

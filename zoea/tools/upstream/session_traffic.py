@@ -1,4 +1,4 @@
-"""The end of a session and the rate of what its server sends without being asked."""
+"""The end of a session, and limits on what its server sends unasked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command palette over the action registry, and over myses, themes, settings and messages that were sent.
+"""The command palette: actions, myses, themes, settings and sent messages.
 
 An action that is not possible says why.
 """

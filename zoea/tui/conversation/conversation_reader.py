@@ -1,4 +1,4 @@
-"""Read the turns of one conversation: a window that grows and is trimmed at both ends.
+"""Reads the turns of a conversation into a window around the reader.
 
 Reads run in a thread, one at a time. Turns far from the reader are dropped, so that memory stays bounded.
 """

@@ -1,4 +1,6 @@
-"""Finds keywords, strings and comments in two versions of each file: requests on stdin, answers on stdout, as JSON.
+"""Finds keywords, strings and comments in two versions of files.
+
+Requests come on stdin, answers go to stdout, both as JSON.
 
 A program of its own, because a lexer is a list of regular expressions: one that takes for ever on a hostile text holds
 the interpreter, and only the system can end it. It imports nothing of Zoea.

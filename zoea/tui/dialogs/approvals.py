@@ -1,4 +1,4 @@
-"""The approval dialog: a list of all that waits, and the whole of one, answered with one key.
+"""The approval dialog: all open questions, and one in full to answer.
 
 It opens by its key only, and that key answers nothing. It never goes to another question by itself, and never closes by
 itself, because the next key would then act on a mysis. A key answers a question after `DEAF_S` in which it was on the

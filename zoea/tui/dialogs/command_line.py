@@ -1,4 +1,4 @@
-"""The `:` prompt at the bottom of a screen: its commands, their completions, and how a line is run.
+"""The `:` prompt of a screen: completes commands and runs them.
 
 Every action with a command word can be typed. Those on myses take names, so that the cursor does not matter.
 """

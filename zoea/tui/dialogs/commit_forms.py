@@ -1,4 +1,4 @@
-"""Forms of commits: fork one, ask it, resume its mysis, name it; commit the files of a mysis.
+"""Forms that fork, ask, resume and name commits, and that commit files.
 
 Those that send a request say what it costs before they spend.
 """

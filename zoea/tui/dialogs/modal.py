@@ -1,4 +1,4 @@
-"""The bases of dialogs and of forms, and the question before something is spent or destroyed."""
+"""Base classes of dialogs and forms, and the dialog that confirms."""
 
 from __future__ import annotations
 

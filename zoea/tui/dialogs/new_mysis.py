@@ -1,4 +1,4 @@
-"""The form for new myses: the task first; all else has a default and is folded below."""
+"""The form for new myses: the task, and folded options with defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of MCP servers: one that adds a server to the settings, one that calls a tool by hand."""
+"""Forms that add an MCP server and that call a tool."""
 
 from __future__ import annotations
 

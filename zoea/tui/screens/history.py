@@ -1,4 +1,4 @@
-"""The history of a mysis: its commits and forks as a graph, and one commit's contents."""
+"""The history of a mysis: a graph of commits, and one in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The open approvals of the swarm, read again when their number or an event says so."""
+"""The open approvals of the swarm, read again after each change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of the rows: pinned ones first, then urgent ones if wanted, then by a column. Pure."""
+"""Sorts rows: pinned first, urgent next if wanted, then by a column. Pure."""
 
 from __future__ import annotations
 

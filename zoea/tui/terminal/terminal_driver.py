@@ -1,4 +1,4 @@
-"""Textual's driver of a terminal, which survives a terminal that is closed or does not read.
+"""A terminal driver that survives a terminal that closes or stops reading.
 
 Textual's own driver writes through a queue of 30 entries: once the terminal stops reading, or its writer thread
 ends with an error, the event loop blocks. Its input thread loops without a pause at the end of the input, and

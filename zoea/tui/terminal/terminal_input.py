@@ -1,4 +1,4 @@
-"""Turns what a terminal sends into Textual's events: each pasted text into one, also where nothing marks it.
+"""Parses terminal input into events, each paste into one, marked or not.
 
 Textual's parser makes an event of each character. A text pasted into a terminal that does not mark pastes (ssh, nested
 tmux, Windows) became keys: its first line end sent a message, and its other lines ran as commands. A file became

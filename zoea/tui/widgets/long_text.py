@@ -1,4 +1,4 @@
-"""Text areas of several lines: long pastes are folded, and the person's own editor may change the text."""
+"""Text areas that fold long pastes and open the person's own editor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a task and the name of a folder, in which paths are completed."""
+"""Inputs for a task and a folder, which complete paths."""
 
 from __future__ import annotations
 

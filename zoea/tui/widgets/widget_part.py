@@ -1,4 +1,4 @@
-"""A widget below another one as an attribute, found once instead of queried at each use."""
+"""A child widget as an attribute, queried once."""
 
 from __future__ import annotations
 
