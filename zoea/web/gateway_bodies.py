@@ -21,10 +21,10 @@ _NUMBERS = ("n", "best_of")
 _OTHER_NAMES = {"n_predict": "max_tokens", "n_cmpl": "n"}
 """Keys that llama.cpp reads before those of the API."""
 _DEARER = {"service_tier": "priority", "speed": "fast", "inference_geo": "us"}
-_ONCE = ("n", "max_tokens", "max_completion_tokens", "max_output_tokens", "messages", "input")
-_READ = ("model", "stream", "system", "instructions", "tools", *_ONCE)
+_LIMITS = ("n", "max_tokens", "max_completion_tokens", "max_output_tokens")
+_READ = ("model", "stream", "system", "instructions", "tools", *_LIMITS, "messages", "input")
 """Keys that Zoea reads, which a vendor must read alike."""
-_MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
+_KEY = re.compile(rb'[\s{,]*"([^"\\]*)"\s*:\s*')
 _USAGE_OPTION = b'{"stream_options":{"include_usage":true},'
 
 
@@ -51,17 +51,16 @@ def find_unsupported(wire: Wire, body: dict[str, Any]) -> str:
         kind = entry.get("type") or ("message" if entry.keys() & {"content", "role"} else "item_reference")
         if wire is Wire.RESPONSES and kind == "item_reference":
             return f"item_reference: {_WHOLE}"
-        if _is_kept_file({**entry, "file_id": None}) or as_mapping(entry.get("audio")).get("id"):
+        if _holds_kept_file(entry) or as_mapping(entry.get("audio")).get("id"):
             return f"file_id: {_WHOLE}"
     return ""
 
 
-def _is_kept_file(part: dict[str, Any]) -> bool:
+def _holds_kept_file(outer: dict[str, Any]) -> bool:
     """Return whether a part of a message, or of a result or source in it, is a file that the vendor keeps."""
-    if part.get("file_id"):
-        return True
-    inner = (part.get(field) for field in ("content", "output", "file", "source"))
-    return any(_is_kept_file(one) for value in inner for one in (as_mapping(value), *as_mappings(value)) if one)
+    inner = [outer[field] for field in ("content", "output", "file", "source") if field in outer]
+    parts = (part for value in inner if value.__class__ is not str for part in (as_mapping(value), *as_mappings(value)))
+    return any(part.get("file_id") or _holds_kept_file(part) for part in parts)
 
 
 def _names_model(entry: dict[str, Any]) -> bool:
@@ -71,17 +70,25 @@ def _names_model(entry: dict[str, Any]) -> bool:
     return is_named or any(map(_names_model, as_mappings(entry.get("tools"))))
 
 
-def set_model(content: bytes, body: dict[str, Any], model: str) -> bytes:
+def set_model(content: bytes, parts: dict[str, bytes], model: str) -> bytes:
     """Return the request for another model.
 
-    Its bytes stay where no key that Zoea reads can stand twice: of two, some servers take the first.
+    Its bytes stay where each key stands once and as it is read: of two, some servers take the first.
+
+    Args:
+        parts: Its values as they were written.
     """
-    once = (content.count(f'"{key}"'.encode()) == 1 for key in ("model", *_ONCE) if key in body)
-    is_plain = b"\\u00" not in content and all(once)
-    if is_plain and (named := _MODEL.match(content, content.find(b'"model"'))) is not None:
-        start, end = named.span(1)
-        return content[:start] + json.dumps(model, ensure_ascii=False).encode() + content[end:]
-    return json.dumps({**body, "model": model}, ensure_ascii=False).encode("utf-8", "replace")
+    named, place, at = json.dumps(model).encode(), 0, 0
+    for name, part in parts.items():
+        key = _KEY.match(content, place)
+        if key is None or key[1].decode("utf-8", "replace") != name or not content.startswith(part, key.end()):
+            break
+        place = key.end() + len(part)
+        at = key.end() if name == "model" else at
+    if content[place:].strip() == b"}":
+        return b"".join((content[:at], named, content[at + len(parts["model"]) :]))
+    values = {**parts, "model": named}
+    return b"{%s}" % b",".join([b"%s:%s" % (json.dumps(name).encode(), part) for name, part in values.items()])
 
 
 def ask_for_usage(content: bytes) -> bytes:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from zoea.context import Plan
-from zoea.llm.messages.wire_bodies import Wire, WireBody, read_body
+from zoea.llm.messages.wire_bodies import Wire, WireBody, parse_body, read_body
 from zoea.llm.model_traits import Trait
 from zoea.llm.providers.http_provider import (
     DOCUMENTS,
@@ -24,7 +24,6 @@ from zoea.llm.providers.http_provider import (
     HttpProvider,
     StreamDecoder,
 )
-from zoea.llm.transport.json_safety import parse
 from zoea.llm.transport.refusal_tables import NO_MODEL
 from zoea.model.enums import ErrorClass, Finish, MysisState
 from zoea.model.errors import ProviderError, StoreError
@@ -105,6 +104,7 @@ class AgentCall:
         self._waits_for = "its turn at the model"
         self._body: WireBody
         self._parsed: dict[str, Any]
+        self._parts: dict[str, bytes]
         self._profile: MysisProfile
         self._provider: Provider
         self._translated: ModelRequest | None = None
@@ -130,7 +130,7 @@ class AgentCall:
         if why := find_unsupported(self._wire, parsed):
             raise GatewayRefusal(400, why, code="unsupported")
         await self._resolve(parsed)
-        content = set_model(content, parsed, self._profile.model)
+        content = set_model(content, self._parts, self._profile.model)
         lacks_usage = self._wire is Wire.CHAT and self._body.is_stream and "stream_options" not in parsed
         if lacks_usage := lacks_usage and not self._refuses_stream_options():
             content = ask_for_usage(content)
@@ -157,14 +157,14 @@ class AgentCall:
 
     async def count(self, content: bytes, request: web.Request) -> web.StreamResponse:
         """Have the provider count the tokens of a request, which costs nothing. Raises GatewayRefusal."""
-        parsed = await self._read(content)
+        await self._read(content)
         await self._resolve({})
         provider = self._speaking_provider
         if provider is None:
             raise GatewayRefusal(404, f"{self._provider.label} does not count tokens", code="not_found")
         forwarded = ForwardedRequest(
             path=f"{provider.wires[self._wire]}/count_tokens{self._query}",
-            content=set_model(content, parsed, self._profile.model),
+            content=set_model(content, self._parts, self._profile.model),
             model=self._profile.model,
             estimated_tokens=0,
             headers=self._headers,
@@ -191,7 +191,7 @@ class AgentCall:
     async def _read(self, content: bytes) -> dict[str, Any]:
         try:
             parsed: dict[str, Any]
-            parsed, self._body = await in_thread_if_large(len(content), _parse_body, self._wire, content)
+            parsed, self._parts, self._body = await in_thread_if_large(len(content), _read_whole, self._wire, content)
         except ValueError as problem:
             raise GatewayRefusal(400, str(problem), code="invalid_request") from None
         return parsed
@@ -559,9 +559,9 @@ class AgentCall:
         return self._services.prices.add_cost(answer, self._provider.name, self._profile.model)
 
 
-def _parse_body(wire: Wire, content: bytes) -> tuple[Any, WireBody]:
-    parsed = parse(content)
-    return parsed, read_body(wire, parsed)
+def _read_whole(wire: Wire, content: bytes) -> tuple[dict[str, Any], dict[str, bytes], WireBody]:
+    parsed, parts = parse_body(content)
+    return parsed, parts, read_body(wire, parsed, parts.get("tools", b""))
 
 
 def _refuse_by(error: ProviderError) -> GatewayRefusal:

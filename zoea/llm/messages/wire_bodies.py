@@ -19,10 +19,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value
+from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, parse, split_object
 from zoea.model.enums import Role
 from zoea.model.request import RequestCall, RequestMessage, ToolSpec
 from zoea.text import clean, estimate
+from zoea.text.large_json import LARGE_CHARS
 
 IMAGE_TOKENS = 1_600
 """What a picture or a page of a file takes, about; its bytes say nothing of it."""
@@ -80,10 +81,20 @@ class WireBody(Struct, frozen=True):
     tool_chars: int
 
 
-def read_body(wire: Wire, body: Any) -> WireBody:
-    """Read a request. Raises ValueError with a sentence for the client where it is none."""
-    if not isinstance(body, dict):
-        raise ValueError("the body is no JSON object")
+def parse_body(content: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Parse a request. Return its values, and each as it was written. Raises ValueError.
+
+    The tools, which most agents send unchanged with each request, are one object for all of them.
+    """
+    parts = split_object(content)
+    return {name: (_parse_tools if name == "tools" else parse)(part) for name, part in parts.items()}, parts
+
+
+def read_body(wire: Wire, body: dict[str, Any], tools: bytes = b"") -> WireBody:
+    """Read a request. Raises ValueError with a sentence for the client where it is none.
+
+    `tools` is its `tools` as they were written, where that is known.
+    """
     if not isinstance(body.get("model"), str) or not 0 < len(body["model"]) <= _MOST_NAME:
         raise ValueError(f"model: a text of at most {_MOST_NAME:,} characters is required")
     field = "input" if wire is Wire.RESPONSES else "messages"
@@ -104,7 +115,7 @@ def read_body(wire: Wire, body: Any) -> WireBody:
             told = [reader.item(one) for one in items if one.get("type") != _MORE_TOOLS]
             messages = [*reader.system(body.get("instructions")), *told]
             limit = body.get("max_output_tokens")
-    catalogue = _read_catalogue(list_tools(body))
+    catalogue = _read_catalogue(list_tools(body), tools)
     most = read_whole(limit)
     tokens = sum(map(_count, messages)) + catalogue.tokens
     return WireBody(
@@ -251,8 +262,22 @@ class _Catalogue(Struct, frozen=True):
     chars: int
 
 
-def _read_catalogue(entries: list[dict[str, Any]]) -> _Catalogue:
-    """Read the tools, which most agents send unchanged with each request."""
+@lru_cache(32)
+def _parse_kept(tools: bytes) -> tuple[Any, _Catalogue]:
+    entries = parse(tools)
+    return entries, _read_packed(marshal.dumps(as_mappings(entries), _WITHOUT_REFERENCES))
+
+
+def _parse_tools(tools: bytes) -> Any:
+    return _parse_kept(tools)[0] if len(tools) <= LARGE_CHARS else parse(tools)
+
+
+def _read_catalogue(entries: list[dict[str, Any]], tools: bytes) -> _Catalogue:
+    """Read the tools, of which a request may have more than those under `tools`."""
+    if 0 < len(tools) <= LARGE_CHARS:
+        known = _parse_kept(tools)[1]
+        if len(known.tools) == len(entries):
+            return known
     return _read_packed(marshal.dumps(entries, _WITHOUT_REFERENCES))
 
 

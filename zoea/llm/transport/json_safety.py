@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from zoea.text.large_json import LARGE_CHARS, MAX_DEPTH, MAX_VALUES, has_too_many_values, is_deep, parse_large
 
 TOO_DEEP = "it is nested too deeply"
 
 
-_DECODER = json.JSONDecoder()
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 MAX_NAME = 256
 """The longest tool name that is kept, because it goes back whole with every request of the turn."""
@@ -27,16 +30,33 @@ def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) ->
     `constant` is called for NaN and the infinities, as `parse_constant` of `json.loads`.
     """
     try:
-        is_large = len(text) > LARGE_CHARS
-        if is_large and _may_hold_many(text) and has_too_many_values(_encode(text)):
-            raise ValueError(f"it holds over {MAX_VALUES:,} values")
-        value = parse_large(text, constant) if is_large else _parse_small(text, constant)
+        _check_count(text)
+        value = parse_large(text, constant) if len(text) > LARGE_CHARS else _parse_small(text, constant)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
     openings = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
     if openings > MAX_DEPTH and is_deep(value):
         raise ValueError(TOO_DEEP)
     return value
+
+
+def split_object(text: bytes) -> dict[str, bytes]:
+    """Return the values of a JSON object as they were written, of each name the last. Raises ValueError."""
+    try:
+        _check_count(text)
+        return {name: bytes(part) for name, part in _PARTS.decode(text).items()}
+    except (UnicodeError, msgspec.DecodeError, RecursionError):
+        # The standard library reads more: other encodings, NaN, halves of characters.
+        value = parse(text)
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    return {name: json.dumps(one).encode() for name, one in value.items()}
+
+
+def _check_count(text: str | bytes) -> None:
+    """Raise ValueError for a document that holds over `MAX_VALUES` values."""
+    if len(text) > LARGE_CHARS and _may_hold_many(text) and has_too_many_values(_encode(text)):
+        raise ValueError(f"it holds over {MAX_VALUES:,} values")
 
 
 def _may_hold_many(text: str | bytes) -> bool:
@@ -50,11 +70,10 @@ def _encode(text: str | bytes) -> bytes:
 
 
 def _parse_small(text: str | bytes, constant: Callable[[str], Any] | None) -> Any:
-    """Read a document as `json.loads` does. It costs half as much where a text has no white space around it."""
-    if constant is None and isinstance(text, str) and text.startswith("{"):
-        value, end = _DECODER.raw_decode(text)
-        if end == len(text):
-            return value
+    """Read a document as `json.loads` does. What msgspec reads is the same, and costs a fifth."""
+    if constant is None:
+        with suppress(UnicodeError, msgspec.DecodeError):
+            return msgspec.json.decode(text)
     return json.loads(text, parse_constant=constant)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -327,7 +328,10 @@ def _resume(conn: WriterConnection, info: memory_ops.TurnInfo, op: t.ResumeTurn)
 
 def plan_text(encoded: dict[str, object]) -> bytes:
     """Encode a plan for its request row, before compression."""
-    return _PLAN_ENCODER.encode(encoded).encode("utf-8", "replace")
+    try:
+        return msgspec.json.encode(encoded)
+    except (TypeError, UnicodeError):  # half of a character, or a kind of text
+        return _PLAN_ENCODER.encode(encoded).encode("utf-8", "replace")
 
 
 _LAST_SHOWN = """

@@ -1,0 +1,97 @@
+"""The bytes of a request that go on to a provider."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoea.llm.messages.wire_bodies import Wire, parse_body, read_body
+from zoea.llm.transport.json_safety import parse, split_object
+from zoea.web.gateway_bodies import set_model
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+KEPT: list[bytes] = [
+    b'{"model":"gpt-9","messages":[]}',
+    b' { "a" : [1.50, 1e3] ,\n"model"\t: "gpt-9", "messages": [ ] } ',
+    b'{"messages":[{"content":"the \\"model\\":\\"x\\" of \\ud83d\\ude00"}],"model":"gpt-9"}',
+    b'{"model":"gpt-9","deep":{"model":"gpt-9"},"\xc3\xa9":[{"model":1}]}',
+    b'{"messages":[{"content":"a\\u0000b"}],"model":"gpt-9"}',
+]
+REWRITTEN: list[bytes] = [
+    b'{"model":"gpt-9","model":"gpt-8"}',
+    b'{"model":"gpt-9","n":1,"messages":[],"n":1}',
+    b'{"mod\\u0065l":"gpt-9"}',
+    b'{"model":"gpt-9","mod\\u0065l":"gpt-8"}',
+    b'{"a":1,"a":{"model":"x"},"model":"gpt-9"}',
+    b'{"model":"gpt-9","a":"\\ud83d"}',
+    b'{"model":"gpt-9","\\ud83d":1}',
+    b'{"model":"gpt-9","a":NaN}',
+    b'\xef\xbb\xbf{"model":"gpt-9"}',
+    '{"model":"gpt-9"}'.encode("utf-16"),
+]
+BROKEN: list[bytes] = [
+    b"",
+    b"[1]",
+    b"7",
+    b'{"model":"gpt-9"',
+    b'{"model":"gpt-9",}',
+    b'{"model":"gpt-9","a":"\xff"}',
+    b'{"model":"gpt-9","a":01}',
+    b'{"model":"gpt-9","a":1' + b"0" * 5_000 + b"}",
+    b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b'{"a":' + b"[" * 150 + b"]" * 150 + b"}",
+    b"{%s}" % b",".join(b'"%d":1' % number for number in range(250_002)),
+]
+
+
+@pytest.mark.parametrize("content", KEPT)
+def test_a_request_whose_keys_stand_once_keeps_its_bytes(content: bytes) -> None:
+    at = content.rindex(b'"gpt-9"') if b"deep" not in content else content.index(b'"gpt-9"')
+    assert set_model(content, split_object(content), "m") == content[:at] + b'"m"' + content[at + 7 :]
+
+
+@pytest.mark.parametrize("content", REWRITTEN)
+def test_a_request_that_servers_may_read_otherwise_is_sent_as_it_was_read(content: bytes) -> None:
+    sent = set_model(content, split_object(content), "m")
+    assert repr(json.loads(sent)) == repr({**json.loads(content), "model": "m"})
+    assert sent.isascii()
+    pairs = json.loads(sent, object_pairs_hook=list)
+    assert len({name for name, _ in pairs}) == len(pairs)
+
+
+@pytest.mark.parametrize("content", BROKEN, ids=range(len(BROKEN)))
+def test_a_body_that_is_no_object_or_too_much_is_refused(content: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_body(content)
+
+
+@given(st.dictionaries(st.text(max_size=5), _VALUES, max_size=4), st.booleans())
+def test_parts_and_whole_documents_are_read_as_the_standard_library_reads_them(
+    value: dict[str, Any], ascii_only: bool
+) -> None:
+    text = json.dumps({"model": "a", **value}, ensure_ascii=ascii_only)
+    content = text.encode("utf-8", "surrogatepass")
+    expected = repr(json.loads(content))
+    assert repr(parse(content)) == repr(parse(text)) == expected
+    assert repr(parse_body(content)[0]) == expected
+    sent = set_model(content, split_object(content), "m")
+    assert repr(json.loads(sent)) == repr({**json.loads(content), "model": "m"})
+
+
+def test_tools_are_read_alike_from_their_bytes_and_from_their_values() -> None:
+    tool = {"type": "function", "function": {"name": "dig", "parameters": {"type": "object"}}}
+    more = {"type": "additional_tools", "tools": [{"type": "function", "name": "fill"}]}
+    for items in ([], [more]):
+        body = {"model": "a", "tools": [tool, tool], "input": items}
+        parsed, parts = parse_body(json.dumps(body).encode())
+        read = read_body(Wire.RESPONSES, parsed, parts["tools"])
+        assert read == read_body(Wire.RESPONSES, body)
+        assert [one.name for one in read.tools] == ["dig", "dig", *(["fill"] if items else [])]
