@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from textual.geometry import Region
 from textual.strip import Strip
+from textual.widget import Widget
 
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.values import MysisView, SwarmView
@@ -30,10 +33,24 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return lines
 
 
-async def crowd(stage: Stage) -> list[MysisView]:
+@pytest.fixture
+def dirtied(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The number of lines that were to be drawn again, by the id of their widget."""
+    lines: Counter[str] = Counter()
+    real = Widget._set_dirty
+
+    def set_dirty(self: Widget, *regions: Region) -> None:
+        lines[self.id or type(self).__name__] += sum(region.height for region in regions or (self.size.region,))
+        real(self, *regions)
+
+    monkeypatch.setattr(Widget, "_set_dirty", set_dirty)
+    return lines
+
+
+async def crowd(stage: Stage, many: int = MANY) -> list[MysisView]:
     """Many rows, all like the first."""
     first = replace(stage.view(), state_at=stage.clock.now())
-    views = [replace(first, id=number, name=f"m{number}") for number in range(1, MANY + 1)]
+    views = [replace(first, id=number, name=f"m{number}") for number in range(1, many + 1)]
     stage.app.feed.take(SwarmView(1, False, "", tuple(views)))
     await stage.pilot.pause()
     return views
@@ -72,3 +89,14 @@ async def test_unchanged_rows_are_not_drawn_again(tmp_path: Path, drawn: list[in
         assert dashboard.table.cursor.id > in_sight
         assert len(drawn) <= 5 * (in_sight + 2)
         assert set(dashboard.query("*")) == widgets
+
+
+async def test_a_step_draws_two_rows_and_the_title_of_the_detail(tmp_path: Path, dirtied: Counter[str]) -> None:
+    async with cockpit(tmp_path, size=(200, 60), names=("alpha",)) as stage:
+        await crowd(stage, 60)
+        await stage.press("j")
+        dirtied.clear()
+        await stage.press("j")
+        assert dirtied["swarm"] == 2
+        assert dirtied["detail"] == 1
+        assert not dirtied.keys() - {"swarm", "detail", "detail-rule", "detail-line", "recent", "request"}

@@ -37,7 +37,7 @@ from zoea.tui.swarm_list.panel_room import (
 from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.swarm_list.row_order import RowOrder, SortColumn, describe_order
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import TextBlock, TitledRule, key_hints
+from zoea.tui.widgets.clickable_text import TextBlock, TitledRule, key_hints, put_titles
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.mysis_detail import MysisDetail, build_empty_lines
 from zoea.tui.widgets.search_inputs import FilterLine
@@ -411,9 +411,8 @@ class DashboardScreen(CockpitScreen[None]):
         how = describe_order(table.order, table.grouping, has_marks=bool(marks))
         titles = (title, how if all_of_them else "")
         if titles != self._titles:
-            # Textual redraws a frame whenever its title is set, even to the same text.
             self._titles = titles
-            self._box.border_title, self._box.border_subtitle = Content(title), key_hints(titles[1])
+            put_titles(self._box, Content(title), key_hints(titles[1]))
         self._heads.put(
             build_heading(table.columns, table.order.column) if table.grouping is None else [(_HIVE_HEAD, "quiet")]
         )

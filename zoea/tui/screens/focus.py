@@ -47,7 +47,7 @@ from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.swarm_list.needs_you_panel import find_next_in_need
 from zoea.tui.text_layout import count_cells
 from zoea.tui.theme.role_styles import ConversationPalette
-from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.clickable_text import TextBlock, put_titles
 from zoea.tui.widgets.context_panel import ContextPanel
 from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.live_answer import LiveAnswer
@@ -406,7 +406,7 @@ class FocusScreen(CockpitScreen[None]):
             follows=transcript.follows,
             verbose=transcript.verbose,
         )
-        self._talk.border_subtitle = Content.assemble(*build_status_pieces(edge))
+        put_titles(self._talk, self._talk._border_title, Content.assemble(*build_status_pieces(edge)))
 
     # Finding and copying.
 

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.content import Content, Span
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.style import Style
@@ -72,6 +73,25 @@ def key_hints(text: str) -> KeyHints:
             spans += [Span(at, at + len(part), style), Span(at, at + len(key), _KEY_STYLE)]
         at += len(part) + len(_SEPARATOR)
     return KeyHints(text, spans)
+
+
+def put_titles(widget: Widget, title: Content | None, subtitle: Content | None) -> None:
+    """Set the titles of a frame; draw only its two lines again, and only where a title changed.
+
+    Textual draws the whole widget whenever a title is set.
+    """
+    outer, content = widget.outer_size, widget.content_offset
+    for name, new, line in (("_border_title", title, 0), ("_border_subtitle", subtitle, outer.height - 1)):
+        before: Content | None = getattr(widget, name)
+        after = new.expand_tabs(4).split()[0] if new is not None else None
+        if _looks(after) != _looks(before):
+            setattr(widget, name, after)
+            widget.refresh(Region(-content.x, line - content.y, outer.width, 1))
+
+
+def _looks(title: Content | None) -> tuple[object, ...]:
+    """Return what differs where two titles look different; Textual compares the text only."""
+    return () if title is None else (type(title), title.plain, title.spans)
 
 
 class TextBlock(Static):

@@ -27,6 +27,7 @@ from zoea.text.control_characters import reveal
 from zoea.tui.text_layout import Piece, wrap_characters, wrap_pieces, wrap_words
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
+from zoea.tui.widgets.clickable_text import put_titles
 from zoea.tui.widgets.strip_overlay import clip_strip
 
 LineOf = Callable[[int, int], Sequence[Piece]]
@@ -106,8 +107,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def caption(self, title: str, foot: str = "") -> None:
         """Set title and subtitle of the border; never markup."""
-        self.border_title = Content(reveal(title)) if title else None
-        self.border_subtitle = Content(reveal(foot)) if foot else None
+        put_titles(self, Content(reveal(title)) if title else None, Content(reveal(foot)) if foot else None)
 
     def show(self, count: int, *, place: int | None = None, empty: str | None = None) -> None:
         """Set the number of lines and redraw all; the cursor stays, or goes to `place`."""

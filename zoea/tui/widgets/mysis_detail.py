@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
@@ -35,7 +35,7 @@ from zoea.tui.swarm_list.mysis_row import (
     status_text,
 )
 from zoea.tui.text_layout import Piece, count_cells, cut_pieces
-from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.clickable_text import TextBlock, put_titles
 from zoea.tui.widgets.status_bars import PieceLine
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ class MysisDetail(Horizontal):
         self._has_running_call = False
         self._timer: Timer | None = None
         self._is_reading = False
-        self._titles: tuple[Any, ...] = ()
         self._line = PieceLine(id="detail-line")
         self._recent = TextBlock(id="recent")
         self._request = TextBlock(id="request")
@@ -148,15 +147,15 @@ class MysisDetail(Horizontal):
             return
         view = self._view
         if view is None:
-            self._put_titles(Content(""), Content(""))
-
+            put_titles(self, Content(""), Content(""))
             in_one = [piece for line in self._placeholder for piece in (*line, ("  ", ""))]
             self._line.put(cut_pieces(in_one, self._line.size.width))
             self._recent.put(self._placeholder)
             self._request.put(())
             return
         state = str(view.status)
-        self._put_titles(
+        put_titles(
+            self,
             Content.assemble(
                 (f"{self._glyphs().get(state, '?')} ", f"$role-{state}"),
                 (one_line(view.name), "bold"),
@@ -196,13 +195,6 @@ class MysisDetail(Horizontal):
             self._request.put([[("Reading its newest request", "quiet")]])
             return
         self._request.put(build_usage_lines(self._seen, view, self._request.content_size.height))
-
-    def _put_titles(self, title: Content, subtitle: Content) -> None:
-        """Set the border titles if they changed, because Textual redraws on every assignment."""
-        titles = (title, title.spans, subtitle)
-        if titles != self._titles:
-            self._titles = titles
-            self.border_title, self.border_subtitle = title, subtitle
 
 
 def format_state(view: MysisView, now: int) -> str:
