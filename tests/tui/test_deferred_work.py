@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import gc
 import inspect
 import warnings
+from pathlib import Path
 
-from zoea.tui.state.deferred_work import DeferredWork
+import zoea.tui
+from zoea.tui.state.deferred_work import DeferredWork, WorkQueue
 
 YOUNG = 1
 """The generations that hold what a test has just made; to look through all objects takes a second."""
@@ -49,3 +53,71 @@ def test_deferred_work_gives_no_warning_in_any_order_of_deletion() -> None:
 
 async def test_it_makes_the_coroutine_when_it_is_awaited() -> None:
     assert await DeferredWork(lambda: _double(4)) == 8
+
+
+READS = {
+    "answer": {"commit_forms"},
+    "context": {"history"},
+    "cost": {"commit_forms"},
+    "details": {"history"},
+    "file": {"log"},
+    "files": {"new_mysis"},
+    "find": {"find", "review"},
+    "folder": {"new_mysis"},
+    "go": {"inspector"},
+    "load": {"settings"},
+    "log": {"log"},
+    "look": {"welcome"},
+    "marks": {"review"},
+    "moment": {"history"},
+    "newer": {"history", "inspector"},
+    "older": {"history"},
+    "paint": {"conversation_view"},
+    "providers": {"upstreams"},
+    "review": {"review"},
+    "arrange": {"review"},
+    "search": {"search"},
+    "stats": {"charts"},
+    "stderr": {"upstreams"},
+    "turns": {"inspector"},
+    "upstreams": {"upstreams"},
+    "whole": {"log"},
+    "wrap": {"line_list"},
+}
+"""The groups of exclusive workers, with their modules. Each only reads or draws, so that the next one may cancel it.
+
+What writes goes through a `WorkQueue`.
+"""
+
+
+def test_exclusive_workers_only_read_because_the_next_one_cancels_them() -> None:
+    found: dict[str, set[str]] = {}
+    for file in Path(zoea.tui.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            more = {one.arg: one.value for one in node.keywords} if isinstance(node, ast.Call) else {}
+            if isinstance(exclusive := more.get("exclusive"), ast.Constant) and exclusive.value:
+                group = more.get("group")
+                name = str(group.value) if isinstance(group, ast.Constant) else "none, which is that of all workers"
+                found.setdefault(name, set()).add(file.stem)
+    assert found == READS
+
+
+async def test_works_in_a_queue_go_one_after_another_and_none_is_lost() -> None:
+    done: list[int] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    async def work(number: int) -> None:
+        for _ in range(3 - number):
+            await asyncio.sleep(0)
+        if number == 1:
+            raise ValueError
+        done.append(number)
+
+    queue = WorkQueue(lambda start: tasks.append(asyncio.create_task(start())))
+    for number in range(3):
+        queue.put(lambda number=number: work(number))  # type: ignore[misc]  # a default binds the number
+    assert queue.waiting == 3
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert done == [0, 2]
+    assert [type(result) for result in results] == [type(None), ValueError, type(None)]
+    assert queue.waiting == 0

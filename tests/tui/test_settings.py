@@ -437,3 +437,16 @@ async def test_what_is_typed_after_a_refused_key_runs_no_command(tmp_path: Path,
         await stage.pilot.pause()
         assert stage.screen is screen
         assert not (await stage.api.view()).held
+
+
+async def test_two_quick_changes_are_both_written_also_where_the_screen_is_left(tmp_path: Path) -> None:
+    async with settings(tmp_path, calm=False) as (stage, screen):
+        fields = screen._fields
+        screen._save(fields["swarm.max_myses"], "7")
+        screen._save(fields["tui.reduced_motion"], "true")
+        assert screen.holds_keys
+        stage.app.pop_screen()
+        await stage.until(lambda: not stage.app.writes.waiting)
+        assert on_disk(tmp_path)["swarm"]["max_myses"] == 7
+        assert on_disk(tmp_path)["tui"]["reduced_motion"] is True
+        assert stage.app.early.reduced_motion

@@ -141,7 +141,7 @@ class ConnectDialog(FormDialog[str | None]):
         if not self._is_busy:
             self._is_busy = True
             self._tell([[("Asking for its models…", "quiet")]])
-            self.run_worker(DeferredWork(self._try), exclusive=True)
+            self.run_worker(DeferredWork(self._try))
 
     async def _try(self) -> None:
         try:

@@ -138,6 +138,11 @@ class SettingsScreen(CockpitScreen[None]):
     def value(self) -> Input:
         return self.query_one("#value", Input)
 
+    @property
+    def holds_keys(self) -> bool:
+        """Hold keys until a value is written, because the next one is chosen by it."""
+        return self.cockpit.writes.waiting > 0
+
     # Reading.
 
     async def _load(self) -> None:
@@ -416,11 +421,11 @@ class SettingsScreen(CockpitScreen[None]):
         """Remove the person's own value."""
         field = self.field
         if field is not None and not field.locked:
-            self.run_worker(DeferredWork(lambda: self._write(field, None)), exclusive=True, group="write")
+            self.cockpit.writes.put(lambda: self._write(field, None))
 
     def _save(self, field: SettingField, text: str) -> None:
         value = parsed(field, text)
-        self.run_worker(DeferredWork(lambda: self._write(field, value)), exclusive=True, group="write")
+        self.cockpit.writes.put(lambda: self._write(field, value))
 
     async def _doubts(self, field: SettingField, value: Any) -> bool:
         """Say what speaks against a model's name, once. The same name a second time is kept."""
@@ -458,11 +463,12 @@ class SettingsScreen(CockpitScreen[None]):
         else:
             counts = "" if field.path[0] in ("tui", "broadcast") else await self._counts(field)
             self.note = (field.key, ("taken out" if value is None else "written") + counts)
-        if self.value.has_focus:
-            self.fields.focus()
         self.cockpit.use_settings(loaded.settings)
-        self.redraw_bars()
-        self._take(loaded)
+        if self.is_attached:
+            if self.value.has_focus:
+                self.fields.focus()
+            self.redraw_bars()
+            self._take(loaded)
 
     async def _counts(self, field: SettingField) -> str:
         """Let the running swarm apply a written setting; return when it takes effect."""
@@ -476,7 +482,10 @@ class SettingsScreen(CockpitScreen[None]):
 
     def _say(self, field: SettingField, text: str) -> None:
         self.note = (field.key, text)
-        self._draw()
+        if self.is_attached:
+            self._draw()
+        else:
+            self.cockpit.notify(f"{field.key} is not written: {text.lstrip('!')}", severity="error", markup=False)
 
     # Themes.
 

@@ -10,7 +10,6 @@ from zoea.model.status import StatusWord
 from zoea.settings.key_paths import DEFAULT, Layer
 from zoea.text.control_characters import one_line
 from zoea.tui.screens.base import BaseScreen
-from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.settings_form import save
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.theme import themes
@@ -87,7 +86,7 @@ class ThemeChooser:
         """Show a theme, and write it to the settings."""
         self._kept = name
         self._screen.cockpit.use_theme(name)
-        self._screen.run_worker(DeferredWork(lambda: self._write(name)), exclusive=True, group="write")
+        self._screen.cockpit.writes.put(lambda: self._write(name))
 
     async def _write(self, name: str) -> None:
         cockpit = self._screen.cockpit
@@ -99,7 +98,7 @@ class ThemeChooser:
             return
         origin = loaded.origins.get("tui.theme", DEFAULT)
         over = "" if origin.layer is Layer.USER else f"; at the next start {origin} overrides it"
-        self._screen.notify(f"{name} is your theme now{over}", markup=False)
+        cockpit.notify(f"{name} is your theme now{over}", markup=False)
 
     def restore(self) -> None:
         """Show the kept theme again."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
@@ -20,7 +21,7 @@ from zoea.text.control_characters import one_line
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import BY_ID
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.deferred_work import DeferredWork, WorkQueue
 from zoea.tui.state.worktree_access import find_repository
 from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -64,9 +65,13 @@ class WelcomeScreen(CockpitScreen[None]):
         self._connected_to = ""
         self._repository = find_repository(str(absolute_path("")))
 
+    @cached_property
+    def _beginnings(self) -> WorkQueue:
+        return WorkQueue(self.cockpit.start_work)
+
     def bind_actions(self) -> Handlers:
         return {
-            "welcome.sandbox": lambda: self._begin(self._open_sandbox) if not self._doing else None,
+            "welcome.sandbox": self._begin_sandbox,
             "welcome.connect": lambda: self._open_form(None),
             "welcome.repository": self._work_here,
             "welcome.new": lambda: self._create_mysis(self.cockpit.new_myses),
@@ -278,7 +283,7 @@ class WelcomeScreen(CockpitScreen[None]):
         from zoea.tui.dialogs.connect import ConnectDialog
 
         self.cockpit.push_screen(
-            ConnectDialog(given), lambda name: self._begin(lambda: self._use(name)) if name else None
+            ConnectDialog(given), lambda name: self._beginnings.put(lambda: self._use(name)) if name else None
         )
 
     async def _use(self, name: str) -> None:
@@ -294,21 +299,26 @@ class WelcomeScreen(CockpitScreen[None]):
                 await cockpit.api.reload()
             except ZoeaError as error:
                 cockpit.show_error(error)
-                self.notify(f"{name} is in your settings; it applies when the swarm is opened again", markup=False)
+                cockpit.notify(f"{name} is in your settings; it applies when the swarm is opened again", markup=False)
             else:
                 self._use_for_new_myses(name)
         self._servers.clear()
+        if not self.is_attached:
+            return
         self._is_discovering = True
         self.run_worker(DeferredWork(self._discover), exclusive=True, group="look")
 
     def _use_for_new_myses(self, name: str) -> None:
         """Let new myses use the connected model instead of that of the command line."""
         self._connected_to = name
-        self.ways.select("welcome.new")
+        if self.is_attached:
+            self.ways.select("welcome.new")
         self.cockpit.new_myses = replace(self.cockpit.new_myses, provider="", model="")
 
-    def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self.run_worker(DeferredWork(work), exclusive=True, group="begin")
+    def _begin_sandbox(self) -> None:
+        if not self._doing:
+            self._say("opening Reef…")
+            self._beginnings.put(self._open_sandbox)
 
     async def _open_sandbox(self) -> None:
         """Open the swarm with the sandbox world, create the miners and start them."""
@@ -340,7 +350,8 @@ class WelcomeScreen(CockpitScreen[None]):
 
     def _say(self, text: str) -> None:
         self._doing = text
-        self._draw()
+        if self.is_attached:
+            self._draw()
 
 
 def _import_discovery() -> Any:

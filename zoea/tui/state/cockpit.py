@@ -33,7 +33,7 @@ from zoea.text.sentences import begin_sentence
 from zoea.tui.commands import keymap as keymaps
 from zoea.tui.commands.action import OPENING, Action, ActionContext, needs_target
 from zoea.tui.commands.actions import BY_ID
-from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.deferred_work import DeferredWork, WorkQueue
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.state.open_approvals import OpenApprovals
 from zoea.tui.state.settings_watch import SettingsWatch
@@ -221,6 +221,7 @@ class Cockpit(App[str]):
         self.opening_wait = OpeningWait(lambda: self.is_opening, self.redraw_bars)
         self.type_ahead = TypeAhead(self, self.opening_wait)
         self.settings_watch = SettingsWatch(config, credentials)
+        self.writes = WorkQueue(self.start_work)
         self.feed = SwarmFeed(self.feed_changed, self.feed_event, self.report_defect, now)
         self.connection = SwarmConnection(opener, self.feed, self.opening_failed, lambda: self.start_leaving("stop"))
         self.approvals = OpenApprovals(lambda: self.api.approvals(), self.approvals_changed)

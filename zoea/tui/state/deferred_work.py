@@ -6,6 +6,7 @@ made for it would warn that it was never awaited, so it is made when it is await
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
@@ -31,3 +32,32 @@ class DeferredWork(Awaitable[Result], Generic[Result]):
     def __del__(self) -> None:
         if isinstance(self._work, Coroutine):
             self._work.close()
+
+
+class WorkQueue:
+    """Starts work that must not be lost: one after another, in the order in which it came.
+
+    An exclusive worker would be cancelled by the next one, and each worker of a screen when that screen is left.
+
+    Args:
+        start: Starts a coroutine that outlives the screen.
+    """
+
+    def __init__(self, start: Callable[[Callable[[], Work[None]]], None]) -> None:
+        self._start = start
+        self._lock = asyncio.Lock()
+        self.waiting = 0
+        """The number of works that are not done."""
+
+    def put(self, work: Callable[[], Work[None]]) -> None:
+        """Start a work once those before it are done, also where one of them failed."""
+        self.waiting += 1
+
+        async def run() -> None:
+            try:
+                async with self._lock:
+                    await work()
+            finally:
+                self.waiting -= 1
+
+        self._start(run)
