@@ -16,6 +16,7 @@ from tests.fakes.owner import OwnerThread, fake_owner
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli.commands import serve as serve_command
 from zoea.process.lock import read_holder
+from zoea.settings.paths import places
 from zoea.web.browser_server import BrowserServer
 
 ADDRESS = re.compile(r"The cockpit is at http://127\.0\.0\.1:\d+/[\w-]{43,}/\n")
@@ -149,3 +150,22 @@ def test_an_address_of_another_machine_is_refused(zoea: Zoea) -> None:
     ran = zoea("serve", "--host", "192.0.2.1")
     assert ran.code == 5
     assert "--port 0" in ran.err
+
+
+def test_serve_read_only_runs_no_swarm_and_says_what_the_address_allows(
+    zoea: Zoea, after_start: Callable[[Callable[[], object]], None]
+) -> None:
+    after_start(lambda: signal.raise_signal(signal.SIGINT))
+    ran = zoea("serve", "--port", "0", "--read-only")
+    assert ran.code == 0, ran.err
+    assert "sees the swarm and commands nothing" in ran.out
+    assert not places().database.exists()
+
+
+@pytest.mark.parametrize(
+    "also", [("--myses", "1"), ("--task", "Mine"), ("--start-swarm",), ("--world", "reef"), ("--metrics",)]
+)
+def test_serve_read_only_starts_nothing(zoea: Zoea, also: tuple[str, ...]) -> None:
+    refused = zoea("serve", "--read-only", *also)
+    assert refused.code != 0
+    assert f"Leave out {also[0]}" in refused.err

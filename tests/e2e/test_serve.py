@@ -48,3 +48,16 @@ async def test_q_detaches_one_browser_and_cockpits_end_with_the_server() -> None
 
         zoea.process.send_signal(signal.SIGKILL)
         await gone(first)
+
+
+async def test_a_read_only_page_follows_the_swarm_and_commands_nothing() -> None:
+    async with (
+        served("--myses", "1", "--provider", "scripted"),
+        served("--read-only") as watched,
+        aiohttp.ClientSession() as client,
+        client.ws_connect(f"{watched.address}ws?width=100&height=30") as one,
+    ):
+        await shows(one, "read-only")
+        for key in "xS":
+            await one.send_json(["stdin", key])
+            await shows(one, "This cockpit is read-only")

@@ -146,6 +146,7 @@ async def cockpit_over(
     seconds: Callable[[], float] | None = None,
     inner: Swarm | None = None,
     read_only_reason: str = "",
+    writes_files: bool = True,
     drafts: Path | None = None,
     places: Places | None = None,
 ) -> AsyncIterator[Stage]:
@@ -154,7 +155,8 @@ async def cockpit_over(
 
     @asynccontextmanager
     async def opener() -> AsyncIterator[OpenSwarm]:
-        yield OpenSwarm(api, database, is_owner, "reef-run", places, read_only_reason=read_only_reason)
+        reason = read_only_reason
+        yield OpenSwarm(api, database, is_owner, "reef-run", places, read_only_reason=reason, writes_files=writes_files)
 
     app = CockpitApp(
         opener,

@@ -27,12 +27,19 @@ from zoea.tui.screens.settings import SettingsScreen
 
 
 @asynccontextmanager
-async def watching(folder: Path) -> AsyncIterator[Stage]:
+async def watching(folder: Path, *, writes_files: bool = True) -> AsyncIterator[Stage]:
     async with swarm(folder, answering("It is done"), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
         api = WatchedSwarm.over(inner.api)
         async with cockpit_over(
-            api, inner.path, clock=inner.clock, inner=inner, is_owner=False, read_only_reason=WATCHES
+            api,
+            inner.path,
+            clock=inner.clock,
+            inner=inner,
+            is_owner=False,
+            read_only_reason=WATCHES,
+            writes_files=writes_files,
+            places=places(configured=False),
         ) as stage:
             yield stage
 
@@ -40,6 +47,12 @@ async def watching(folder: Path) -> AsyncIterator[Stage]:
 async def stored(stage: Stage) -> list[Any]:
     tables = await stage.swarm.rows("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'")
     return [(name, await stage.swarm.rows(f"SELECT * FROM {name}")) for name in (table["name"] for table in tables)]
+
+
+def read_files(*folders: Path) -> dict[Path, bytes]:
+    """Read what a person has there; the database, its folder and the log excepted."""
+    paths = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return {path: path.read_bytes() for path in paths}
 
 
 async def test_it_follows_the_running_swarm_and_refuses_every_command(tmp_path: Path) -> None:
@@ -118,3 +131,30 @@ def test_it_neither_hands_the_swarm_on_nor_offers_the_sandbox(monkeypatch: pytes
     ((cockpit, session),) = seen
     assert session == ()
     assert cockpit.sandbox_opener is None
+
+
+async def test_in_a_browser_it_changes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    async with watching(tmp_path / "swarm", writes_files=False) as stage:
+        await stage.swarm.commander.send("alpha", "Mine the belt")
+        await stage.until(lambda: stage.view().turns == 1)
+        folders = here, places(configured=False).config
+        before = read_files(*folders)
+        await stage.press("S")
+        await stage.until(lambda: "opened with --read-only" in "".join(stage.notices))
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(FocusScreen))
+        stage.notices.clear()
+        await stage.press("e")
+        await stage.until(lambda: "opened with --read-only" in "".join(stage.notices))
+        await stage.press("escape")
+        await stage.press("comma")
+        screen = stage.screen
+        assert isinstance(screen, SettingsScreen)
+        await stage.until(lambda: screen._fields)
+        assert {field.locked for field in screen._fields.values()} == {WATCHES}
+        screen._themes.keep(next(name for name in stage.app.theme_specs if name != "nova"))
+        await stage.until(lambda: any("until this cockpit ends" in notice for notice in stage.notices))
+        assert read_files(*folders) == before

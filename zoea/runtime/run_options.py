@@ -6,7 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from zoea.model.errors import (
@@ -33,6 +33,7 @@ OPENING_S = 5.0
 
 MAX_MYSES = 2000
 WORLD = "reef"
+READ_ONLY = "--read-only"
 METRICS_ADDRESS = "127.0.0.1:2112"
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
@@ -109,6 +110,9 @@ class StartOptions:
     start_swarm: bool = declare(
         flag("--start-swarm", "Continue the myses that were running when Zoea ended, and start the new ones.")
     )
+    read_only: bool = declare(
+        flag(READ_ONLY, "Show the swarm in a cockpit that commands and starts nothing; also one that runs elsewhere.")
+    )
     go_on: bool = False
     workspace: str = declare(WORKSPACE)
 
@@ -138,11 +142,6 @@ class RunOptions(StartOptions):
             "End once the swarm has ended N turns, or once no mysis goes on by itself.",
             None,
             whole_number(1),
-        )
-    )
-    read_only: bool = declare(
-        flag(
-            "--read-only", "Show the swarm in a cockpit that commands and starts nothing; also one that runs elsewhere."
         )
     )
     calm: bool = declare(flag("--no-animation", "Show no animation in the cockpit during this run."))
@@ -175,6 +174,15 @@ async def attach(where: Places) -> RemoteSwarm:
             if found is None or asyncio.get_running_loop().time() > deadline:
                 raise
         await asyncio.sleep(0.1)
+
+
+def refuse_starts(options: StartOptions) -> None:
+    """Refuse options that start or create something beside `--read-only`. Raises UsageError."""
+    unset = StartOptions(read_only=True, workspace=options.workspace)
+    names = [one.name for one in fields(unset) if getattr(options, one.name) != getattr(unset, one.name)]
+    if options.read_only and names:
+        listed = " and ".join(f"--{name.replace('_', '-')}" for name in names)
+        raise UsageError("--read-only starts nothing and creates no myses", hint=f"Leave out {listed}.")
 
 
 def refuse_new_myses(options: StartOptions, where: Places) -> None:

@@ -76,13 +76,20 @@ def start(options: RunOptions, where: Places) -> int:
 
 def watch(options: RunOptions, where: Places) -> int:
     """Show a cockpit that commands nothing until the person leaves it. Returns the exit code."""
-    cockpit = build_cockpit(
-        where, lambda: open_watched(where), stored=lambda: read_stored_rows(where), reduced_motion=options.calm
-    )
+    cockpit = build_watcher(where, reduced_motion=options.calm)
     cockpit.driver_class = TerminalDriver
-    cockpit.find_successor = lambda: find_successor(where, open_watched)
     show_cockpit(cockpit, where.log)
     return cockpit.return_code or 0
+
+
+def build_watcher(where: Places, *, reduced_motion: bool = False, writes_files: bool = True) -> CockpitApp:
+    """Create a cockpit that commands nothing, and where asked writes no files either."""
+    opener = partial(open_watched, writes_files=writes_files)
+    cockpit = build_cockpit(
+        where, lambda: opener(where), stored=lambda: read_stored_rows(where), reduced_motion=reduced_motion
+    )
+    cockpit.find_successor = lambda: find_successor(where, opener)
+    return cockpit
 
 
 def build_cockpit(
@@ -269,16 +276,18 @@ async def open_read_only(where: Places) -> AsyncIterator[OpenSwarm]:
 
 
 @asynccontextmanager
-async def open_watched(where: Places) -> AsyncIterator[OpenSwarm]:
+async def open_watched(where: Places, *, writes_files: bool = True) -> AsyncIterator[OpenSwarm]:
     """Open a swarm to look at it: the running one, else the stored one. Raises ZoeaError where there is none."""
     from zoea.ipc.read_only import WATCHES, ReadOnlySwarm, WatchedSwarm
 
     if read_holder(where.data) is None:
         async with open_read_only(where) as stored:
-            yield structs.replace(stored, api=ReadOnlySwarm.over(where.database), read_only_reason=WATCHES)
+            api = ReadOnlySwarm.over(where.database)
+            yield structs.replace(stored, api=api, read_only_reason=WATCHES, writes_files=writes_files)
         return
     async with attach_to_swarm(where) as running:
-        yield structs.replace(running, api=WatchedSwarm.over(running.api), read_only_reason=WATCHES, runs=True)
+        watched = WatchedSwarm.over(running.api)
+        yield structs.replace(running, api=watched, read_only_reason=WATCHES, writes_files=writes_files, runs=True)
 
 
 @asynccontextmanager

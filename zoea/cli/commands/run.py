@@ -8,7 +8,7 @@ from dataclasses import replace
 from zoea.model.errors import UsageError, WorkspaceHeld
 from zoea.process.clock import run_on_boot_time
 from zoea.process.lock import read_holder
-from zoea.runtime.run_options import RunOptions, refuse_new_myses
+from zoea.runtime.run_options import RunOptions, refuse_new_myses, refuse_starts
 from zoea.settings.paths import Places, places
 
 open_screen: Callable[[RunOptions, Places], int] | None = None
@@ -22,6 +22,7 @@ def run(options: RunOptions) -> int:
     is given. If a swarm runs already, this attaches to it, and quitting leaves it running.
     ctrl+c (SIGINT) and SIGTERM end a swarm, and nothing stored is lost; when the terminal is closed (SIGHUP),
     the swarm goes on without a screen.
+    With --read-only the cockpit follows a swarm that runs, or shows what is stored.
 
     Example: zoea run --world reef --myses 5 --start-swarm
     """
@@ -29,8 +30,7 @@ def run(options: RunOptions) -> int:
         raise UsageError("--plain and --json exclude each other", hint="Give one of them.")
     if options.read_only and not options.wants_screen:
         raise UsageError("--read-only opens the cockpit", hint="Give it alone, in a terminal.")
-    if options.read_only and (options.start_swarm or options.go_on or options.myses):
-        raise UsageError("--read-only starts nothing", hint="Leave out the options that start or create myses.")
+    refuse_starts(options)
     if options.headless and not options.go_on:
         options = replace(options, start_swarm=True)
     return run_or_attach(options, places(options.workspace))

@@ -18,7 +18,15 @@ from zoea.process.command_line import declare, option, whole_number
 from zoea.process.forced_end import detach_terminal
 from zoea.process.lock import read_holder
 from zoea.runtime.owner import close_within
-from zoea.runtime.run_options import StartOptions, attach, prepare_own_swarm, prepare_swarm, refuse_new_myses
+from zoea.runtime.run_options import (
+    READ_ONLY,
+    StartOptions,
+    attach,
+    prepare_own_swarm,
+    prepare_swarm,
+    refuse_new_myses,
+    refuse_starts,
+)
 from zoea.settings.paths import Places, places
 from zoea.web.browser_server import BrowserServer
 
@@ -48,11 +56,13 @@ def serve(options: ServeOptions) -> None:
     It attaches to the running swarm; without one it runs the swarm itself, and ctrl+c ends it.
     The printed address holds a new token each time: everyone who has the address can command the swarm.
     Closing a tab, or pressing q in it, ends that cockpit and never the swarm.
+    With --read-only it runs no swarm, and who has the address sees all of it and commands and writes nothing.
 
     Example: zoea serve --port 9000
     """
     if not options.host.strip():
         raise UsageError("--host names no address", hint="Leave it out for this machine alone; 0.0.0.0 is any.")
+    refuse_starts(options)
     where = places(options.workspace)
     refuse_new_myses(options, where)
     run_on_boot_time(serve_browsers(options, where, cockpit=cockpit))
@@ -68,7 +78,13 @@ async def serve_browsers(options: ServeOptions, where: Places, *, cockpit: tuple
         OwnerError: The address cannot be listened at.
         ZoeaError: The swarm can be neither opened nor reached.
     """
-    async with BrowserServer((*cockpit, options.workspace), host=options.host, port=options.port) as server:
+    command = (*cockpit, options.workspace, *([READ_ONLY] if options.read_only else []))
+    async with BrowserServer(command, host=options.host, port=options.port) as server:
+        if options.read_only:
+            ending = _end_at_signals()
+            announce(server, "sees the swarm and commands nothing", "ctrl+c ends the page and no swarm.")
+            await ending.wait()
+            return
         if read_holder(where.data) is None:
             try:
                 await _serve_own_swarm(server, options, where)
@@ -77,6 +93,16 @@ async def serve_browsers(options: ServeOptions, where: Places, *, cockpit: tuple
                 if read_holder(where.data) is None:
                     raise
         await _serve_running_swarm(server, options, where)
+
+
+def _end_at_signals() -> asyncio.Event:
+    """Return what is set at the first signal that ends the command."""
+    ending = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ending.set)
+    loop.add_signal_handler(signal.SIGHUP, detach_terminal)
+    return ending
 
 
 async def _serve_own_swarm(server: BrowserServer, options: StartOptions, where: Places) -> None:
@@ -92,23 +118,21 @@ async def _serve_own_swarm(server: BrowserServer, options: StartOptions, where: 
         if owner.warning:
             sys.stderr.write(f"zoea: {owner.warning}\n")
         output.say(await prepare_own_swarm(owner.api, options, where, loaded.settings))
-        announce(server, "The swarm runs here: ctrl+c ends it, and nothing stored is lost.")
+        announce(server, "commands the swarm", "The swarm runs here: ctrl+c ends it, and nothing stored is lost.")
         await owner.ending.wait()
         await close_within(CLOSE_TIMEOUT_S, server.close, "the browser server")
 
 
 async def _serve_running_swarm(server: BrowserServer, options: StartOptions, where: Places) -> None:
     """Attach to the swarm of another process, and to each successor that takes the workspace over."""
-    ending = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ending.set)
-    loop.add_signal_handler(signal.SIGHUP, detach_terminal)
+    ending = _end_at_signals()
     if options.world:
         sys.stderr.write("zoea: --world has no effect: a running swarm keeps the world it was started with\n")
     async with await attach(where) as swarm:
         output.say(await prepare_swarm(swarm, options, where))
-        announce(server, f"Attached to the swarm of process {swarm.pid}: ctrl+c leaves it running.")
+        announce(
+            server, "commands the swarm", f"Attached to the swarm of process {swarm.pid}: ctrl+c leaves it running."
+        )
         await _wait_for_first(swarm.gone(), ending.wait())
     while not ending.is_set():
         _say("The swarm's owner went away; waiting for another one.")
@@ -143,10 +167,10 @@ async def _wait_for_first(*waits: Coroutine[Any, Any, Any]) -> None:
             task.cancel()
 
 
-def announce(server: BrowserServer, consequence: str) -> None:
+def announce(server: BrowserServer, allows: str, consequence: str) -> None:
     """Print the address, and a warning where other machines can reach it."""
     _say(f"The cockpit is at {server.address}")
-    _say(f"Everyone who has this address commands the swarm. {consequence}")
+    _say(f"Everyone who has this address {allows}. {consequence}")
     if not server.is_loopback:
         sys.stderr.write(
             "zoea: other machines can reach this address, and the connection is not encrypted; "

@@ -33,6 +33,7 @@ class ActionContext(Struct, frozen=True):
         failure: Why the swarm could not be opened.
         hidden: How to reach the list that an action works on, where that list is hidden.
         read_only_reason: Why the swarm cannot be commanded; empty where it can.
+        writes_files: Whether settings, exports and screenshots may be written here.
         in_need: Number of myses that need the person.
         busy: Number of myses that could be held: they work, or go on by themselves.
         ended: Number of myses that ran when Zoea ended and were not started since.
@@ -53,6 +54,7 @@ class ActionContext(Struct, frozen=True):
     failure: str = ""
     hidden: str = ""
     read_only_reason: str = ""
+    writes_files: bool = True
     in_need: int = 0
     busy: int = 0
     ended: int = 0
@@ -232,7 +234,7 @@ class ActionPlace(StrEnum):
     REVIEW = "review"
 
 
-SWARM, TEXT, SPARE, ASKS = 1, 2, 4, 8
+SWARM, TEXT, SPARE, ASKS, FILES = 1, 2, 4, 8, 16
 """Flags of actions: see `Action.flags`."""
 
 
@@ -247,7 +249,8 @@ class Action(Struct, frozen=True):
         command: Word at the `:` prompt, the same as the CLI's where the CLI has one.
         flags: SWARM: changes the swarm, so that it is not possible in a read-only cockpit. TEXT: opens an input; where
             it is refused, the text that follows in the same burst is dropped. SPARE: in the footer only where all
-            others fit. ASKS: spends or destroys, so that it is confirmed.
+            others fit. ASKS: spends or destroys, so that it is confirmed. FILES: writes a file of this machine, so
+            that it is not possible in a read-only cockpit of a browser.
         pair: The title in the footer of this action and its neighbour with the same pair, shown as one.
         opens: The screen or dialog that it opens where no screen carries it out itself: module and class in `zoea.tui`.
         place: Where the key works.
@@ -285,7 +288,7 @@ class Action(Struct, frozen=True):
 
     def why_not(self, context: ActionContext) -> str:
         """Return why this is not possible now; an empty text where it is."""
-        if self.commands_swarm and context.read_only_reason:
+        if context.read_only_reason and (self.commands_swarm or (self.flags & FILES and not context.writes_files)):
             return context.read_only_reason
         return self.requires(context)
 

@@ -12,6 +12,7 @@ from textual.binding import Binding
 
 from zoea.tui.commands.action import (
     ASKS,
+    FILES,
     SPARE,
     SWARM,
     TEXT,
@@ -93,7 +94,8 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
                opens="screens.settings.SettingsScreen"),
         Action("screen.welcome", "f1", "welcome", "Show found models and ways to start", command="welcome",
                opens="screens.welcome.WelcomeScreen"),
-        Action("app.screenshot", "S", "screenshot", "Write the screen to a file, zoea-TIME.svg", command="screenshot"),
+        Action("app.screenshot", "S", "screenshot", "Write the screen to a file, zoea-TIME.svg", command="screenshot",
+               flags=FILES),
         Action("app.zoom", "plus", "zoom", "Show one panel alone, or all again; tab goes to the next", footer=67,
                flags=SPARE),
         Action("app.reload", "f5", "reload", "Apply changed settings, keys, themes and upstreams while the myses run",
@@ -179,7 +181,7 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
         Action("focus.history", "h", "history", "Show what this mysis knew at earlier moments", require_one_target,
                footer=52, flags=SPARE, opens="screens.history.HistoryScreen"),
         Action("focus.export", "e", "export", "Write the conversation to a file", require_one_target, footer=60,
-               command="export", flags=TEXT, opens="dialogs.export.ExportDialog"),
+               command="export", flags=TEXT | FILES, opens="dialogs.export.ExportDialog"),
         Action("focus.copy", "y", "copy", "Copy the block under the cursor", footer=65, flags=SPARE),
         Action("focus.keep", "K", "keep",
                "Keep this message word for word in each request (for templates with the strategy window), or no longer",

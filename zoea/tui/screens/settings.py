@@ -40,7 +40,7 @@ from zoea.tui.state.settings_form import (
     SettingField,
     SettingGroup,
     groups,
-    lock_all_but_looks,
+    lock,
     parsed,
     save,
 )
@@ -154,8 +154,9 @@ class SettingsScreen(CockpitScreen[None]):
         self._take(loaded)
 
     def _take(self, loaded: LoadedSettings) -> None:
-        reason = super().action_context().read_only_reason
-        self._groups = tuple(lock_all_but_looks(group, reason) if reason else group for group in groups(loaded))
+        context = super().action_context()
+        reason, looks = context.read_only_reason, context.writes_files
+        self._groups = tuple(lock(group, reason, but_looks=looks) if reason else group for group in groups(loaded))
         self._fields = {field.key: field for group in self._groups for field in group.fields}
         self._own_keys = dict(loaded.settings.tui.keys)
         choices = [PickItem(((page.title(), ""),), page) for page in (*Page, ALL)]

@@ -86,6 +86,10 @@ class ThemeChooser:
         """Show a theme, and write it to the settings."""
         self._kept = name
         self._screen.cockpit.use_theme(name)
+        context = self._screen.action_context()
+        if not context.writes_files:
+            self._screen.notify(f"Shown until this cockpit ends: {context.read_only_reason}", markup=False)
+            return
         self._screen.cockpit.writes.put(lambda: self._write(name))
 
     async def _write(self, name: str) -> None:

@@ -402,6 +402,7 @@ class Cockpit(App[str]):
             finding=finding,
             has_sandbox=self.sandbox_opener is not None,
             read_only_reason=opened.read_only_reason if opened else "",
+            writes_files=opened.writes_files if opened else True,
             failure=self.open_error.what if self.open_error is not None else "",
             in_need=len(self.feed.roster.in_need),
             busy=sum(count for word, count in self.feed.roster.statuses.items() if word not in AT_REST),

@@ -109,9 +109,11 @@ def groups(loaded: LoadedSettings) -> list[SettingGroup]:
     return [*found, SettingGroup(KEYS, "Keys", "A key for each action.", tuple(_keys(loaded)))]
 
 
-def lock_all_but_looks(group: SettingGroup, reason: str) -> SettingGroup:
-    """Return the section with its settings locked, those of the cockpit itself excepted."""
-    fields = [field if field.path[0] == "tui" else replace(field, locked=reason) for field in group.fields]
+def lock(group: SettingGroup, reason: str, *, but_looks: bool) -> SettingGroup:
+    """Return the section with its settings locked, or those of all but the cockpit."""
+    fields = [
+        field if but_looks and field.path[0] == "tui" else replace(field, locked=reason) for field in group.fields
+    ]
     return replace(group, fields=tuple(fields))
 
 

@@ -33,6 +33,7 @@ class OpenSwarm(Struct, frozen=True):
     Attributes:
         ending: Set when a client asks over the socket that an own swarm ends.
         read_only_reason: Why the swarm cannot be commanded; empty where it can.
+        writes_files: Its cockpit may write settings, exports and screenshots.
         runs: It runs, though it cannot be commanded from here.
         warning: What the person should know when it opens.
         asks_restart: The screen offers to run the myses again that ran when Zoea ended.
@@ -45,6 +46,7 @@ class OpenSwarm(Struct, frozen=True):
     places: Places | None = None
     ending: asyncio.Event | None = None
     read_only_reason: str = ""
+    writes_files: bool = True
     warning: str = ""
     asks_restart: bool = True
     runs: bool = False

@@ -1,7 +1,7 @@
 """The driver of a cockpit in a browser. `zoea serve` starts one process for each.
 
-`python -m zoea.tui.terminal.browser_driver [WORKSPACE]` speaks Textual's web protocol on its pipes. It never owns a
-workspace, and it ends when its input ends, because the server is gone then.
+`python -m zoea.tui.terminal.browser_driver [WORKSPACE [--read-only]]` speaks Textual's web protocol on
+its pipes. It never owns a workspace, and it ends when its input ends, because the server is gone then.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from textual.messages import ExitApp
 
 from zoea.model.errors import ZoeaError
 from zoea.process.gc_tuning import short_gc
+from zoea.runtime.run_options import READ_ONLY
 from zoea.settings.paths import places
-from zoea.tui.start import attach_to_swarm, build_cockpit, show_cockpit
+from zoea.tui.start import attach_to_swarm, build_cockpit, build_watcher, show_cockpit
 from zoea.tui.terminal.paced_driver import PacedDriver
 from zoea.tui.terminal.terminal_input import TerminalInput
 
@@ -95,7 +96,10 @@ def main(arguments: list[str]) -> int:
     with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace", buffering=1) as to_server:
         logging.basicConfig(stream=to_server, level=logging.WARNING, format="%(name)s: %(message)s")
         where = places(arguments[0] if arguments else "")
-        cockpit = build_cockpit(where, lambda: attach_to_swarm(where))
+        if arguments[1:] == [READ_ONLY]:
+            cockpit = build_watcher(where, writes_files=False)  # who has the address may be someone else
+        else:
+            cockpit = build_cockpit(where, lambda: attach_to_swarm(where))
         cockpit.driver_class = BrowserDriver
         try:
             show_cockpit(cockpit, where.log)
