@@ -63,16 +63,17 @@ class IdlePilot(Pilot[str]):
 
     async def press(self, *keys: str) -> None:
         for key in keys:
-            self._post(key)
+            self.post(key)
             await self._stand_still()
 
     async def press_in_a_burst(self, *keys: str) -> None:
         """Press keys as a terminal that sends them in one write, and wait until the app is idle after the last."""
         for key in keys:
-            self._post(key)
+            self.post(key)
         await self._stand_still()
 
-    def _post(self, key: str) -> None:
+    def post(self, key: str) -> None:
+        """Give the app a key, and wait for nothing."""
         event = key_event(key)
         event.set_sender(self.app)
         self.app.post_message(event)

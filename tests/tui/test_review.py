@@ -20,6 +20,7 @@ from zoea.queries.change_origins import HunkOrigin
 from zoea.settings.paths import Places
 from zoea.tui.dialogs.commit_forms import WorktreeCommitDialog
 from zoea.tui.dialogs.modal import ConfirmDialog
+from zoea.tui.screens import review
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.review import ReviewScreen
@@ -88,6 +89,24 @@ async def test_the_change_is_shown_by_file_and_folds(tmp_path: Path) -> None:
         assert stage.one(LineList, "#changes").place == first
         await stage.press("escape")
         assert stage.shows(DashboardScreen)
+
+
+async def test_a_change_that_needs_a_scrollbar_is_laid_out_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laid_out: list[object] = []
+    lay_out = review._lay_out
+
+    def count(*given: Any) -> Any:
+        laid_out.append(given)
+        return lay_out(*given)
+
+    monkeypatch.setattr(review, "_lay_out", count)
+    async with reviewed(tmp_path) as (stage, _, folders):
+        (folders["alpha"] / "new.txt").write_text("a line\n" * 500)
+        await open_review(stage, "a line")
+        assert stage.one(LineList, "#changes").show_vertical_scrollbar
+        assert len(laid_out) == 1
 
 
 async def test_f_opens_the_review_from_a_conversation(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from zoea.files.git import Git, GitResult
 from zoea.files.ownership import Record
-from zoea.files.work_left import find_commit, stage_all
+from zoea.files.work_left import find_commit, find_merged_head, stage_all
 from zoea.model.errors import FilesError
 from zoea.settings.paths import make_private_folder
 
@@ -157,5 +157,5 @@ def find_base(git: Git, record: Record | None) -> str:
         return find_commit(git, "HEAD") or git.run("hash-object", "-t", "tree", "--stdin").text
     if not record.target:
         return record.base
-    head = find_commit(git, "MERGE_HEAD") or "HEAD"  # the commits that are being merged are not its change
+    head = find_merged_head(git) or "HEAD"  # the commits that are being merged are not its change
     return git.run("merge-base", record.target, head, accept=(0, 1, 128)).text or record.base  # 128: it is gone

@@ -23,6 +23,7 @@ from zoea.files.work_left import (
     find_changes,
     find_commit,
     find_lost_repositories,
+    find_merged_head,
     is_ancestor,
     is_in_target,
     read_conflicts,
@@ -203,7 +204,7 @@ def send_back(trees: Worktrees, name: str) -> str:
     record, git = trees.open(name)
     target = short(record.target)
     with trees.owned.lock(name):
-        if not find_commit(git, "MERGE_HEAD"):
+        if not find_merged_head(git):
             _check_committed(
                 git, name, f"Wait until {name} has ended its turn, or press c in the review to commit them."
             )

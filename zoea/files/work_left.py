@@ -186,6 +186,12 @@ def find_commit(git: Git, name: str) -> str:
     return commit
 
 
+def find_merged_head(git: Git) -> str:
+    """Return the commit that is being merged into a working tree; "" without a merge. Raises GitError."""
+    is_merging = git.git_dir is None or (git.git_dir / "MERGE_HEAD").exists()  # never a packed ref
+    return find_commit(git, "MERGE_HEAD") if is_merging else ""
+
+
 def _check_readable(git: Git, name: str) -> None:
     """Raise GitError where a ref is there and its commit cannot be read, as after a power failure."""
     if name == "HEAD":

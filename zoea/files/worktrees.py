@@ -19,6 +19,7 @@ from zoea.files.work_left import (
     check_repository,
     find_changes,
     find_commit,
+    find_merged_head,
     find_work,
     read_conflicts,
     stage_all,
@@ -173,7 +174,7 @@ class Worktrees:
         """
         _, git = self.open(name)
         with self.owned.lock(name):
-            is_merging = bool(find_commit(git, "MERGE_HEAD"))
+            is_merging = bool(find_merged_head(git))
             if not is_merging and not find_changes(git):
                 return ""
             if marked := [conflict.path for conflict in read_conflicts(git) if conflict.hunks]:

@@ -10,7 +10,7 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _NOT_SHOWN = ("diff --git ", "index ", "--- ", "+++ ")
 
 
-class ChangedLine(Struct, frozen=True):
+class ChangedLine(Struct, frozen=True, gc=False):
     """One line of a patch.
 
     Attributes:
@@ -85,13 +85,16 @@ def restore_texts(file: FileDiff, text: str) -> tuple[list[str], list[str]] | No
         gap = line.new - 1 - len(new) if line.new else line.old - 1 - len(old)
         if not 0 <= gap <= len(now) - len(new):
             return None
-        same = now[len(new) : len(new) + gap]
-        old += same
-        new += same
-        if line.new and [one.rstrip("\r") for one in now[len(new) : len(new) + 1]] != [line.text.rstrip("\r")]:
-            return None
-        old += [line.text] * (line.sign != "+")
-        new += [line.text] * (line.sign != "-")
+        if gap:
+            same = now[len(new) : len(new) + gap]
+            old += same
+            new += same
+        if line.sign != "+":
+            old.append(line.text)
+        if line.sign != "-":
+            if len(new) == len(now) or now[len(new)].rstrip("\r") != line.text.rstrip("\r"):
+                return None
+            new.append(line.text)
     same = now[len(new) :]
     return old + same, new + same
 

@@ -25,7 +25,7 @@ def describe_file(file: FileDiff) -> list[Piece]:
     return [(one_line(file.path), "strong"), (f"  +{file.added:,}", "ok"), (f" -{file.removed:,}", "errored")]
 
 
-class ChangeRow(Struct, frozen=True):
+class ChangeRow(Struct, frozen=True, gc=False):
     """One row of the screen: a part of a line of a file; line -1 is the file's head.
 
     Side by side, `left` is the line before the change and `right` the one after it, each -1 for none; `line` is one of

@@ -200,7 +200,7 @@ class ReviewScreen(CockpitScreen[None]):
         self.changes.show(len(rows), place=place, empty=empty)
 
     def on_line_list_resized(self, event: LineList.Resized) -> None:
-        if event.lines is self.changes:
+        if event.lines is self.changes and self._read_files:
             self._arrange(self._here)
 
     def feed_event(self, event: Event) -> None:

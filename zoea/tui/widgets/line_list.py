@@ -102,6 +102,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         self._right_of = right_of
         self._empty = empty
         self._width = 0
+        self._plain: Style | None = None
         self.count = 0
         self.place = 0
 
@@ -228,10 +229,17 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
             return self._empty
         return "\n".join(self.text_of(place) for place in range(min(self.count, strip_overlay.COPY_LINES)))
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._plain = self.rich_style  # of all lines: each would ask all widgets above for it
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._plain = None
+
     def render_line(self, y: int) -> Strip:
         width = self.width
         place = y + self.scroll_offset.y
-        plain = self.rich_style
+        plain = self.rich_style if self._plain is None else self._plain
         styles = styles_of(self)
         if place >= self.count:
             if place == 0 and self._empty:
