@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,7 +35,10 @@ def parse_shown(lines: Sequence[str]) -> Any:
             if sign[0] in " +":
                 new_lines.append(_unescape(text))
             at += 1
-        _put(values, old, "\n".join(old_lines))
+        if old.endswith(" (words)"):
+            _put(values, old.removesuffix(" (words)"), shlex.split("\n".join(old_lines)))
+        else:
+            _put(values, old, "\n".join(old_lines))
         if new:
             _put(values, f"{old.rpartition('.')[0]}.{new}".lstrip("."), "\n".join(new_lines))
     return values

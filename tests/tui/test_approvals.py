@@ -424,6 +424,19 @@ async def test_the_approval_of_an_edit_shows_its_diff_and_d_what_is_sent(tmp_pat
         assert json.loads(stage.one(TextLines).plain.replace("\n", "")) == sent
 
 
+async def test_the_approval_of_a_command_shows_it_as_a_shell_reads_it_and_d_what_is_sent(tmp_path: Path) -> None:
+    sent = {"text": "ship it", "cmd": ["git", "commit", "-m", 'two "words"']}
+    answer = Answer(calls=(call("burn", "ship it", cmd=sent["cmd"]),))
+    async with cockpit(tmp_path, lambda request: answer) as stage:
+        await ask(stage, "alpha")
+        await open_panel(stage)
+        shown = stage.one(TextLines).plain.split("\n")
+        assert shown[1:] == ["cmd (words):", """  │ git commit -m 'two "words"'"""]
+        assert parse_shown(shown) == sent
+        await stage.press("d")
+        assert json.loads(stage.one(TextLines).plain.replace("\n", "")) == sent
+
+
 async def test_a_call_that_the_list_has_cut_is_read_whole_before_a_key_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,9 @@ from zoea.tui.text_layout import Piece
 
 PATCH = "--- a/shop.py\n+++ b/shop.py\n@@ -1,2 +1,3 @@\n import x\n-old\n+new\n+more\n- a list, no diff"
 TEXTS = st.text(st.one_of(st.sampled_from('\\ut09"│ \t\n-+:\u202e\x00\xa0\u200b'), st.characters()), max_size=30)
-NAMES = st.one_of(st.sampled_from(["old", "new", "path", "oldText", "newText", "a"]), st.text(max_size=5))
+NAMES = st.one_of(
+    st.sampled_from(["old", "new", "path", "oldText", "newText", "a", "command", "argv"]), st.text(max_size=5)
+)
 VALUES = st.recursive(
     st.one_of(TEXTS, st.integers(), st.booleans(), st.none()),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=3)),
@@ -40,7 +42,16 @@ def test_what_is_shown_parses_to_what_is_sent(values: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_are_shown_exactly(text: str) -> None:
-    values = {"path": text, "content": f"{text}\n{text}", "edits": [{"old": text, "new": f"{text} \n\t"}]}
+    values: dict[str, Any] = {
+        "path": text,
+        "content": f"{text}\n{text}",
+        "edits": [{"old": text, "new": f"{text} \n\t"}],
+    }
+    values |= {
+        "command": text,
+        "cmd": [text, f"'{text}'", f"{text}\n", ""],
+        "inner": {"old": "", "new": "", "argv": [text]},
+    }
     shown = texts(json.dumps(values))
     assert parse_shown(shown) == values
     assert not any(char in "".join(shown) for char in "\x00\x1b\x9b\x07\t\r\u202e")
@@ -57,6 +68,13 @@ def test_hostile_texts_are_shown_exactly(text: str) -> None:
         ({"text": "blank \nend\t"}, ["text:", r"  │ blank\u0020", r"  │ end\t"]),
         ({"text": "C:\\temp\nC:\\data"}, ["text:", r"  │ C:\\temp", r"  │ C:\data"]),
         ({"a b": "x\ny"}, ["{", r'  "a b": "x\ny"', "}"]),
+        ({"cmd": ["git", "push"], "cwd": "/"}, ["cmd (words):", "  │ git push", 'cwd: "/"']),
+        ({"command": 'say "a"'}, ["command:", '  │ say "a"']),
+        ({"argv": ["sh", "-c", "ls *; rm 'a b'"]}, ["argv (words):", """  │ sh -c 'ls *; rm '"'"'a b'"'"''"""]),
+        ({"cmd": ["a ", "b\nc", ""]}, ["cmd (words):", "  │ 'a ' 'b", "  │ c' ''"]),
+        ({"command": "ls \u202e \\u202e "}, ["command:", r"  │ ls \u202e \\u202e\u0020"]),
+        ({"cmd": [], "command": "", "script": 3}, ["cmd: []", 'command: ""', "script: 3"]),
+        ({"cmd": ["ls", 3]}, ['cmd: ["ls", 3]']),
         ({"key": MASK, "n": 3}, ["n: 3"]),
         ({}, ["{}"]),
     ],

@@ -107,6 +107,11 @@ def takes_command(name: str, description: str, schema: Mapping[str, Any]) -> boo
     return bool(texts or not arguments) and (runs or any(_SAYS_SO.search(_fold(text)) for text in said))
 
 
+def names_command(argument: str) -> bool:
+    """Return whether an argument of this name holds the command line of a call."""
+    return re.sub(r"[^a-z]", "", argument.lower()) in _KEYS
+
+
 def find_grant_scope(arguments: str) -> str:
     """Return the simple command that a call runs with its further arguments, or an empty text.
 
@@ -118,7 +123,7 @@ def find_grant_scope(arguments: str) -> str:
         return ""
     if not isinstance(values, dict):
         return ""
-    keys = [key for key in values if re.sub(r"[^a-z]", "", key.lower()) in _KEYS]
+    keys = [key for key in values if names_command(key)]
     if len(keys) != 1:
         return ""
     line = values.pop(keys[0])

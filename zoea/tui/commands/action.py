@@ -15,7 +15,7 @@ from zoea.model.enums import MysisState
 from zoea.model.status import wants_review
 from zoea.model.values import ApprovalView, MysisView
 from zoea.queries.phrases import approval_question
-from zoea.tui.conversation.argument_lines import has_texts
+from zoea.tui.conversation.argument_lines import has_lines
 
 OPENING = "the swarm is still opening"
 NO_TARGET = "there is no mysis under the cursor"
@@ -193,7 +193,7 @@ def require_tool_call(context: ActionContext) -> str:
 
 def require_text_arguments(context: ActionContext) -> str:
     question = context.question
-    return "" if question is None or has_texts(question.arguments) else "its arguments are shown as they are sent"
+    return "" if question is None or has_lines(question.arguments) else "its arguments are shown as they are sent"
 
 
 def require_more_than_once(context: ActionContext) -> str:

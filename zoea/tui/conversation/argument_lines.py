@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import Any
@@ -13,6 +14,7 @@ from msgspec import Struct
 from zoea.model.enums import CallState
 from zoea.model.values import ToolCall
 from zoea.text.call_text import parse_arguments, reveal_arguments
+from zoea.text.command_lines import names_command
 from zoea.text.control_characters import one_line, reveal_line
 from zoea.text.large_json import indent, is_deep
 from zoea.tui.text_layout import Piece
@@ -53,10 +55,18 @@ def has_texts(arguments: str) -> bool:
     return _holds_text(parse_arguments(arguments))
 
 
+def has_lines(arguments: str) -> bool:
+    """Return whether the arguments hold such texts or a command line."""
+    values = parse_arguments(arguments) or {}
+    return _holds_text(values) or any(_is_command(key, value) for key, value in values.items())
+
+
 def iterate_argument_lines(arguments: str, *, hidden: str = "") -> Iterator[list[Piece]]:
     """Yield the arguments, one a line, and each text of several lines as its lines. The last piece may be wrapped.
 
-    A replacement is a diff of all its lines. Arguments that are large, deep or have unusual names are shown as JSON.
+    A replacement is a diff of all its lines. A command line is shown as it is, one that is a list of words as
+    `NAME (words):` with the quotes that a shell would need. Arguments that are large, deep or have unusual names are
+    shown as JSON.
 
     Args:
         hidden: Arguments with this value are omitted, such as those Zoea fills in.
@@ -83,11 +93,18 @@ def _fields(values: Mapping[str, Any], above: str, hidden: str = "") -> Iterator
             yield [(f"{above}{key} → {replaced[key]}:", "llm")]
             yield from _compare(value.split("\n"), values[replaced[key]].split("\n"))
         elif key not in replaced.values() and not (hidden and value == hidden):
-            yield from _value(f"{above}{key}", value)
+            yield from _value(f"{above}{key}", value, is_command=_is_command(key, value))
 
 
-def _value(name: str, value: Any) -> Iterator[list[Piece]]:
-    if isinstance(value, str) and "\n" in value:
+def _is_command(key: str, value: Any) -> bool:
+    words = value if isinstance(value, list) else [value]
+    return names_command(key) and bool(value) and all(isinstance(word, str) for word in words)
+
+
+def _value(name: str, value: Any, *, is_command: bool = False) -> Iterator[list[Piece]]:
+    if is_command and isinstance(value, list):
+        name, value = f"{name} (words)", shlex.join(value)
+    if isinstance(value, str) and (is_command or "\n" in value):
         yield [(f"{name}:", "llm")]
         for line, role in mark_diff(value):
             yield [(f"  {GUTTER}", "quiet"), (reveal_line(line), role)]

@@ -32,7 +32,7 @@ from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import of
-from zoea.tui.conversation.argument_lines import has_texts, iterate_argument_lines
+from zoea.tui.conversation.argument_lines import has_lines, iterate_argument_lines
 from zoea.tui.conversation.tool_items import build_hint_pieces
 from zoea.tui.dialogs.changed_arguments import ChangedArgumentsDialog
 from zoea.tui.dialogs.modal import CockpitDialog
@@ -178,9 +178,9 @@ class ApprovalDialog(CockpitDialog[None]):
         return self._shown is not None and bool(approval_question(self._shown))
 
     @property
-    def _has_texts(self) -> bool:
+    def _has_lines(self) -> bool:
         """Whether the arguments are shown as lines of text, instead of JSON."""
-        return self._shown is not None and not self._is_question and has_texts(self._shown.arguments)
+        return self._shown is not None and not self._is_question and has_lines(self._shown.arguments)
 
     @property
     def is_read(self) -> bool:
@@ -224,13 +224,13 @@ class ApprovalDialog(CockpitDialog[None]):
             self._call.put(asked)
         elif asked := budget_question(shown):
             self._call.put(f"{asked}\n{_WITH_NEXT}")
-        elif self._has_texts and not self._shows_json:
+        elif self._has_lines and not self._shows_json:
             self._call.put(list(iterate_argument_lines(shown.arguments)))
         else:
             self._call.put(reveal_arguments(indent(shown.arguments)))
 
     def _toggle_json(self) -> None:
-        if self._has_texts:
+        if self._has_lines:
             self._shows_json = not self._shows_json
             self._put_call()
             self._draw()
@@ -310,7 +310,7 @@ class ApprovalDialog(CockpitDialog[None]):
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
         hints = [("approval.mark", "mark")] if len(self._waiting()) > 1 and not (end or self._is_question) else []
         hints += [("approval.change", "edit")] * (shown.kind == "tool" and not (end or self._is_question))
-        hints += [("approval.diff", "as text" if self._shows_json else "as JSON")] * self._has_texts
+        hints += [("approval.diff", "as text" if self._shows_json else "as JSON")] * self._has_lines
         hints += [("approval.later", "later" if self._waiting() else "close")]
         about = [[(end, "strong")]] if end else [*self._hold_lines(shown), *self._scope_lines(shown)]
         if self._marked:
