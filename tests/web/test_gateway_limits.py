@@ -18,6 +18,8 @@ from zoea.model.errors import StoreError, StoreFull
 from zoea.model.status import StatusWord
 from zoea.swarm.services import RETRY_DISK_S
 from zoea.web import gateway, gateway_requests
+from zoea.web.gateway import ROUTES
+from zoea.web.gateway_answers import AnswerReader
 
 
 def ore() -> Vendor:
@@ -203,6 +205,56 @@ async def test_a_database_that_fails_is_told_in_the_form_of_the_vendor(
         assert said["error"]["message"] == "Zoea: the file is damaged. Restore a copy."
         assert server.asked == []
         assert (await r.chat())[0] == 200
+
+
+INTERNAL = "Zoea: an error of Zoea's own, which zoea.log describes"
+FAULTS: list[tuple[str, bool]] = [
+    ("/v1/chat/completions", False),
+    ("/v1/messages", False),
+    ("/v1/messages/count_tokens", False),
+    ("/v1/responses", False),
+    ("/v1/models", False),
+    ("/v1/chat/completions", True),
+    ("/v1/responses", True),
+]
+
+
+@pytest.mark.parametrize(("path", "has_begun"), FAULTS)
+async def test_an_error_of_zoeas_own_is_told_in_the_form_of_the_vendor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str, has_begun: bool
+) -> None:
+    async with rig(tmp_path, server=ore()) as r:
+        method, body = ROUTES[path], {"model": "m", "stream": has_begun, "messages": [], "input": MARK}
+
+        def fail(*_: object, **_options: object) -> None:
+            raise KeyError("a mistake")
+
+        with monkeypatch.context() as patched:
+            if has_begun:
+                patched.setattr(AnswerReader, "feed", fail)
+            else:
+                patched.setattr(gateway_requests, "build_profile", fail)
+                patched.setattr(gateway, "build_profile", fail)
+            async with r.http.request(method, f"{r.access.anthropic_url}{path}", json=body) as reply:
+                status, text = reply.status, await reply.text()
+        said = json.loads(text.rpartition("data: ")[2]) if has_begun else json.loads(text)
+        assert status == (200 if has_begun else 500)
+        assert said.get("error", said)["message"] == INTERNAL
+        assert said.get("type") == ("error" if "messages" in path or (has_begun and "responses" in path) else None)
+        assert [one.levelname for one in caplog.records if "an error of Zoea's own" in one.message] == ["ERROR"]
+        caplog.clear()
+        assert (await r.chat())[0] == 200
+        assert [row["state"] for row in await r.requests()] == ["estimated"] * has_begun + ["settled"]
+
+
+async def test_a_body_that_breaks_off_is_refused(tmp_path: Path) -> None:
+    async with rig(tmp_path, server=ore(), has_turn=False) as r:
+        reader, writer = await asyncio.open_connection("127.0.0.1", r.gateway.port)
+        path = r.access.openai_url.partition(f":{r.gateway.port}")[2]
+        head = f"POST {path}/chat/completions HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+        writer.write(head.encode() + b"zz\r\n")
+        assert b" 400 " in await asyncio.wait_for(reader.readline(), 10)
+        writer.close()
 
 
 async def test_the_day_of_the_swarm_holds_it(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from zoea.model.ports import AgentTools, GatewayAccess, ToolsAccess
 from zoea.process.connection_limit import ConnectionLimit, fit_to_descriptors
 from zoea.swarm.resolved_template import build_profile
 from zoea.swarm.swarm import Swarm
-from zoea.web.gateway_answers import ClientGone
-from zoea.web.gateway_refusal import GatewayRefusal, write_error
+from zoea.web.gateway_answers import BEGUN, ClientGone, end_badly
+from zoea.web.gateway_refusal import GatewayRefusal, write_error, write_error_event
 from zoea.web.gateway_requests import AgentCall, GatewayLink
 from zoea.web.gateway_tools import PATH as TOOLS
 from zoea.web.gateway_tools import ServedTools, answer_message
@@ -142,7 +142,8 @@ class GatewayServer:
         path = request.path
         if not path.startswith("/v1/"):
             path = f"/{path[1:].partition('/')[2]}"
-        wire = Wire.MESSAGES if path == _COUNT or "anthropic-version" in request.headers else WIRES.get(path)
+        is_anthropic = path == _COUNT or "anthropic-version" in request.headers
+        wire = WIRES.get(path) or (Wire.MESSAGES if is_anthropic else None)
         try:
             return await self._answer(request, path, wire)
         except GatewayRefusal as problem:
@@ -154,7 +155,14 @@ class GatewayServer:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response()
-        return web.json_response(write_error(wire, refusal), status=refusal.status, headers=refusal.headers)
+        except Exception:  # noqa: BLE001 -- an agent understands only its vendor's form
+            _log.exception("a request of an agent failed by an error of Zoea's own")
+            refusal = GatewayRefusal(500, "an error of Zoea's own, which zoea.log describes", code="internal_error")
+        begun: web.StreamResponse | None = request.get(BEGUN)
+        if begun is None:
+            return web.json_response(write_error(wire, refusal), status=refusal.status, headers=refusal.headers)
+        await end_badly(begun, request.transport, write_error_event(wire, refusal))
+        return begun
 
     async def _answer(self, request: web.Request, path: str, wire: Wire | None) -> web.StreamResponse:
         """Answer a request. Raises GatewayRefusal, and ClientGone."""
@@ -244,7 +252,7 @@ async def _list_models(link: GatewayLink, wire: Wire | None) -> web.Response:
 
 
 async def _read(request: web.Request) -> bytes:
-    """Return the body of a request. Raises GatewayRefusal where it is too large, packed or slow."""
+    """Return the body of a request. Raises GatewayRefusal where it is too large, packed, slow or broken."""
     if request.headers.get("content-encoding", "identity") != "identity":
         raise GatewayRefusal(415, "send the body without compression", code="compressed")
     try:
@@ -252,6 +260,8 @@ async def _read(request: web.Request) -> bytes:
             return await request.read()
     except web.HTTPRequestEntityTooLarge:
         raise GatewayRefusal(413, f"the body has over {MAX_BODY // 2**20} MiB", code="too_large") from None
+    except web.RequestPayloadError:
+        raise GatewayRefusal(400, "the body broke off", code="invalid_request") from None
     except TimeoutError:
         raise GatewayRefusal(408, f"the body did not come within {BODY_S:g} s", code="too_slow") from None
 

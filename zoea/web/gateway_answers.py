@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
@@ -16,6 +17,9 @@ from zoea.llm.providers.responses_stream import ResponseStreamDecoder
 from zoea.model.request import Delta
 
 BATCH_BYTES = 4_096
+STREAM = "text/event-stream"
+BEGUN = web.RequestKey("begun", web.StreamResponse)
+"""The answer to a request whose head was sent."""
 WRITE_S = 60.0
 """How long a client may take to read a piece of its answer."""
 LARGE_BODY = 256 * 1024
@@ -94,7 +98,19 @@ async def begin(head: ForwardedHead, request: web.Request) -> web.StreamResponse
     """Send the head of an answer."""
     response = web.StreamResponse(status=head.status, headers=keep_headers(head.headers))
     await response.prepare(request)
+    request[BEGUN] = response
     return response
+
+
+async def end_badly(response: web.StreamResponse, transport: asyncio.BaseTransport | None, event: bytes) -> None:
+    """End an answer that has begun: a stream by an event, any other by breaking it off."""
+    # What goes on after the end of an answer may fail too.
+    with suppress(ClientGone, RuntimeError):
+        if response.content_type == STREAM:
+            return await write(response, transport, event)
+    if isinstance(transport, asyncio.WriteTransport):
+        transport.abort()
+    return None
 
 
 def keep_headers(headers: Mapping[str, str]) -> dict[str, str]:

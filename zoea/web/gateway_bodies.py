@@ -65,9 +65,11 @@ def _holds_kept_file(outer: dict[str, Any]) -> bool:
 
 def _names_model(entry: dict[str, Any]) -> bool:
     """Return whether a tool of the vendor's names a model. A function's schema may speak of models."""
-    is_function = entry.get("type", "function") in ("function", "custom") or "input_schema" in entry
-    is_named = "model" in entry or (not is_function and "model" in as_mapping(entry.get("parameters")))
-    return is_named or any(map(_names_model, as_mappings(entry.get("tools"))))
+    if "model" in entry or ("tools" in entry and any(map(_names_model, as_mappings(entry["tools"])))):
+        return True
+    if "model" not in as_mapping(entry.get("parameters")):
+        return False
+    return entry.get("type", "function") not in ("function", "custom") and "input_schema" not in entry
 
 
 def set_model(content: bytes, parts: dict[str, bytes], model: str) -> bytes:

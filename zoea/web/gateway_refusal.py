@@ -57,10 +57,10 @@ def write_error(wire: Wire | None, refusal: GatewayRefusal) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": refusal.code}}
 
 
-def write_error_event(wire: Wire, refusal: GatewayRefusal) -> bytes:
+def write_error_event(wire: Wire | None, refusal: GatewayRefusal) -> bytes:
     """Return a refusal as an event of a stream that has begun."""
     body = write_error(wire, refusal)
     if wire is Wire.RESPONSES:
-        body = {"type": "error", **body["error"]}
-    name = "" if wire is Wire.CHAT else "event: error\n"
+        body = {**body["error"], "type": "error"}
+    name = "" if wire in (None, Wire.CHAT) else "event: error\n"
     return f"{name}data: {json.dumps(body)}\n\n".encode()

@@ -42,7 +42,7 @@ from zoea.text import estimate
 from zoea.web.gateway_answers import AnswerReader, begin, in_thread_if_large, keep_headers, make_decoder, write
 from zoea.web.gateway_bodies import UsageFilter, ask_for_usage, find_unsupported, set_model
 from zoea.web.gateway_record import conceal_messages, record
-from zoea.web.gateway_refusal import GatewayRefusal, write_error_event
+from zoea.web.gateway_refusal import GatewayRefusal
 from zoea.web.gateway_translation import find_loss, forward_translated, make_request
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,6 @@ _MARGIN = 0.05
 MOST_ANSWER = 1_000_000
 """Tokens of an answer of a model of which nothing is known: none writes more, whatever a request allows."""
 _KEPT_REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
-_STREAM = "text/event-stream"
 _NO_PATH = (404, 405, 501)
 
 
@@ -408,7 +407,7 @@ class AgentCall:
     async def _forward(
         self, content: bytes, request: web.Request, usage_filter: UsageFilter | None
     ) -> web.StreamResponse:
-        """Send the request, and give the answer back as it comes. Raises GatewayRefusal before the answer's head."""
+        """Send the request, and give the answer back as it comes. Raises GatewayRefusal, also in its middle."""
         response: web.StreamResponse | None = None
         try:
             while response is None:
@@ -423,14 +422,7 @@ class AgentCall:
         except ProviderError as error:
             self._failure = error.kind
             _log.warning("a request of the agent of mysis #%d failed: %s", self._mysis_id, error.what)
-            if self._response is None:
-                raise _refuse_by(error) from None
-            response = self._response
-            if response.content_type != _STREAM:
-                if request.transport is not None:
-                    request.transport.abort()
-                return response
-            await write(response, request.transport, write_error_event(self._wire, _refuse_by(error)))
+            raise _refuse_by(error) from None
         await response.write_eof()
         return response
 
