@@ -94,6 +94,7 @@ def test_a_toml_file_keeps_its_comments(tmp_path: Path) -> None:
         ("cursor", '{"z": 1e400}', "cannot represent"),
         ("codex", "mcp_servers = 3", "has another kind of value"),
         ("codex", "= broken", "is not TOML"),
+        ("codex", "a" + ".a" * 20_000 + " = 1", "is nested too deep"),
     ],
 )
 def test_a_file_that_cannot_be_kept_whole_is_left_alone(name: str, text: str, why: str, tmp_path: Path) -> None:

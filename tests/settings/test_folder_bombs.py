@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import zoea
 from zoea.cli.dispatch import dispatch
 from zoea.model.errors import ZoeaError
 from zoea.settings.early_settings import read_early_settings
@@ -16,6 +18,7 @@ from zoea.settings.key_paths import Layer
 from zoea.settings.layers import check_settings, load
 from zoea.settings.paths import places
 from zoea.settings.template_library import Level, Templates, import_template
+from zoea.tui.theme.themes import read_theme
 
 MOST_S = 8.0
 """Seconds of CPU, on a loaded machine too. Without bounds the bombs take from 10 seconds to hours."""
@@ -114,6 +117,7 @@ READERS: list[tuple[Callable[[Path], object], str, dict[str, str]]] = [
     (read_workspace, ".toml", TOML),
     (paint_first, ".toml", TOML),
     (read_template, ".toml", TOML),
+    (read_theme, ".toml", TOML),
     (read_template, ".json", JSON),
     (check_project, ".toml", TOML),
     (check_project, ".json", JSON),
@@ -126,6 +130,23 @@ CASES = [
     for place, (reader, suffix, bombs) in enumerate(READERS)
     for name, text in bombs.items()
 ]
+
+
+def test_no_other_code_parses_toml_without_bounds() -> None:
+    """A further reader of files parses with `parse_toml`, or checks the text before, and stands here."""
+    bounded = {"text/document_bounds.py", "settings/document.py", "mcp_server/client_configs.py"}
+    own = {
+        "agents/agent_launch.py": "files of the package",
+        "llm/price_writer.py": "the person's prices",
+        "runtime/upstream_import.py": "the person's settings",
+        "settings/config_writer.py": "the person's settings",
+        "settings/credentials.py": "the person's credentials, which no other could have written",
+        "settings/key_stamp.py": "the person's credentials, which no other could have written",
+    }
+    package = Path(zoea.__file__).parent
+    parses = re.compile(r"\b(?:tomllib\.loads?|tomlkit\.(?:parse|loads?))\(")
+    found = {str(file.relative_to(package)) for file in package.rglob("*.py") if parses.search(file.read_text("utf-8"))}
+    assert found == bounded | set(own)
 
 
 @pytest.mark.parametrize(("reader", "suffix", "text"), CASES)

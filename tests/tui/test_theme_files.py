@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from zoea.model.errors import SettingsError
+from zoea.text.control_characters import reveal
 from zoea.tui.theme import themes
 from zoea.tui.theme.role_styles import RoleStyles
 
@@ -114,3 +115,22 @@ def test_a_theme_without_the_names_of_later_releases_takes_the_usual_ones(tmp_pa
     look = themes.read_theme(file)
     assert set(look.roles) == {*themes.ROLES, *themes.STATUS_ROLES}
     assert look.glyphs == themes.GLYPHS | themes.STATUS_GLYPHS
+
+
+def test_a_glyph_holds_escapes_for_hidden_characters_and_is_short(tmp_path: Path) -> None:
+    nova = (themes.list_theme_folders(tmp_path)[0] / "nova.toml").read_text()
+    file = tmp_path / "mine.toml"
+    own = nova.partition("[glyphs]")[0] + '[glyphs]\nidle = "{}"\n'
+    file.write_text(own.format(r"\u009b1m\u202e"))
+    assert themes.read_theme(file).glyphs["idle"] == reveal("\x9b1m\u202e")
+    file.write_text(own.format("I" * 100_000))
+    with pytest.raises(SettingsError, match="idle is longer than 16 characters"):
+        themes.read_theme(file)
+
+
+def test_the_message_of_a_theme_is_short_whatever_its_values_are(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[colours]\nbackground = "' + "x" * 500_000 + '"\n')
+    with pytest.raises(SettingsError) as wrong:
+        themes.read_theme(file)
+    assert len(wrong.value.what) < 5_000

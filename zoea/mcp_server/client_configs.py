@@ -25,6 +25,7 @@ from zoea.model.errors import SettingsError, UsageError
 from zoea.settings.paths import DEFAULT_WORKSPACE
 from zoea.settings.private_file import write_private
 from zoea.settings.small_file import MOST_FOREIGN_BYTES, read_small_text
+from zoea.text.document_bounds import check_settings_text
 from zoea.text.large_json import parse_bounded
 
 NAME = "zoea"
@@ -164,9 +165,11 @@ def _into_json(file: Path, text: str, table: tuple[str, ...], entry: Mapping[str
 
 def _into_toml(file: Path, text: str, table: tuple[str, ...], entry: Mapping[str, Any]) -> str:
     try:
-        document = tomlkit.parse(text)
+        document = tomlkit.parse(check_settings_text(text))
     except TOMLKitError:
         raise _cannot_edit(file, "is not TOML") from None
+    except ValueError as error:
+        raise _cannot_edit(file, str(error)) from None
     place: Any = document
     for key in table:
         place = place.setdefault(key, tomlkit.table(is_super_table=True)) if isinstance(place, dict) else None

@@ -6,7 +6,6 @@ Values of the wrong type are ignored here; `load` reports them.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from zoea.settings.early_defaults import EARLY, NEED_TRUST, SECTIONS, EarlySetti
 from zoea.settings.paths import USER_FILE, is_trusted
 from zoea.settings.project_files import find_project
 from zoea.settings.small_file import read_small_file
-from zoea.text.document_bounds import check_settings_text
+from zoea.text.document_bounds import parse_toml
 
 _YES = ("1", "true", "yes", "on")
 
@@ -45,7 +44,7 @@ def _read_file(file: Path, config: Path | None = None) -> dict[str, Any]:
 
     try:
         raw = read_small_file(file)
-        document = tomllib.loads(check_settings_text(raw.decode("utf-8-sig").replace("\r\n", "\n")))
+        document = parse_toml(raw.decode("utf-8-sig").replace("\r\n", "\n"))
         tables = {name: document.get(section) for name, section in SECTIONS.items()}
         values = {name: table[name] for name, table in tables.items() if isinstance(table, dict) and name in table}
         if config is not None and any(name in values for name in NEED_TRUST) and not is_trusted(config, file, raw):

@@ -182,18 +182,17 @@ def _parse_workspace(file: Path, config: Path) -> tuple[str, bytes]:
     Raises:
         SettingsError: The user's own file cannot be read, or one that was trusted before it changed.
     """
-    import tomllib
 
     from zoea.model.errors import SettingsError
     from zoea.settings.small_file import read_small_file
-    from zoea.text.document_bounds import check_settings_text
+    from zoea.text.document_bounds import parse_toml
 
     hint = "Run `zoea config check` to see what is wrong."
     try:
         raw = read_small_file(file)
         if b"workspace" not in raw:
             return "", raw
-        name = tomllib.loads(check_settings_text(raw.decode("utf-8-sig"))).get("workspace", "")
+        name = parse_toml(raw.decode("utf-8-sig")).get("workspace", "")
     except (OSError, ValueError, RecursionError) as error:
         from zoea.settings.trust import Trust  # late, because few files are broken
 

@@ -7,7 +7,9 @@ and comments makes values, so all bounds count there.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 MOST_MEMORY = 256 * 1024 * 1024
 """Bytes of memory that a document which others wrote may take."""
@@ -56,6 +58,16 @@ def estimate_memory(data: bytes) -> int:
     if least >= most:
         return text + _VALUE_BYTES * least
     return text + _VALUE_BYTES * count_marks(data, (b",", b"[", b"{"), most, few=_FEW)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse a text of settings that is read in little time and memory.
+
+    Raises:
+        ValueError: It is no TOML, or `check_settings_text` refuses it.
+        RecursionError: It is nested too deep.
+    """
+    return tomllib.loads(check_settings_text(text))
 
 
 def check_settings_text(text: str) -> str:

@@ -8,7 +8,6 @@ same width by one filter over all output.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
@@ -26,6 +25,9 @@ import zoea
 from zoea.model.errors import SettingsError
 from zoea.settings.key_paths import MOST_LINES
 from zoea.settings.small_file import read_small_text
+from zoea.text.control_characters import reveal
+from zoea.text.document_bounds import parse_toml
+from zoea.text.shorten import head
 
 COLOURS = (
     "background",
@@ -85,6 +87,9 @@ GLYPHS = {
     "spark": "▁▂▃▄▅▆▇█",
 }
 """The glyph of each name that a theme leaves out."""
+MOST_GLYPH, MOST_PROBLEM = 16, 200
+"""The most characters of a glyph, and of a shown problem of a theme file."""
+
 STATUS_GLYPHS = {"working": "⬢", "queued": "≡", "retrying": "↻", "done": "✓", "held": "◫", "paused": "‖"}
 """Glyphs of statuses that a theme may leave out."""
 
@@ -232,7 +237,7 @@ def load_themes(config: Path) -> tuple[dict[str, ThemeSpec], list[SettingsError]
 def read_theme(file: Path) -> ThemeSpec:
     """Read one theme file. Raises SettingsError with every problem of it."""
     try:
-        table = tomllib.loads(read_small_text(file))
+        table = parse_toml(read_small_text(file))
     except OSError as error:
         raise SettingsError(f"{file} cannot be read: {error.strerror}", title="Theme is wrong") from error
     except (ValueError, RecursionError) as error:
@@ -241,19 +246,24 @@ def read_theme(file: Path) -> ThemeSpec:
     colours = _colours(table, problems)
     roles = _roles(table, colours, problems)
     shipped = GLYPHS | STATUS_GLYPHS
-    glyphs = shipped | _strings(table, "glyphs", (), problems, shipped)
+    given = _strings(table, "glyphs", (), problems, shipped)
+    problems += [
+        f"glyphs.{name} is longer than {MOST_GLYPH} characters" for name in given if len(given[name]) > MOST_GLYPH
+    ]
+    # Glyphs are drawn as they are, and a theme may come from elsewhere.
+    glyphs = shipped | {name: reveal(glyph) for name, glyph in given.items()}
     for name in ("name", "title"):
         if not isinstance(table.get(name), str):
             problems.append(f"{name} is missing")
     if not isinstance(table.get("dark"), bool):
         problems.append("dark must be true or false")
     unknown = set(table) - set(_KEYS)
-    for name in sorted(unknown):
-        near = get_close_matches(name, _KEYS, n=1)
+    for place, name in enumerate(sorted(unknown)):
+        near = get_close_matches(name, _KEYS, n=1) if place < MOST_LINES else ()  # no others are shown
         problems.append(f"{name} is no key of a theme{f'; did you mean {near[0]}?' if near else ''}")
     if problems:
         raise SettingsError(
-            f"{file}: {'; '.join(problems[:MOST_LINES])}"
+            f"{file}: {'; '.join(head(problem, MOST_PROBLEM) for problem in problems[:MOST_LINES])}"
             + (f"; and {len(problems) - MOST_LINES:,} more" if len(problems) > MOST_LINES else ""),
             title="Theme is wrong",
             hint="Compare it with a shipped theme.",
