@@ -96,6 +96,11 @@ def test_an_event_names_the_text_it_needs(
             {"approval": 4, "answer": "once"},
             "approval 4: allowed once, or its question answered",
         ),
+        (
+            "approval.answered",
+            {"approval": 4, "answer": "once", "by_grant": True},
+            "approval 4: allowed by the grant for another question",
+        ),
         ("approval.answered", {"approval": 4, "answer": "denied"}, "approval 4: denied"),
         ("approval.answered", {"approval": 4, "answer": "template"}, "approval 4: allowed for its template"),
         ("hold.set", {}, "is paused"),

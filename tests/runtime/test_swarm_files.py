@@ -26,7 +26,7 @@ from zoea.model.errors import FilesError, UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
-from zoea.queries import stored_swarm
+from zoea.queries import change_origins, stored_swarm
 from zoea.queries.change_origins import read_origins
 from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.runtime.upstream_set import workbench_upstream, world_upstream
@@ -157,6 +157,36 @@ async def test_a_change_by_a_command_names_the_approval_of_the_command(where: Pl
     )
     assert (made.turns, made.answer, made.allowed_at > 0, made.is_command) == ((1,), "once", True, True)
     assert (edited.turns, edited.answer, edited.allowed_at, edited.is_command) == ((1,), "", 0, False)
+
+
+def run_the_same(request: ModelRequest) -> Reply:
+    """Make a file by a command, and once more."""
+    return call("run", command="touch made.txt") if len(results_of(request)) < 2 else Answer("ready")
+
+
+async def test_a_command_that_the_grant_for_another_question_allowed_names_the_grant(
+    where: Places, tmp_path: Path
+) -> None:
+    (where.config / "templates" / "free.toml").write_text("")
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    names = ("alpha", "beta")
+    async with open_swarm(where, run_the_same) as (swarm, _):
+        for name in names:
+            await swarm.create(name, template="free", task="Make it.", on=str(top), worktree=True)
+
+        async def read_both() -> bool:
+            return len(await swarm.approvals()) == len(names)
+
+        await until(read_both)
+        first = (await swarm.approvals())[0]
+        await swarm.answer(first.id, ApprovalAnswer.TEMPLATE)
+        for name in names:
+            await swarm.wait(name, timeout_s=60)
+    allowed: dict[str, list[str]] = {}
+    for name in names:
+        _, calls = change_origins._read_turns(where.database, name)
+        allowed[name] = [answer for _, at, answer in calls[""] if at]
+    assert allowed == {name: ["template" if name == first.mysis else "grant", "grant"] for name in names}
 
 
 async def test_a_report_without_a_change_says_so(where: Places, tmp_path: Path) -> None:

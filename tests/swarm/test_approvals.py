@@ -157,6 +157,9 @@ async def test_a_grant_answers_what_else_waits_and_is_covered_by_it(tmp_path: Pa
         await s.commander.answer(last.id, ApprovalAnswer.TEMPLATE)
         await s.until(lambda: len(s.peer.seen) == 5)
         assert not [one for one in await s.commander.approvals() if one.tool == "burn"]
+        told = [json.loads(row["data"]) for row in await s.rows("SELECT data FROM event WHERE kind LIKE '%.answered'")]
+        assert [one["answer"] for one in told if "by_grant" not in one] == ["session", "template"]
+        assert {one["answer"] for one in told if "by_grant" in one} == {"once"}
 
 
 async def test_a_grant_for_the_session_outlasts_turns_idleness_and_errors_until_the_mysis_stops(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from msgspec import Struct
 from zoea.files.git import Git
 from zoea.model.errors import GitError
 from zoea.queries.stored_swarm import open_database
+from zoea.swarm.persistence import approval_ops
+from zoea.text.command_lines import find_grant_scope
 from zoea.text.patches import FileDiff
 
 MOST_FILES = 100
@@ -24,12 +26,15 @@ SELECT n.value AS tag, min(t.number) AS number FROM ctx_commit x JOIN ctx_note o
 JOIN json_each(o.tags) n JOIN memory m ON m.id = x.last_memory_id JOIN turn t ON t.id = m.turn_id
 WHERE x.mysis_id = ? AND n.value LIKE 'tree-%' GROUP BY n.value
 """
-_CALLS = """
-SELECT t.number, c.name, c.started_at, a.answer, a.answered_at,
-  coalesce(a.about ->> 'arguments', c.arguments) ->> 'path' AS path,
-  (SELECT g.created_at FROM grant_ g WHERE g.tool = c.name AND g.upstream = c.upstream AND g.created_at <= c.started_at
-    AND coalesce(g.revoked_at, c.started_at) >= c.started_at
-    AND (g.mysis_id = y.id OR (g.mysis_id IS NULL AND g.template = p.name)) ORDER BY g.id DESC LIMIT 1) AS granted_at
+# A question that was answered when a grant was made for another one was stored as allowed once.
+_CALLS = f"""
+SELECT t.number, c.name, a.answer, a.answered_at, coalesce(a.about ->> 'arguments', c.arguments) ->> 'path' AS path,
+  (SELECT g.created_at FROM grant_ g WHERE g.upstream = c.upstream
+    AND g.created_at BETWEEN coalesce(a.asked_at, 0) AND coalesce(a.answered_at, c.started_at)
+    AND coalesce(g.revoked_at >= coalesce(a.answered_at, c.started_at), true)
+    AND (g.mysis_id = y.id OR (g.mysis_id IS NULL AND g.template = ({approval_ops.GRANTEE})))
+    AND g.tool IN (c.name, c.name || ': ' || grant_scope(coalesce(a.about ->> 'arguments', c.arguments)))
+    ORDER BY g.id DESC LIMIT 1) AS granted_at
 FROM mysis y JOIN template p ON p.hash = y.template_hash JOIN turn t ON t.mysis_id = y.id
 JOIN memory m ON m.turn_id = t.id JOIN tool_call c ON c.memory_id = m.id
 LEFT JOIN approval a ON a.tool_call_id = c.id AND a.answer IN ('once', 'session', 'template')
@@ -45,7 +50,7 @@ class HunkOrigin(Struct, frozen=True):
         turns: The numbers of the turns whose commits made it, in order.
         allowed_at: When a person allowed the newest call that changed the file in these turns, in µs; 0 where none was
             asked. Where none names the file, the newest command of these turns, which may have changed it.
-        answer: How it was allowed: `once`, `session`, `template` or `grant`.
+        answer: How it was allowed: `once`, `session`, `template`, or `grant` by such an answer to another question.
         is_command: Whether that call was a command.
         is_committed: Whether all of it is committed.
     """
@@ -103,10 +108,12 @@ def _read_turns(database: Path, name: str) -> tuple[dict[str, int], dict[str, li
             return {}, {}
         turns = {one["tag"].removeprefix("tree-"): one["number"] for one in reader.execute(_TURNS, (row["id"],))}
         calls: dict[str, list[tuple[int, int, str]]] = {}
+        reader.create_function("grant_scope", 1, find_grant_scope, deterministic=True)
         for call in reader.execute(_CALLS, (row["id"],)):
             path = "" if call["name"] == "run" else str(Path(str(call["path"])))
-            at = call["answered_at"] or call["granted_at"] or 0
-            calls.setdefault(path, []).append((call["number"], at, call["answer"] or "grant"))
+            is_granted = call["granted_at"] is not None and call["answer"] in (None, "once")
+            at = call["granted_at"] or call["answered_at"] or 0
+            calls.setdefault(path, []).append((call["number"], at, "grant" if is_granted else call["answer"] or ""))
     return turns, calls
 
 

@@ -60,6 +60,7 @@ _ANSWERS = {
     "once": f"allowed once{_OR_ANSWERED}",  # the event does not say which of the two was asked
     "session": "allowed until the mysis stops",
     "template": "allowed for its template",
+    "grant": "allowed by the grant for another question",
     "expired": "nobody answered in time",
 }
 _NO_MODEL = (
@@ -157,7 +158,7 @@ def event_sentence(event: Event, text: str = "") -> str:
         case "approval.asked" if text:
             return text
         case "approval.answered":
-            answer = str(event.data.get("answer"))
+            answer = "grant" if event.data.get("by_grant") else str(event.data.get("answer"))
             said = f"approval {event.data.get('approval')}: {_ANSWERS.get(answer, answer)}"
             return f"{said.removesuffix(_OR_ANSWERED)}, with changed arguments" if event.data.get("changed") else said
         case "context.recalled":

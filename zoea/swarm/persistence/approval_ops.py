@@ -174,8 +174,12 @@ def ask_again(conn: WriterConnection, turn_id: int) -> None:
     )
 
 
-def answer(conn: WriterConnection, asked: sqlite3.Row, given: GivenAnswer, by: str) -> bool:
-    """Store the answer to a row of `OPEN` and its grant. False where it was answered before."""
+def answer(conn: WriterConnection, asked: sqlite3.Row, given: GivenAnswer, by: str, *, by_grant: bool = False) -> bool:
+    """Store the answer to a row of `OPEN` and its grant. False where it was answered before.
+
+    Args:
+        by_grant: The grant of another question answers it.
+    """
     now = conn.now()
     row = conn.execute(
         "UPDATE approval SET answer = :answer, sentence = :sentence, answered_by = :by, answered_at = :now,"
@@ -185,8 +189,8 @@ def answer(conn: WriterConnection, asked: sqlite3.Row, given: GivenAnswer, by: s
     ).fetchone()
     if row is None:
         return False
-    changed = {"changed": True} if given.arguments else {}
-    conn.emit("approval.answered", asked["mysis_id"], approval=asked["id"], answer=str(given.answer), **changed)
+    more = {key: True for key, holds in (("changed", given.arguments), ("by_grant", by_grant)) if holds}
+    conn.emit("approval.answered", asked["mysis_id"], approval=asked["id"], answer=str(given.answer), **more)
     if given.answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
         upstream, tool, schema_hash = grant_key(asked)
         mysis_id = asked["mysis_id"] if given.answer is ApprovalAnswer.SESSION else None
@@ -209,7 +213,7 @@ def answer_covered(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnsw
         if row[of_whom] == asked[of_whom]
         and row["kind"] == asked["kind"]
         and grant_key(row) == grant_key(asked)
-        and answer(conn, row, GivenAnswer(ApprovalAnswer.ONCE), by)
+        and answer(conn, row, GivenAnswer(ApprovalAnswer.ONCE), by, by_grant=True)
     ]
 
 
