@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import sys
 import time
 from collections.abc import Iterator
 from difflib import unified_diff
 from pathlib import Path
-from subprocess import Popen
+from subprocess import Popen, run
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from tests.tui.test_review import SHOP, lines, open_review, reviewed
 from tests.waiting import until
 from zoea.settings.paths import Places
 from zoea.text.patches import FileDiff, parse_patch, restore_texts
+from zoea.tui.conversation import syntax_lexer
 from zoea.tui.conversation.syntax_lexer import MOST_WIDTH, answer, mark_lines
 from zoea.tui.screens import review
 from zoea.tui.screens.review import ReviewScreen
@@ -59,10 +62,11 @@ def test_a_lexer_ends_with_the_wanted_lines_and_with_its_time() -> None:
     class Endless:
         def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, None, str]]:
             while True:
-                yield 0, None, "a\n"
+                yield 0, None, text
 
-    assert mark_lines(Endless(), "", 3, time.process_time() + 100) == [""] * 3
-    assert mark_lines(Endless(), "", 3, 0) == [""]
+    assert mark_lines(Endless(), "a\n", 3, time.process_time() + 100) == [""] * 3
+    assert mark_lines(Endless(), "a\n", 3, 0) == [""]
+    assert mark_lines(Endless(), "a", 3, 0) == []
 
 
 LINES = st.lists(st.sampled_from(["a", "b", "", "-a", "+b", "@@ -1 +1 @@", "a\r"]), max_size=12)
@@ -184,6 +188,68 @@ async def test_only_files_on_the_screen_are_read_and_each_once(tmp_path: Path, m
         commit(folders["alpha"], "again", c__py="b = 0\n" * 50)
         stage.screen._read()  # type: ignore[attr-defined]  # as after a turn
         await stage.until(lambda: asked == ["a.py", "c.py", "c.py"])
+
+
+MANY = 5_000
+HOSTILE_CODE = {  # each goes to each lexer
+    "quotes": "'" * MANY,
+    "both quotes": "\"'" * MANY,
+    "three quotes": '"""\\' * MANY,
+    "backslashes": "\\" * MANY,
+    "an open string of escapes": "'" + "\\'" * MANY,
+    "an open template": "`${" * MANY,
+    "brackets": "([{" * MANY,
+    "closing brackets": ")]}" * MANY,
+    "tags": "<a b='" * MANY,
+    "open tags": "<" * MANY,
+    "open comments": "/*" * MANY,
+    "ends of comments": "*/" * MANY,
+    "comments of XML": "<!--" * MANY,
+    "stars": "*" * MANY,
+    "underscores": "_" * MANY,
+    "emphasis": "**a_" * MANY,
+    "links": "[a](" * MANY,
+    "fences": "```a\n" * MANY,
+    "list items": "- " * MANY,
+    "indents": "".join(" " * at + "a:\n" for at in range(100)),
+    "keys": "a:" * MANY,
+    "numbers": "0" * MANY + "x",
+    "exponents": "1e+" * MANY,
+    "percents": "%" * MANY,
+    "here documents": "cat <<A <<B\n" * MANY,
+    "regular expressions": "/a/ " * MANY,
+    "decorators": "@a." * MANY,
+    "words": "if " * MANY,
+    "no line end": "a" * 50 * MANY,
+    "line ends": "\n" * MANY,
+    "CR": "\r" * MANY,
+    "blanks": " " * MANY + "a",
+    "tabs": "\t" * MANY + "a",
+    "NUL": "\0" * MANY,
+    "marks on a letter": "a" + "\u0301" * MANY,
+    "right to left": "\u202e" * MANY,
+    "lone surrogates": "\ud800" * MANY,
+    "past the last plane": "\U0010ffff" * MANY,
+}
+HOSTILE_NAMES = ("a.py", "a.js", "a.ts", "a.c", "a.html", "a.md", "a.json", "a.yaml", "a.sh", "a.css", "a.rs", "a.sql")
+SHORT = "import syntax_lexer; syntax_lexer.LEX_S = 0.02; syntax_lexer.main()"
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_hostile_code_is_marked_or_stays_plain_and_the_lexer_ends(name: str) -> None:
+    folder = str(Path(syntax_lexer.__file__).parent)
+    program = (sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {folder!r}); {SHORT}")
+    texts = list(HOSTILE_CODE.values())
+    asked = [{"name": name, "texts": ["", text], "last": [0, text.count("\n") + 1]} for text in texts]
+    # A process, as in the cockpit: the system ends one that takes more than its time.
+    ended = run(program, input=json.dumps(asked).encode(), capture_output=True, check=False)
+    assert ended.returncode in (0, -signal.SIGXCPU, -signal.SIGKILL), ended.stderr
+    marks = [json.loads(line) for line in ended.stdout.splitlines(keepends=True) if line.endswith(b"\n")]
+    assert len(marks) == len(asked) or ended.returncode
+    for text, (before, after) in zip(texts, marks, strict=False):
+        assert before == []
+        assert all(len(mark) <= len(line) for mark, line in zip(after, text.split("\n"), strict=False))
+        assert {*"".join(after)} <= {*"ksc "}
 
 
 @pytest.fixture

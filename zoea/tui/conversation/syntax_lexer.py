@@ -54,7 +54,7 @@ def mark_lines(lexer: Any, text: str, last: int, end: float) -> list[str]:
         for part in more:
             done.append(line[:MOST_WIDTH].rstrip())
             line = letter * len(part)
-        if more and (len(done) >= last or time.process_time() > end):
+        if len(done) >= last or time.process_time() > end:
             break
     else:
         done.append(line[:MOST_WIDTH].rstrip())
