@@ -16,7 +16,7 @@ import pytest
 from acp import PROTOCOL_VERSION, RequestError, helpers, schema, spawn_agent_process
 
 from tests.e2e.test_tasks import configure
-from tests.e2e.zoea_process import ROOT, ask, environment, find_owner, spawn, zoea
+from tests.e2e.zoea_process import ROOT, ask, environment, find_owner, run_headless, zoea
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
 from tests.waiting import until
 
@@ -105,9 +105,7 @@ async def test_a_prompt_is_answered_in_pieces_by_a_mysis_of_its_own_swarm(tmp_pa
 async def test_beside_a_running_swarm_it_talks_to_the_mysis_that_is_named(tmp_path: Path) -> None:
     async with OpenAIServer(otherwise=lambda _: Say("Iron.")) as server:
         configure(tmp_path, server)
-        owner = spawn("run", "--headless", "--myses", "1")
-        try:
-            await until(find_owner, within=60)
+        async with run_headless("--myses", "1") as owner:
             await until(lambda: ask("SELECT count(*) FROM mysis") == [(1,)], within=60)
             [(name,)] = ask("SELECT name FROM mysis")
             editor = Editor()
@@ -122,9 +120,6 @@ async def test_beside_a_running_swarm_it_talks_to_the_mysis_that_is_named(tmp_pa
                 await conn.prompt(session_id=made.session_id, prompt=text("/broadcast dig"))
                 assert "Delivered to 1 of 1 myses." in editor.text
             assert find_owner() == owner.pid
-        finally:
-            owner.terminate()
-            await asyncio.to_thread(owner.communicate, timeout=60)
 
 
 async def test_a_change_of_a_file_is_asked_about_with_its_difference(tmp_path: Path) -> None:

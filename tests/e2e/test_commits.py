@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.test_forks import alpha_at_rest, command, is_idle, told
-from tests.e2e.zoea_process import find_owner, spawn, zoea
+from tests.e2e.zoea_process import run_headless, zoea
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.waiting import until
 
@@ -20,18 +18,6 @@ pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_runtime")]
 
 LOOK = Say("I look for the copper seam.", calls=(Call("zoea_list_myses", '{"after_id": 7}'),))
 SEAM = "The seam ends at 7."
-
-
-@asynccontextmanager
-async def started_again() -> AsyncIterator[None]:
-    """The swarm of before in a new process."""
-    process = spawn("run", "--headless")
-    try:
-        await until(find_owner, within=60)
-        yield
-    finally:
-        process.terminate()
-        await asyncio.to_thread(process.communicate, timeout=60)
 
 
 async def test_later_sessions_and_questions_stay_in_the_graph_and_leave_a_ticket_where_it_is(tmp_path: Path) -> None:
@@ -95,7 +81,7 @@ async def test_only_a_redacted_word_is_gone_from_what_forks_and_picks_tell_a_mod
             await until(lambda: is_idle("alpha-2", 1), within=60)
             before = told(server.chats[-1].json)[:-1]
         assert "places were replaced by [REDACTED]" in await command("redact", "copper", "--yes")
-        async with started_again():
+        async with run_headless():
             await command("send", "alpha-2", "What do you know?", "--wait")
             forked = told(server.chats[-1].json)
             await command("new", "beta")

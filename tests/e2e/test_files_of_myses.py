@@ -10,11 +10,10 @@ import pytest
 
 from tests.e2e.counted_terminal import CountedTerminal
 from tests.e2e.test_tasks import configure, run
-from tests.e2e.zoea_process import find_owner, spawn
+from tests.e2e.zoea_process import run_headless
 from tests.fakes.openai_server import Call, OpenAIServer, Say, Step
 from tests.fakes.wire_server import Received
 from tests.files.repositories import commit, git, make_repository
-from tests.waiting import until
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_runtime")]
 SUM = "def total(numbers):\n    return sum(numbers) + 1\n"
@@ -30,9 +29,7 @@ async def test_a_repository_is_mended_reviewed_and_merged(tmp_path: Path) -> Non
     steps = (say("read_file", 1, path="sums.py"), say("edit_file", 2, **EDIT), say("zoea_done", 3, summary="Mended."))
     async with OpenAIServer(*steps, otherwise=lambda _: Say("Ready.")) as server:
         configure(tmp_path, server)
-        owner = spawn("run", "--headless", "--myses", "0")
-        try:
-            await until(find_owner, within=60)
+        async with run_headless("--myses", "0"):
             refused = await run("new", "alpha", "--worktree")
             assert (refused.returncode, "of a folder" in refused.stderr) == (2, True)
             made = await run("new", "alpha", "--on", str(top), "--worktree", "--task", "Mend the sum.")
@@ -63,9 +60,6 @@ async def test_a_repository_is_mended_reviewed_and_merged(tmp_path: Path) -> Non
             assert (top / "sums.py").read_text() == SUM.replace(" + 1", "")
             assert (await run("drop", "alpha")).returncode == 0
             assert git(top, "branch", "--list", "zoea/*") == ""
-        finally:
-            owner.terminate()
-            await asyncio.to_thread(owner.communicate, timeout=60)
 
 
 def resolve(request: Received) -> Step:
@@ -83,9 +77,7 @@ async def test_a_conflict_goes_back_to_its_mysis_which_resolves_it(tmp_path: Pat
     top = make_repository(tmp_path / "repo", sums__py="first\n")
     async with OpenAIServer(otherwise=resolve) as server:
         configure(tmp_path, server)
-        owner = spawn("run", "--headless", "--myses", "0")
-        try:
-            await until(find_owner, within=60)
+        async with run_headless("--myses", "0"):
             await run("new", "alpha", "--on", str(top), "--worktree", "--task", "Mend sums.py.")
             await approve_a_write()
             commit(top, "theirs", sums__py="theirs\n")
@@ -96,9 +88,6 @@ async def test_a_conflict_goes_back_to_its_mysis_which_resolves_it(tmp_path: Pat
             await approve_a_write()
             assert "alpha is merged into main" in (await run("merge", "alpha")).stdout
             assert (top / "sums.py").read_text() == "mine and theirs\n"
-        finally:
-            owner.terminate()
-            await asyncio.to_thread(owner.communicate, timeout=60)
 
 
 async def approve_a_write() -> None:

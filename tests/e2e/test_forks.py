@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.zoea_process import ask, find_owner, spawn, zoea
+from tests.e2e.zoea_process import ask, run_headless, zoea
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
 from tests.waiting import until
 
@@ -40,16 +40,11 @@ async def alpha_at_rest(tmp_path: Path, server: OpenAIServer, *, settings: str =
         f'[provider.local]\ntype = "openai"\nbase_url = "{server.base_url}"\nmodel = "gpt-5"\n'
         f"context_window = 32768\n[nudge]\nenabled = false\n{settings}"
     )
-    process = spawn("run", "--headless")
-    try:
-        await until(find_owner, within=60)
+    async with run_headless():
         await command("new", "alpha")
         await command("send", "alpha", "What does the belt hold?")
         await until(lambda: is_idle("alpha", 1), within=60)
         yield
-    finally:
-        process.terminate()
-        await asyncio.to_thread(process.communicate, timeout=60)
 
 
 def told(body: Any) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_tasks import configure, run
-from tests.e2e.zoea_process import ask, find_owner, spawn
+from tests.e2e.zoea_process import ask, run_headless
 from tests.fakes.openai_server import Fail, OpenAIServer, Say, Step
 from tests.fakes.wire_server import Received
 from tests.waiting import until
@@ -23,14 +22,9 @@ pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_runtime")]
 async def running(tmp_path: Path, server: OpenAIServer, myses: int) -> AsyncIterator[None]:
     """Run myses without a task in a process."""
     configure(tmp_path, server)
-    owner = spawn("run", "--headless", "--myses", str(myses))
-    try:
-        await until(find_owner, within=60)
+    async with run_headless("--myses", str(myses)):
         await until(lambda: ask("SELECT count(*) FROM mysis") == [(myses,)], within=60)
         yield
-    finally:
-        owner.terminate()
-        await asyncio.to_thread(owner.communicate, timeout=60)
 
 
 async def test_a_new_mysis_gets_a_broadcast_only_if_asked_for_and_answers_its_task(tmp_path: Path) -> None:

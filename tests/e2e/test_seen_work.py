@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.terminal_screen import TerminalScreen, paste
 from tests.e2e.test_files_of_myses import EDIT, SUM, say
 from tests.e2e.test_tasks import configure
-from tests.e2e.zoea_process import ask, find_owner, spawn, zoea
+from tests.e2e.zoea_process import ask, find_owner, run_headless, zoea
 from tests.fakes.openai_server import OpenAIServer, Say, Step
 from tests.fakes.wire_server import Received
 from tests.files.repositories import make_repository
@@ -180,9 +180,7 @@ async def test_a_cockpit_that_only_reads_shows_the_swarm_and_commands_nothing(
 ) -> None:
     async with OpenAIServer(otherwise=write_a_file) as server:
         configure(tmp_path, server)
-        owner = spawn("run", "--headless", "--myses", "1", stdout=None, stderr=None)
-        try:
-            assert await until(find_owner, within=60)
+        async with run_headless("--myses", "1", stdout=None, stderr=None) as owner:
             screen = cockpit("--read-only", size=(80, 24))
             await see(screen, "1 mysis", "alpha", "read-only")
             await command("send", "alpha", "one two three", "--wait")
@@ -196,9 +194,6 @@ async def test_a_cockpit_that_only_reads_shows_the_swarm_and_commands_nothing(
             screen.press("q")
             assert await asyncio.to_thread(screen.end) == 0
             assert find_owner() == owner.pid
-        finally:
-            owner.terminate()
-            await asyncio.to_thread(owner.communicate, timeout=60)
     assert ask("SELECT count(*) FROM message") == [(1,)]
     stored = cockpit("--read-only", size=(80, 24))
     await see(stored, "1 mysis", "alpha", "ore ore ore", "read-only")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_forks import command
-from tests.e2e.zoea_process import ROOT, ask, find_owner, spawn
+from tests.e2e.zoea_process import ROOT, ask, run_headless
 from tests.fakes.llamacpp_server import LISTED, PROPS
 from tests.fakes.openai_server import Fail, OpenAIServer, Say
 from tests.waiting import until
@@ -50,13 +50,8 @@ async def small_model(window: int = 8192) -> AsyncIterator[OpenAIServer]:
 @asynccontextmanager
 async def running(server: OpenAIServer, *arguments: str, more: str = "") -> AsyncIterator[None]:
     write_settings(f'[provider.near]\ntype = "openai"\nbase_url = "{server.base_url}"\n{more}')
-    process = spawn("run", "--headless", "--provider", "near", *arguments)
-    try:
-        await until(find_owner, within=60)
+    async with run_headless("--provider", "near", *arguments):
         yield
-    finally:
-        process.terminate()
-        await asyncio.to_thread(process.communicate, timeout=60)
 
 
 def read_start() -> tuple[list[str], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -9,11 +10,13 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
 from tests.fakes.fork_server import ForkedProgram
+from tests.waiting import until
 from zoea.process.lock import read_holder
 from zoea.settings.paths import places
 
@@ -46,6 +49,18 @@ def zoea(
             process.kill()
             raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@asynccontextmanager
+async def run_headless(*arguments: str, **options: Any) -> AsyncIterator[subprocess.Popen[str]]:
+    """Run a swarm without a screen, and end it when the block is left."""
+    process = spawn("run", "--headless", *arguments, **options)
+    try:
+        assert await until(find_owner, within=PATIENCE_S)
+        yield process
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.communicate, timeout=PATIENCE_S)
 
 
 def events(output: str) -> list[dict[str, Any]]:

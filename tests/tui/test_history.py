@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from textual.widgets import Input
@@ -19,13 +21,22 @@ from zoea.model.request import Answer, ModelRequest
 from zoea.runtime.first_request_estimate import FirstRequestEstimate, estimate_from_commit
 from zoea.settings import Settings
 from zoea.tui.dialogs import commit_forms
-from zoea.tui.dialogs.commit_forms import AnswerDialog, AskDialog, CommitNameDialog, ForkDialog, ResumeDialog
+from zoea.tui.dialogs.commit_forms import (
+    AnswerDialog,
+    AskDialog,
+    CommitForm,
+    CommitNameDialog,
+    ForkDialog,
+    ResumeDialog,
+)
 from zoea.tui.screens.comparison import ComparisonScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.history import HistoryScreen
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.line_list import LineList, TextLines
+
+Form = TypeVar("Form", bound=CommitForm)
 
 
 async def open_history(stage: Stage) -> HistoryScreen:
@@ -34,6 +45,21 @@ async def open_history(stage: Stage) -> HistoryScreen:
     assert isinstance(screen, HistoryScreen)
     await stage.until(lambda: screen.details is not None)
     return screen
+
+
+@asynccontextmanager
+async def history_of_alpha(tmp_path: Path) -> AsyncIterator[Stage]:
+    """The history of alpha, which has answered one message."""
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        await open_history(stage)
+        yield stage
+
+
+async def open_form(stage: Stage, kind: type[Form], *keys: str) -> Form:
+    await stage.press(*keys)
+    assert isinstance(stage.screen, kind)
+    return stage.screen
 
 
 def rows(screen: HistoryScreen) -> list[str]:
@@ -166,9 +192,7 @@ async def test_f_says_the_cost_then_makes_forks_that_z_removes(tmp_path: Path) -
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
         await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
         await open_history(stage)
-        await stage.press("f")
-        dialog = stage.screen
-        assert isinstance(dialog, ForkDialog)
+        dialog = await open_form(stage, ForkDialog, "f")
         stage.one(Input, "#count").value = "3"
         await stage.write("Try it differently")
         await stage.until(lambda: dialog.is_counted)
@@ -196,9 +220,7 @@ async def test_a_second_try_after_a_lost_answer_makes_no_more_forks(
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
         await send_prompts(stage.swarm, "Mine the belt")
         await open_history(stage)
-        await stage.press("f")
-        dialog = stage.screen
-        assert isinstance(dialog, ForkDialog)
+        dialog = await open_form(stage, ForkDialog, "f")
         await stage.write("Dig x2")
         await stage.until(lambda: dialog.is_counted and "for 2" in stage.text())
         create, calls = stage.swarm.commander.create, list[str]()
@@ -227,9 +249,7 @@ async def test_a_number_at_the_end_of_the_message_makes_that_many_forks(tmp_path
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
         await send_prompts(stage.swarm, "Mine the belt")
         await open_history(stage)
-        await stage.press("f")
-        dialog = stage.screen
-        assert isinstance(dialog, ForkDialog)
+        dialog = await open_form(stage, ForkDialog, "f")
         await stage.write("1. Dig 2. Look x2")
         await stage.until(lambda: dialog.is_counted and "for 2" in stage.text())
         await stage.press("enter")
@@ -242,9 +262,7 @@ async def test_the_fork_form_starts_in_its_first_field_and_text_chooses_no_templ
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
         await send_prompts(stage.swarm, "Mine the belt")
         await open_history(stage)
-        await stage.press("f")
-        dialog = stage.screen
-        assert isinstance(dialog, ForkDialog)
+        await open_form(stage, ForkDialog, "f")
         assert stage.screen.focused is stage.screen.query("FormDialog Input, FormDialog InlineChoice").first()
         template = stage.one(InlineChoice, "#template")
         await stage.until(lambda: len(template._options) > 1)
@@ -256,12 +274,8 @@ async def test_the_fork_form_starts_in_its_first_field_and_text_chooses_no_templ
 
 
 async def test_the_cost_of_a_fork_is_that_of_the_chosen_template(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
-        await send_prompts(stage.swarm, "Mine the belt")
-        await open_history(stage)
-        await stage.press("f")
-        dialog = stage.screen
-        assert isinstance(dialog, ForkDialog)
+    async with history_of_alpha(tmp_path) as stage:
+        dialog = await open_form(stage, ForkDialog, "f")
         await stage.until(lambda: dialog.is_counted)
         own = dialog.plan
         template = stage.one(InlineChoice, "#template")
@@ -285,9 +299,7 @@ async def test_the_cost_of_a_fork_is_that_of_the_chosen_template(tmp_path: Path)
 
 
 async def test_the_fork_form_warns_of_a_goal_and_of_other_tools(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
-        await send_prompts(stage.swarm, "Mine the belt")
-        await open_history(stage)
+    async with history_of_alpha(tmp_path) as stage:
         await stage.press("f")
         template = stage.one(InlineChoice, "#template")
         await stage.until(lambda: len(template._options) > 1)
@@ -303,9 +315,7 @@ async def test_a_fork_that_is_refused_says_what_to_do_and_keeps_what_was_written
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), settings=few) as stage:
         await send_prompts(stage.swarm, "Mine the belt")
         await open_history(stage)
-        await stage.press("f")
-        dialog = stage.screen
-        assert isinstance(dialog, ForkDialog)
+        dialog = await open_form(stage, ForkDialog, "f")
         stage.one(Input, "#count").value = "many"
         await stage.until(lambda: "how many: 'many' is no number of forks" in stage.text())
         await stage.until(lambda: "Give 1 to 50" in stage.text())
@@ -420,9 +430,7 @@ async def test_a_asks_what_the_mysis_knew_at_the_commit(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
         await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
         screen = await open_history(stage)
-        await stage.press("G", "a")
-        dialog = stage.screen
-        assert isinstance(dialog, AskDialog)
+        dialog = await open_form(stage, AskDialog, "G", "a")
         await stage.until(lambda: dialog.is_counted)
         await stage.press("enter")
         await stage.until(lambda: "there is no question" in stage.text())
@@ -462,12 +470,8 @@ async def test_enter_before_the_cost_is_counted_is_told_until_the_next_one(
         return count(*args, **named)
 
     monkeypatch.setattr(commit_forms, "estimate_from_commit", count_late)
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
-        await send_prompts(stage.swarm, "Mine the belt")
-        await open_history(stage)
-        await stage.press("a")
-        dialog = stage.screen
-        assert isinstance(dialog, AskDialog)
+    async with history_of_alpha(tmp_path) as stage:
+        dialog = await open_form(stage, AskDialog, "a")
         await stage.until(lambda: dialog.is_counted)
         try:
             stage.one(Input, "#message").value = "Why?"
@@ -487,9 +491,7 @@ async def test_r_starts_the_mysis_again_with_its_whole_conversation(tmp_path: Pa
         screen = await open_history(stage)
         await stage.press("G")
         await stage.until(lambda: screen.chosen == screen.history.commits[-1])
-        await stage.press("r")
-        dialog = stage.screen
-        assert isinstance(dialog, ResumeDialog)
+        dialog = await open_form(stage, ResumeDialog, "r")
         await stage.write("Where were we?")
         await stage.until(lambda: dialog.is_counted)
         assert "4 messages. First request" in stage.text()
