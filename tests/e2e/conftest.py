@@ -14,3 +14,8 @@ def own_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _forked(forked_programs: None) -> None:
+    """Fork for each program that a test starts in any way."""

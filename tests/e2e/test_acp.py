@@ -20,7 +20,7 @@ from tests.e2e.zoea_process import ROOT, ask, environment, find_owner, run_headl
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
 from tests.waiting import until
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_runtime", "forked_programs")]
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_runtime")]
 LONG = "The belt holds ore, and the drone goes on. " * 30
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.e2e.terminal_screen import TerminalScreen, paste
 from tests.e2e.zoea_process import environment
 from tests.fakes.mcp_faulty import TOOLS
-from tests.fakes.toolboxes import FAULTY, HTTP_PEER
+from tests.fakes.toolboxes import FAULTY
 from zoea.settings.paths import places
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("own_runtime")]
@@ -29,7 +29,7 @@ OPEN = f"ready {len(TOOLS)}"
 def address() -> Iterator[str]:
     """The address of an MCP server in a process of its own."""
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True, "env": environment()}
-    with subprocess.Popen([sys.executable, str(HTTP_PEER)], **options) as process:
+    with subprocess.Popen([sys.executable, "-m", "tests.fakes.mcp_http"], **options) as process:
         assert process.stdout is not None
         try:
             yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"

@@ -33,6 +33,7 @@ _EXECUTABLE = sys.executable  # a test may put another in its place
 _PATIENCE_S = 60.0
 _MOST_BYTES = 1 << 20
 _MOST_STREAMS = 32
+_MOST_DESCRIPTORS = 256
 _ROOM = " " * 8192
 """An argument of the server, which leaves that much for the command line of a fork."""
 _SET_CHILD_SUBREAPER = 36
@@ -42,6 +43,8 @@ _TAKEN_OVER = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHON_KEYRING_BACKEND")
 """What a fork does of it itself, and what is read later."""
 _FRAMES = "TEXTUAL_FPS"
 """Means nothing to the servers of MCP, whose environment lacks it."""
+_PROGRAMS = ("zoea", "tests", "mcp_server_git", "mcp_server_time")
+"""The packages whose modules are forked."""
 _LOCALES = ("LC_ALL", "LC_CTYPE", "LANG")
 _LATER = ("__main__", "llama_child")
 """Modules that run when they are loaded."""
@@ -89,6 +92,11 @@ class ForkServer:
             finally:
                 _adopt_orphans(False)
         return pid
+
+    def use(self, channel: socket.socket, environment: Mapping[str, str]) -> None:
+        """Take a process that runs already, and what it has read of an environment."""
+        channel.settimeout(_PATIENCE_S)
+        self._channel, self._read_once = channel, _select_read_once(environment)
 
     def close(self) -> None:
         """End the process."""
@@ -151,13 +159,13 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
 
 
 def _read_program(args: Any) -> dict[str, Any] | None:
-    """Read the command line of a module of this repository; None for any other."""
+    """Read the command line of a module that can be forked; None for any other."""
     if isinstance(args, str | bytes | os.PathLike) or not args or args[0] != _EXECUTABLE:
         return None
     words = [os.fsdecode(one) for one in args[1:]]
     is_apart = words[:1] == ["-P"]
     dash, module, *arguments = [*words[is_apart:], "", ""][: max(2, len(words) - is_apart)]
-    if dash != "-m" or module.partition(".")[0] not in ("zoea", "tests") or module == "tests.fakes.fork_server":
+    if dash != "-m" or module.partition(".")[0] not in _PROGRAMS or module == "tests.fakes.fork_server":
         return None
     return {"module": module, "arguments": arguments, "is_apart": is_apart, "command": [_EXECUTABLE, *words]}
 
@@ -228,7 +236,7 @@ def _become(program: Mapping[str, Any], streams: list[int], channel: socket.sock
     errors = "surrogateescape" if locale.partition(".")[0] in ("C", "POSIX") else "strict"
     is_unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        raw = io.FileIO(number, "w" if number else "r")
+        raw = io.FileIO(number, "w" if number else "r", closefd=False)
         binary = raw if number and is_unbuffered else io.BufferedWriter(raw) if number else io.BufferedReader(raw)
         opened = io.TextIOWrapper(
             binary,
@@ -242,6 +250,33 @@ def _become(program: Mapping[str, Any], streams: list[int], channel: socket.sock
         setattr(sys, f"__{name}__", opened)
     os.write(telling, str(os.getpid()).encode())
     os.close(telling)
+
+
+def _serve_program() -> dict[str, Any] | None:
+    """Fork a process that forks for each start of this program. Return the program in such a fork, None in this one.
+
+    A swarm starts worlds, workbenches and servers; it has threads by then, and cannot be forked itself.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork():
+        theirs.close()
+        server.use(ours, os.environ)
+        subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]  # private
+        return None
+    # Signals to the program's group, its terminal and its folder are none of this process's business.
+    os.setsid()
+    os.chdir("/")
+    _show_command([_EXECUTABLE, "-m", "tests.fakes.fork_server"])
+    ours.close()
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(quiet, number)
+    os.closerange(3, theirs.fileno())
+    os.closerange(theirs.fileno() + 1, _MOST_DESCRIPTORS)
+    program = _serve(theirs)
+    if program is None:
+        os._exit(0)
+    return program
 
 
 def _show_command(words: list[str]) -> None:
@@ -284,8 +319,12 @@ def main(descriptor: str) -> None:
     gc.freeze()
     channel = socket.socket(fileno=int(descriptor))
     program = _serve(channel)
-    if program is not None:
-        _run(program["module"])
+    while program is not None:
+        is_swarm = program["module"] == "zoea" and program["arguments"][:1] == ["run"]
+        started = _serve_program() if is_swarm else None
+        if started is None:
+            _run(program["module"])
+        program = started
 
 
 server = ForkServer()

@@ -1,6 +1,7 @@
 """An external MCP client: the SDK's own in a process of its own, that searches as long as it is told.
 
-`python mcp_searcher.py URL TOKEN SEARCHES` writes one JSON object: how many were done, what failed, how long they took.
+`python -m tests.fakes.mcp_searcher URL TOKEN SEARCHES` writes one JSON object: how many were done, what failed, how
+long they took.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ from zoea.store.search import (
 from zoea.tools import UpstreamConfig
 
 FAULTY = Path(__file__).with_name("mcp_faulty.py")
-HTTP_PEER = Path(__file__).with_name("mcp_http.py")
 
 
 def meta(mysis: str = "alpha", *, mysis_id: int = 1, deadline_s: float = 10.0, hop: int = 0) -> CallMeta:

@@ -19,7 +19,7 @@ from tests.transfer.sample_exports import count_rows, export_lines, make_sample_
 KILLS = 100 if os.environ.get("ZOEA_SOAK") else 6
 COUNTED = ("living", "turn", "memory", "tool_call", "delivery", "message", "memory_blob", "turn_note", "approval")
 
-pytestmark = pytest.mark.timeout(3600 if KILLS > 10 else 120)
+pytestmark = [pytest.mark.timeout(3600 if KILLS > 10 else 120), pytest.mark.usefixtures("forked_programs")]
 
 
 def play(*arguments: str) -> list[dict[str, int]]:

@@ -150,6 +150,7 @@ def runtime() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.usefixtures("forked_programs")
 def test_the_process_of_a_swarm_ends_in_time_though_everything_in_it_hangs(tmp_path: Path, runtime: Path) -> None:
     data, config = tmp_path / "data", tmp_path / "config"
     config.mkdir()

@@ -18,12 +18,12 @@ from zoea.mcp_server.tokens import Tokens, TokenScope
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 
-SEARCHER = Path(__file__).parents[1] / "fakes" / "mcp_searcher.py"
 SOAK = bool(os.environ.get("ZOEA_SOAK"))
 MYSES, SEARCHES = (100, 5_000) if SOAK else (10, 20)
 
 
 @pytest.mark.timeout(900 if SOAK else 60)
+@pytest.mark.usefixtures("forked_programs")
 async def test_a_client_in_another_process_searches_while_many_myses_write(runtime: Path, tmp_path: Path) -> None:
     where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
     wishes = {"swarm.max_myses": MYSES, "budget.swarm_per_day": "none", "mcp.port": 0}
@@ -54,7 +54,9 @@ async def test_a_client_in_another_process_searches_while_many_myses_write(runti
 
 async def _searched(url: str, token: str) -> dict[str, Any]:
     child = await asyncio.create_subprocess_exec(
-        sys.executable, str(SEARCHER), url, token, str(SEARCHES), stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "tests.fakes.mcp_searcher", url, token, str(SEARCHES)),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
     )
     out, _ = await child.communicate()
     assert child.returncode == 0

@@ -59,6 +59,7 @@ def test_every_server_over_stdio_is_in_the_table() -> None:
     assert {str(file.relative_to(PACKAGE)) for file in files} == SERVERS.keys()
 
 
+@pytest.mark.usefixtures("forked_programs")
 @pytest.mark.parametrize("when", ["before the first request", "afterwards"])
 @pytest.mark.parametrize("command", SERVERS.values(), ids=" ".join)
 async def test_each_line_is_answered_and_the_next_request_too(
@@ -92,6 +93,7 @@ async def test_a_client_that_is_told_nothing_else_hears_why() -> None:
     assert (answer.error.code, answer.id) == (PARSE_ERROR, None)
 
 
+@pytest.mark.usefixtures("forked_programs")
 async def test_the_log_names_the_first_of_such_lines(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "zoea", "mcp", stdin=PIPE, stdout=PIPE)
     await process.communicate(b"one\ntwo\n" + HELLO.encode() + b"\n")

@@ -17,6 +17,8 @@ import pytest
 
 from tests.e2e.zoea_process import environment
 from tests.fakes.fork_server import ForkedProgram, ForkServer, server
+from tests.fakes.processes import find_children, wait_for_end
+from tests.waiting import until_true
 
 
 def run(
@@ -105,3 +107,21 @@ def test_a_closed_server_ends_and_a_fork_goes_on() -> None:
     os.close(reading)
     os.close(writing)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 70
+
+
+def test_what_a_forked_swarm_starts_is_forked_beside_it_and_all_ends_with_the_swarm(runtime: Path) -> None:
+    own = environment() | {"XDG_RUNTIME_DIR": str(runtime)}
+    command = [sys.executable, "-m", "zoea", "run", "--headless", "--json", "--world", "reef", "--myses", "1"]
+    with ForkedProgram(command, env=own, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as swarm:
+        children = until_true(lambda: _find_world(swarm.pid))
+        [world] = [pid for pid, said in children.items() if "zoea.world" in said]
+        # The environment that the system shows is that of the fork server, not the few names that a world is given.
+        assert b"ZOEA_DATA_DIR=" in Path(f"/proc/{world}/environ").read_bytes()
+        swarm.kill()
+        for pid in children:
+            wait_for_end(pid)
+
+
+def _find_world(swarm: int) -> dict[int, str]:
+    found = find_children(swarm)
+    return found if any("zoea.world" in said for said in found.values()) else {}

@@ -18,11 +18,13 @@ from mcp.server import MCPServer
 from mcp_types import ToolAnnotations
 
 from tests.fakes.mcp_sessions import SessionServer
-from tests.fakes.toolboxes import HTTP_PEER, asked, meta
+from tests.fakes.toolboxes import asked, meta
 from tests.tools.conftest import Opener
 from tests.waiting import until
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 from zoea.tools.upstream.session import CLOSE_S
+
+pytestmark = pytest.mark.usefixtures("forked_programs")
 
 
 def _module(name: str) -> UpstreamConfig:
@@ -69,10 +71,10 @@ async def test_mcp_server_git_reads_a_repository_and_its_destructive_tool_asks(
 @pytest.fixture
 def http_peer() -> Iterator[tuple[subprocess.Popen[str], str]]:
     process = subprocess.Popen(
-        [sys.executable, str(HTTP_PEER)],
+        [sys.executable, "-m", "tests.fakes.mcp_http"],
         stdout=subprocess.PIPE,
         text=True,
-        cwd=HTTP_PEER.parents[2],
+        cwd=Path(__file__).parents[2],
     )
     assert process.stdout is not None
     port = process.stdout.readline().strip()
