@@ -53,6 +53,7 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int
     return folder, sizes
 
 
+@pytest.mark.usefixtures("forked_programs")
 @pytest.mark.parametrize("command", tuple(import_commands()), ids=" ".join)
 def test_no_file_takes_much_memory_or_waits_for_ever(
     command: tuple[str, ...], bombs: tuple[Path, dict[str, int]]

@@ -21,6 +21,7 @@ MOST = COPIES * MAX_ANSWER_BYTES // SCALE + (24 * MIB if SCALE > 1 else 0)
 
 
 @pytest.mark.timeout(170)
+@pytest.mark.usefixtures("forked_programs")
 @pytest.mark.parametrize("wire", BODIES)
 async def test_no_answer_takes_much_more_memory_than_its_bound(wire: str) -> None:
     bodies = BODIES[wire]

@@ -36,7 +36,7 @@ from zoea.text.patches import parse_patch
 
 SUM = "def total(numbers):\n    return sum(numbers) + 1\n"
 CHECK = "python3 -B -c 'from sums import total; assert total([1, 2]) == 3'"
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("forked_programs")]
 
 
 @pytest.fixture
