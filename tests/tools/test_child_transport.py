@@ -72,6 +72,7 @@ async def test_a_line_that_comes_in_pieces_is_read_whole(open_box: Opener, fault
         ('{"id":ID,"result":{}}', 'it has no "jsonrpc": "2.0"'),
         ('{"jsonrpc":"2.0","id":ID,"error":"out of order"}', "its error is not an object with a code and a message"),
         ('{"jsonrpc":"2.0","id":ID,"result":' + "[" * 100_000, "it is nested too deeply"),
+        ('{"jsonrpc":"2.0","id":ID,"result":{"_meta":{"a":' + "[" * 300 + "]" * 300 + "}}}", "it is nested too deeply"),
     ],
 )
 async def test_an_answer_that_cannot_be_read_is_an_error_at_once(
@@ -87,6 +88,16 @@ async def test_an_answer_that_cannot_be_read_is_an_error_at_once(
     assert result.content.endswith("The call was probably carried out; check before repeating it.")
     assert len(faulty.seen("call", tool="answer")) == 1
     assert (await session.call(asked("echo", text="still here"), meta=meta())).content == "still here"
+
+
+async def test_an_error_whose_data_is_nested_too_deeply_keeps_its_message(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    for depth in (300, 100_000):
+        data = "[" * depth + "]" * depth
+        line = '{"jsonrpc":"2.0","id":ID,"error":{"code":-1,"message":"no such belt","data":' + data + "}}"
+        result = await session.call(asked("answer", line=line), meta=meta(deadline_s=DEADLINE_S))
+        assert result.content == "faulty refused answer: no such belt (code -1)"
 
 
 async def test_an_error_without_an_id_answers_the_only_call(open_box: Opener, faulty: Faulty) -> None:

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, Final
 
-from zoea.text.large_json import MAX_DEPTH
+from zoea.text.large_json import MAX_DEPTH, is_deep
 from zoea.text.message_ids import find_id
 
 UNREADABLE: Final = -32095
@@ -18,7 +18,7 @@ UNREADABLE: Final = -32095
 MISMATCHED: Final = -32094
 """Code of the error that replaces an answer with the id of another request."""
 
-_TOOLS = re.compile(rb'"tools"\s*:\s*\[')
+_CUT = re.compile(rb'"tools"\s*:\s*\[|"error"\s*:\s*\{')
 _MARKS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
 
 RequestKey = str
@@ -70,11 +70,12 @@ def describe_long_message(data: bytes, error: Exception) -> UnreadableMessage | 
 def repair_message(data: bytes) -> bytes | None:
     """Replace bytes and escapes that are no characters. None if it is too long, or not JSON otherwise.
 
-    In a list of tools, parts nested too deeply become null, because one schema must not lose the others.
+    In a list of tools, parts nested too deeply become null, because one schema must not lose the others; so do
+    they in an error, of which only code and message are read.
     """
     if len(data) > MAX_REPAIRED_BYTES:
         return None
-    if _TOOLS.search(data) is not None and _is_tool_list(cut := _cut_deep(data)):
+    if _CUT.search(data) is not None and _may_be_cut(cut := _cut_deep(data)):
         data = cut
     try:
         found = json.loads(data.decode("utf-8", "replace"))
@@ -100,9 +101,11 @@ def _cut_deep(data: bytes) -> bytes:
     return b"".join([*parts, data[start:]]) if depth == 0 else data
 
 
-def _is_tool_list(data: bytes) -> bool:
+def _may_be_cut(data: bytes) -> bool:
+    """Return whether a message is a list of tools or an error."""
     try:
-        return isinstance(json.loads(data.decode("utf-8", "replace"))["result"]["tools"], list)
+        message = json.loads(data.decode("utf-8", "replace"))
+        return isinstance(message["error"]["message"] if "error" in message else message["result"]["tools"], str | list)
     except (ValueError, RecursionError, LookupError, TypeError):
         return False
 
@@ -124,6 +127,8 @@ def _missing_part(found: dict[str, Any]) -> str:
         return "it is not a valid request or notification"
     if found.get("jsonrpc") != "2.0":
         return 'it has no "jsonrpc": "2.0"'
+    if is_deep(found):
+        return "it is nested too deeply"
     if "error" in found:
         return "its error is not an object with a code and a message"
     if "result" not in found:
