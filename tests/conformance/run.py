@@ -148,9 +148,11 @@ def install_fast_agent() -> bool:
     if python is None:
         return False
     PROGRAMS.mkdir(exist_ok=True)
-    pip = [str(FAST_AGENT / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    # What is imported is compiled then; all of it, and a pip of its own, would be most of the time.
+    pip = [sys.executable, "-m", "pip", "--python", str(FAST_AGENT / "bin" / "python"), "install", "--no-compile"]
+    pip += ["--quiet", "--disable-pip-version-check"]
     try:
-        for command in ([python, "-m", "venv", str(FAST_AGENT)], [*pip, agents.FAST_AGENT]):
+        for command in ([python, "-m", "venv", "--without-pip", str(FAST_AGENT)], [*pip, agents.FAST_AGENT]):
             made = subprocess.run(command, capture_output=True, text=True, timeout=240)
             if made.returncode != 0:
                 sys.stdout.write(made.stderr[-2000:])
