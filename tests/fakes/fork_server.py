@@ -45,6 +45,8 @@ _FRAMES = "TEXTUAL_FPS"
 """Means nothing to the servers of MCP, whose environment lacks it."""
 _PROGRAMS = ("zoea", "tests", "mcp_server_git", "mcp_server_time")
 """The packages whose modules are forked."""
+_NEW_PROGRAMS = ("tests.fakes.fork_server", "tests.e2e.other_version")
+"""The server itself, and what changes modules before others that copy from them are loaded."""
 _LOCALES = ("LC_ALL", "LC_CTYPE", "LANG")
 _LATER = ("__main__", "llama_child")
 """Modules that run when they are loaded."""
@@ -165,7 +167,7 @@ def _read_program(args: Any) -> dict[str, Any] | None:
     words = [os.fsdecode(one) for one in args[1:]]
     is_apart = words[:1] == ["-P"]
     dash, module, *arguments = [*words[is_apart:], "", ""][: max(2, len(words) - is_apart)]
-    if dash != "-m" or module.partition(".")[0] not in _PROGRAMS or module == "tests.fakes.fork_server":
+    if dash != "-m" or module.partition(".")[0] not in _PROGRAMS or module in _NEW_PROGRAMS:
         return None
     return {"module": module, "arguments": arguments, "is_apart": is_apart, "command": [_EXECUTABLE, *words]}
 
