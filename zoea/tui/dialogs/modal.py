@@ -9,7 +9,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
+from textual.strip import Strip
 from textual.types import CSSPathType
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -22,6 +24,7 @@ from zoea.tui.screens.base import BaseScreen
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.line_compositor import shade_lines
 from zoea.tui.widgets.line_list import PickList
 
 T = TypeVar("T")
@@ -38,6 +41,21 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
         *bindings((BY_ID["app.back"],)),
         Binding("escape", "leave", "back", show=False),  # also where another key was chosen for it
     ]
+
+    def _render_content(self) -> None:
+        """Draw the lines of the screen behind that changed, where Textual would draw all of them again."""
+        behind = self.render()
+        if not isinstance(behind, BackgroundScreen):
+            super()._render_content()
+            return
+        size, (kept, strips) = self.size, self._render_cache
+        changed = {y for region in self._dirty_regions for y in region.line_range if 0 <= y < size.height}
+        if kept != size or len(strips) != size.height:
+            strips, changed = [Strip([])] * size.height, set(range(size.height))
+        for y, strip in shade_lines(behind, changed, self.visual_style.rich_style).items():
+            strips[y] = strip
+        self._render_cache = self._render_cache._replace(size=size, lines=strips)
+        self._dirty_regions.clear()
 
     def bind_actions(self) -> Handlers:
         return {"app.back": self.back}

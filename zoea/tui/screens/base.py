@@ -25,6 +25,7 @@ from zoea.tui.commands.action import UNLISTED, Action, ActionContext, ActionPlac
 from zoea.tui.commands.actions import bindings, of
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece, count_cells
+from zoea.tui.widgets.line_compositor import LineCompositor
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, is_typing, typed_keys
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ class BaseScreen(Screen[T]):
         if "PLACE" in vars(cls):
             cls.BINDINGS = [*bindings(of(cls.PLACE)), *vars(cls).get("BINDINGS", ())]
         super().__init_subclass__(**more)
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._compositor = LineCompositor()
 
     @classmethod
     def open_over(cls, cockpit: Cockpit) -> Screen[Any] | None:

@@ -1,0 +1,92 @@
+"""Frames are those of Textual, and only what changed is composed: counted, not timed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual._compositor import Compositor
+from textual._context import visible_screen_stack
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tests.tui.cockpit import Stage, cockpit
+from zoea.tui.dialogs import modal
+from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.widgets import line_compositor
+from zoea.tui.widgets.line_compositor import LineCompositor
+
+
+def compose(stage: Stage) -> list[Strip]:
+    """Compose the screen as a frame does."""
+    visible_screen_stack.set(stage.app._background_screens)
+    return stage.app.screen._compositor.render_strips()
+
+
+def look(stage: Stage) -> list[list[tuple[Any, ...]]]:
+    """Return what a person sees in each line, and what a click there does; draw all of it."""
+    for widget in (stage.app.screen, *stage.app.screen.query("*")):
+        widget.refresh()
+    return [
+        [
+            (text, style and (style.color, style.bgcolor, style.bold, style.underline, style.meta.get("@click")))
+            for text, style, _ in line.simplify()
+        ]
+        for line in compose(stage)
+    ]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+async def test_frames_are_those_of_textual(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    async with cockpit(tmp_path, size=size) as stage:
+        for keys in (("j",), ("D",), ("escape", "n"), ("escape", "escape", "colon"), ("escape", "enter"), ("m",)):
+            await stage.press(*keys)
+            found = look(stage)
+            with monkeypatch.context() as textual:
+                textual.setattr(LineCompositor, "_render_chops", Compositor._render_chops)
+                textual.setattr(CockpitDialog, "_render_content", Widget._render_content)
+                assert found == look(stage), keys
+
+
+async def test_a_changed_line_behind_a_dialog_is_the_only_one_that_is_shaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shaded: list[int] = []
+    shade_lines = line_compositor.shade_lines
+
+    def count(behind: Any, lines: set[int], plain: Any) -> dict[int, Strip]:
+        shaded.extend(lines)
+        return shade_lines(behind, lines, plain)
+
+    monkeypatch.setattr(modal, "shade_lines", count)
+    async with cockpit(tmp_path, size=(200, 60)) as stage:
+        await stage.press("D")
+        compose(stage)
+        assert set(shaded) == set(range(60))
+        shaded.clear()
+        # As Textual tells the dialog that a line behind it changed.
+        stage.app.screen.refresh(Region(0, 5, 200, 1))
+        compose(stage)
+        assert shaded == [5]
+
+
+async def test_only_the_changed_lines_of_widgets_in_sight_are_composed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cockpit(tmp_path, size=(200, 60)) as stage:
+        compose(stage)
+        composed: list[str] = []
+        render_lines = Widget.render_lines
+
+        def count(self: Widget, crop: Any) -> list[Strip]:
+            composed.extend([self.id or type(self).__name__] * crop.height)
+            return render_lines(self, crop)
+
+        monkeypatch.setattr(Widget, "render_lines", count)
+        compositor = stage.screen._compositor
+        compositor._render_chops(compositor.size.region, {0, 59}.__contains__)
+        assert sorted(composed) == ["keys", "top"]
