@@ -116,7 +116,12 @@ class Scene:
 
 
 def says(*words: str) -> Callable[[Stage], bool]:
-    return lambda stage: all(word in stage.text() for word in words)
+
+    def has_words(stage: Stage) -> bool:
+        text = stage.text()  # once, because the whole screen is composed for it
+        return all(word in text for word in words)
+
+    return has_words
 
 
 def shows_charts(stage: Stage) -> bool:
