@@ -1,7 +1,6 @@
 """The base of the app: shared state, and services on swarm, themes and keys.
 
-Screens, dialogs and commands depend on it. Nothing here imports a screen; `zoea.tui.app` derives the app that is run,
-which opens screens and binds actions.
+Screens, dialogs and commands depend on it, not it on them: the app that is run derives from it in `zoea.tui.app`.
 """
 
 from __future__ import annotations
