@@ -65,11 +65,16 @@ def _holds_kept_file(outer: dict[str, Any]) -> bool:
 
 def _names_model(entry: dict[str, Any]) -> bool:
     """Return whether a tool of the vendor's names a model. A function's schema may speak of models."""
-    if "model" in entry or ("tools" in entry and any(map(_names_model, as_mappings(entry["tools"])))):
+    if _has_model_key(entry) or ("tools" in entry and any(map(_names_model, as_mappings(entry["tools"])))):
         return True
-    if "model" not in as_mapping(entry.get("parameters")):
+    if not _has_model_key(as_mapping(entry.get("parameters"))):
         return False
     return entry.get("type", "function") not in ("function", "custom") and "input_schema" not in entry
+
+
+def _has_model_key(entry: dict[str, Any]) -> bool:
+    """Return whether a key such as `model`, `models` or `allowed_models` has a value."""
+    return any(value and _OTHER_MODELS.search(key) for key, value in entry.items())
 
 
 def set_model(content: bytes, parts: dict[str, bytes], model: str) -> bytes:
