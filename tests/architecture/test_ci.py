@@ -73,10 +73,26 @@ def test_what_runs_beside_the_tests_is_told_after_them_and_fails_the_run(
     assert ran.stdout.splitlines() == told
 
 
+def test_each_that_runs_beside_the_tests_is_told_in_turn_and_only_what_failed_runs_again(tmp_path: Path) -> None:
+    beside = ["echo one", "sh -c 'echo two; exit 2'", FLAKY_PROGRAM]
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.run_beside", *beside, "echo first"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    again = "Once more, alone:"
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert ran.stdout.splitlines() == ["first", "one", "two", again, "two", again, f"flaky: {FLAKY_PROGRAM}"]
+
+
 def test_what_runs_beside_the_tests_ends_with_them_when_they_are_interrupted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.run_beside"]
-    command += [f"sh -c 'echo $$ > {name}; exec sleep 300'" for name in ("beside", "first")]
-    notes = [tmp_path / "beside", tmp_path / "first"]
+    command += [f"sh -c 'echo $$ > {name}; exec sleep 300'" for name in ("beside", "other", "first")]
+    notes = [tmp_path / name for name in ("beside", "other", "first")]
     with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path) as running:
         until_true(lambda: all(note.exists() and note.read_text().strip() for note in notes))
         running.terminate()

@@ -32,8 +32,6 @@ from tests.fakes.wire_server import Outgoing, Received
 from tests.files.repositories import make_repository
 from zoea.llm.messages.wire_bodies import list_tools
 
-PROGRAMS = ("opencode-ai@1.18.33", "@agentclientprotocol/codex-acp@2.6.0")
-FAST_AGENT = "fast-agent-mcp==0.10.48"
 DEAR_TOKENS = 120_000
 """What the first answer of the last turn costs; its budget is less."""
 _PATIENCE_S = 120.0

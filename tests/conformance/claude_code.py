@@ -21,7 +21,6 @@ from tests.fakes.anthropic_server import Say, Text, Use, events, whole
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 from zoea.chain.formats.claude_code import name_project
 
-PROGRAM = "@anthropic-ai/claude-code@2.1.197"
 MODEL = "claude-sonnet-4-5-20250929"
 _PATIENCE_S = 90.0
 

