@@ -32,8 +32,9 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 run: $(STAMP) ## Put five myses to work in the sandbox world; ctrl+c ends it, nothing is lost
 	@$(BIN)/zoea run --world reef --myses 5 --start-swarm
 
+CHECKS ?= types rules
 test: $(STAMP) ## Check, then run every test
-	@$(MAKE) --no-print-directory -j 2 types rules compiled
+	@$(MAKE) --no-print-directory -j 2 $(CHECKS) compiled
 	$(TESTS)
 
 coverage: $(STAMP) ## Every test again under branch coverage, which nearly doubles their time; fails below the limits
