@@ -62,6 +62,9 @@ TAKES = [
     ("\uff33\uff28\uff25\uff2c\uff2c", schema(x=TEXT)),
     ("do_it", schema(cmｄ=TEXT)),
     ("do_it", schema(text={"type": "string", "description": "The shell command to carry out."})),
+    ("do_it", schema(text={"type": "string", "description": "The bash line that is carried out."})),
+    ("do_it", schema(text={"type": "string", "title": "PowerShell"})),
+    ("do_it", schema(text={"type": "object", "properties": {"x": {"type": "string", "title": "Command to run"}}})),
     *((name, schema(x=TEXT)) for name in ("psql", "make", "npm", "npm_install", "call_git", "kubectl", "os_system")),
     ("launch", schema(executable=TEXT, parameters={"type": "array"})),
     *((name, schema(x=TEXT)) for name in ("Ausf\u00fchren", "befehl_ausf\u00fchren", "ejecutar", "ex\u00e9cuter")),
@@ -87,6 +90,8 @@ TAKES = [
 ]
 TAKES_NOT = [
     ("read_file", schema(path=TEXT)),
+    ("read_file", schema(path={"type": "string", "title": "Path", "description": "A shell of the sea."})),
+    ("fly", schema(x={"enum": ["dock"], "title": "Command"})),
     ("get_system", schema(system_id=TEXT)),
     ("search_code", schema(query=TEXT)),
     ("set_country", schema(code=TEXT)),

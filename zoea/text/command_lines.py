@@ -57,7 +57,8 @@ _LANGUAGES = _read_words("javascript js lua node perl php py python ruby")
 _ARGUMENTS = frozenset({"args", "arguments"})
 """Arguments that say so where they are a text or a list: a program's own."""
 _SAYS_SO = compile_lazily(
-    r"\b(?:command[ -]lines?|(?:shell|bash|terminal|powershell) (?:commands?|scripts?|to (?:run|execute)))\b"
+    r"\b(?:command[ -]lines?"
+    r"|(?:bash|cmd|powershell|shell|terminal) (?:code|commands?|input|lines?|scripts?|snippets?|to (?:run|execute)))\b"
     r"|\b(?:any|arbitrary|host|os|shell|system|terminal)"
     r" (?:code|commands?|executables?|process(?:es)?|programs?|scripts?)\b"
     r"|\b(?:code|commands?|process(?:es)?|programs?|scripts?)"
@@ -96,6 +97,7 @@ def takes_command(name: str, description: str, schema: Mapping[str, Any]) -> boo
     runs = runs or bool(words & _PROGRAMS and words <= _PROGRAMS | _USES)
     codes = _CODES if runs or words & _LANGUAGES else frozenset()
     arguments = list(_iterate_arguments(schema))
+    arguments += [(title, kind) for _, kind in arguments if isinstance(title := kind.get("title"), str)]
     texts = [argument for argument, kind in arguments if _may_be_text(kind)]
     if any(_split_words(argument) & (_LINES | codes) or _names_language(argument) for argument in texts):
         return True
