@@ -13,7 +13,7 @@ import pytest
 from tests.fakes.openai_server import Fail, Say
 from tests.web.gateway_rig import MARK, Rig, Vendor, rig
 from zoea.llm.prices import PriceList
-from zoea.model.enums import ApprovalAnswer, MysisState
+from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import StoreError, StoreFull
 from zoea.model.status import StatusWord
 from zoea.swarm.services import RETRY_DISK_S
@@ -138,6 +138,25 @@ async def test_a_held_request_waits_and_goes_when_the_hold_is_lifted(tmp_path: P
         assert status_of(r) is StatusWord.HELD
         await r.s.commander.hold(False)
         assert (await asked)[0] == 200
+
+
+async def test_a_request_counts_for_the_turn_that_is_open_when_it_is_reserved(tmp_path: Path) -> None:
+    async with rig(tmp_path, server=ore()) as r:
+        assert (await r.chat())[0] == 200
+        await r.s.commander.hold(True)
+        asked = asyncio.create_task(r.chat())
+        await r.s.run_due()
+        await r.s.commander.send("alpha", "something else", mode=DeliveryMode.INTERRUPT)
+        await r.s.until(lambda: not r.s.commander.swarm.live_view.row(r.mysis_id).in_turn)
+        await r.s.commander.hold(False)
+        assert (await asked)[0] == 200
+        await r.s.until(lambda: r.s.commander.swarm.live_view.row(r.mysis_id).in_turn)
+        assert (await r.chat())[0] == 200
+        await r.settled()
+        found = await r.s.rows("SELECT turn_id FROM request WHERE state = 'settled' ORDER BY id")
+        first, waited, last = [row["turn_id"] for row in found]
+        assert (first, last) == (1, 2)
+        assert waited != 1
 
 
 async def test_a_request_that_waits_or_is_answered_is_progress_of_its_agent(tmp_path: Path) -> None:

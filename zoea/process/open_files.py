@@ -19,8 +19,8 @@ class OpenFiles:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known = {path: _identify(path)}
-        self._coming = [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")]
+        self._known = {str(path): _identify(str(path))}
+        self._coming = [f"{path}{suffix}" for suffix in ("-wal", "-shm")]
 
     def check(self) -> None:
         """Check that all files are those that were opened. Takes a few microseconds.
@@ -28,9 +28,10 @@ class OpenFiles:
         Raises:
             StoreMoved: One was removed or replaced.
         """
-        for file in [one for one in self._coming if one not in self._known]:  # SQLite creates them at the first write
+        for file in tuple(self._coming):  # SQLite creates them at the first write
             if (identity := _identify(file)) is not None:
                 self._known[file] = identity
+                self._coming.remove(file)
         for file, opened in self._known.items():
             if (now := _identify(file)) != opened:
                 what = "was removed" if now is None else "was replaced by another file"
@@ -41,7 +42,7 @@ class OpenFiles:
                 )
 
 
-def _identify(file: Path) -> tuple[int, int] | None:
+def _identify(file: str) -> tuple[int, int] | None:
     try:
         status = os.lstat(file)
     except OSError:  # also where its directory is gone

@@ -80,7 +80,7 @@ class GatewayServer:
         services, mysis = self._swarm.services, runner.mysis
         session = services.tools.session(mysis_id, mysis.name, runner.known.template.text, uid=mysis.uid)
         opened = _OpenAccess(
-            GatewayLink(services, self._swarm.runners, mysis_id, session, {}, self._settling, self._missing),
+            GatewayLink(services, self._swarm.runners, mysis_id, session, {}, self._settling, self._missing, {}),
             GatewayAccess(f"{base}/v1", base, token),
         )
         self._open[mysis_id] = self._by_token[_digest(token)] = opened

@@ -68,6 +68,7 @@ class GatewayLink(Struct, frozen=True):
         questions: The budgets that a person is asked about, by turn; set when answered.
         settling: Writes that end a request, to be awaited when the gateway closes.
         missing: Wires that the servers of a provider turned out not to have, by its name.
+        situations: What the newest request belonged to, by provider and model: the next one most likely does too.
     """
 
     services: Services
@@ -77,6 +78,7 @@ class GatewayLink(Struct, frozen=True):
     questions: dict[int, asyncio.Event]
     settling: set[asyncio.Task[None]]
     missing: set[tuple[str, Wire]]
+    situations: dict[tuple[str, str], AgentSituation]
 
     @property
     def runner(self) -> MysisRunner:
@@ -211,14 +213,20 @@ class AgentCall:
             )
         if self._speaking_provider is None and parsed:
             self._translate(parsed)
-        rows = await self._services.store.read(
-            agent_requests.SITUATION, (self._mysis_id, provider.name, self._profile.model)
-        )
-        self._situation = agent_requests.read_situation(rows)
-        self._owner = spend_ops.PlainOwner(
-            self._mysis_id, provider.name, self._profile.model, provider.metered, self._situation.mission_id
-        )
+        known = self._link.situations.get((provider.name, self._profile.model))
+        if known is None:
+            rows = await self._services.store.read(agent_requests.SITUATION, self._situation_key)
+            known = agent_requests.read_situation(rows)
+        self._belong_to(known)
         self._decoder = make_decoder(self._wire, provider.name, self._profile.model, self._secrets)
+
+    @property
+    def _situation_key(self) -> tuple[int, str, str]:
+        return self._mysis_id, self._provider.name, self._profile.model
+
+    def _belong_to(self, situation: AgentSituation) -> None:
+        self._situation = situation
+        self._owner = spend_ops.PlainOwner(*self._situation_key, self._provider.metered, situation.mission_id)
 
     @property
     def _speaking_provider(self) -> HttpProvider | None:
@@ -276,6 +284,10 @@ class AgentCall:
         while True:
             await self._await_lift()
             reserved = await self._services.write(partial(self._reserve, ask=ask), urgent=self._situation.by_person)
+            if isinstance(reserved, AgentSituation):
+                self._belong_to(reserved)
+                ask = await self._prepare()
+                continue
             if reserved.is_waiting:
                 await self._wait_for_others(reserved)
                 continue
@@ -326,7 +338,13 @@ class AgentCall:
     def _turn_limit(self) -> int:
         return lowest_limit(self._profile.settings.budget.token_budget_per_task, self._situation.task_tokens)
 
-    def _reserve(self, conn: WriterConnection, ask: spend_ops.Reservation) -> spend_ops.Reserved:
+    def _reserve(self, conn: WriterConnection, ask: spend_ops.Reservation) -> spend_ops.Reserved | AgentSituation:
+        """Reserve the request, unless it belongs to something else by now, which is returned."""
+        found = agent_requests.read_situation(conn.execute(agent_requests.SITUATION, self._situation_key).fetchall())
+        self._link.situations[self._situation_key[1:]] = found
+        # A ratio that changed since changes no budget: the next request takes it.
+        if replace(found, calibration=self._situation.calibration) != self._situation:
+            return found
         if ask.catalogue_hash and ask.catalogue_hash not in self._services.known_catalogues:
             spend_ops.store_catalogue(conn, ask.catalogue_hash, self._body.tools)
         limits = limits_of(self._services, self._profile, 0, self._situation, self._key)

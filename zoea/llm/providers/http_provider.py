@@ -84,6 +84,7 @@ class ForwardedHead(Struct, frozen=True):
     """The head of the answer to a forwarded request.
 
     Attributes:
+        headers: By name in lower case.
         error: What the refusal means; None for an answer.
     """
 
@@ -383,11 +384,11 @@ class HttpProvider:
                 error = self._read_error(reply, body)
                 if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT:
                     ticket.note_refusal(error.retry_after)
-                yield ForwardedHead(reply.status, reply.headers, error)
+                yield ForwardedHead(reply.status, dict(reply.headers.items()), error)
                 yield key.hide(body) + key.end()
                 return
             ticket.note_answer()
-            yield ForwardedHead(reply.status, reply.headers)
+            yield ForwardedHead(reply.status, dict(reply.headers.items()))
             limits = _AnswerLimits(self.name, self.max_silence_s)
             while (data := await reply.read()) is not None:
                 limits.count(len(data), has_progress=not data.startswith(b":"))

@@ -22,6 +22,7 @@ MAX_WORDS = 4_000
 """Characters that are kept of what is no JSON."""
 FEED_BYTES = 32 * 1024
 """Bytes that are decoded at once: some 400 events."""
+_DONE = "[DONE]"
 _FIELDS = frozenset({"id", "retry"})
 _JOINED = re.compile(r"\n|data:\s?")
 """Where two events stand in one: a server wrote the second into the first, or left out the blank line between them."""
@@ -109,6 +110,9 @@ class PayloadReader:
 
     def _payloads(self, events: list[tuple[str, str]]) -> Iterator[Any]:
         for name, data in events:
+            if data == _DONE:
+                self.is_done = True
+                continue
             try:
                 payload = parse(data)
             except ValueError:
@@ -120,7 +124,7 @@ class PayloadReader:
     def _take_text(self, name: str, data: str) -> Iterator[Any]:
         """Take an event that is no JSON: the end, an error in plain words, several events in one, or noise."""
         text = data.strip()
-        if text == "[DONE]":
+        if text == _DONE:
             self.is_done = True
         elif name == "error":
             yield {"error": text or "no reason given"}
