@@ -124,7 +124,7 @@ def test_an_odd_repository_is_worked_on_as_any_other(
     (tree / "a.txt").write_text("two\n")
     (tree / "outer").mkdir(exist_ok=True)
     (tree / "outer" / "new.txt").write_text("new\n")
-    for _ in "before and after the commit":
+    for _ in ("before the commit", "after it"):
         with open_diff(trees.git(record), find_base(trees.git(record), record)) as diff:
             assert diff.count(record.target).text == "+2 -1, 2 files"
             assert "+new" in diff.patch()
