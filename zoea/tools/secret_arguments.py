@@ -19,7 +19,8 @@ from zoea.text.redact.secret_patterns import FOREIGN
 from zoea.tools.secret_forms import find_forms
 
 _NAMES = compile_lazily(
-    rf"(?:{FOREIGN})$|(?:^|_)(?:pass|(?:user|db|auth|login|mail|my|root|admin)pass|t?otp|psk|creds|credentials?"
+    rf"(?:{FOREIGN})$|(?:^|_)(?:pass|(?:user|db|auth|login|mail|my|root|admin)pass|t?otp(?:_seed|_code)?|psk|creds|credentials?"
+    r"|(?:user|db|my|root|admin)?pw|pin_?code|mnemonic(?:_phrase)?"
     r"|[a-z]{0,20}(?:password|passwd|passphrase|passcode|passkey|pwd|apikey)s?|pass_(?:word|phrase|code|key)s?"
     r"|secrets?|token|(?:api|wifi|wpa|pre_?shared|private|secret|access|signing|encryption|ssh|auth)_?keys?"
     r"|(?:access|api|auth|bearer|refresh|session)_?tokens?|(?:seed|recovery|backup)_phrase|recovery_codes?)$|^tokens$"
@@ -61,7 +62,7 @@ _LOGIN = compile_lazily(
 )
 _HARMLESS = compile_lazily(r"(?:page|next|continuation)_token$")
 _NUMBERS_TOO = compile_lazily(r"(?:password|passwd|pass_?phrase|pass_?code|pwd|psk|secret|key)s?$")
-_PASSWORDS = compile_lazily(rf"pass|pwd|psk|phrase|{FOREIGN}")
+_PASSWORDS = compile_lazily(rf"pass|pwd|pw$|psk|phrase|mnemonic|{FOREIGN}")
 _CAMEL = compile_lazily(r"(?<=[a-z0-9])(?=[A-Z])")
 _IN_TEXT = compile_lazily(r'("(?P<name>(?:[^"\\]|\\.){1,400})"\s*:\s*")(?P<value>(?:[^"\\]|\\.)+)')
 _FLAG = compile_lazily(r"--?(?P<name>[A-Za-z][\w-]*)")
@@ -91,7 +92,9 @@ _IN_PHRASES_NO_WORD = compile_lazily(
     r"|accepted|rejected|verified|confirmed|below|above|following|check|see|click|does|did|match|are|any|all|you|the|not|too"
     r"|been|this|that|wrong|invalid|incorrect|expired|required|missing|empty|only|never|stored|shown|given|changed)"
 )
-_MAY_NAME = compile_lazily(rf"(?i)pass|pwd|psk|secret|key|token|cred|otp|phrase|cookie|authorization|{FOREIGN}|\\\\u")
+_MAY_NAME = compile_lazily(
+    rf"(?i)pass|pw|pin_?code|psk|secret|key|token|cred|otp|mnemonic|phrase|cookie|authorization|{FOREIGN}|\\\\u"
+)
 _ODD = compile_lazily(r"\d|[^\W_]_|[!#$%&+=?@^~/\\-]\w|[a-z][A-Z]")
 """What no word has that may stand behind `password:` in an answer."""
 _NUMBER = compile_lazily(r"[\d.,:/%TZ+-]+")

@@ -10,7 +10,7 @@ from typing import Any
 from zoea.text.redact import secret_patterns
 
 _OPTION = re.compile(r"--?[A-Za-z][\w-]{0,60}")
-_PAIRED = re.compile(r"(?i)(?:pass|pwd|secret|key|token)[\w-]{0,20}\\{0,4}\"\s{0,8}[:,]")
+_PAIRED = re.compile(r"(?i)(?:pass|pw|pin|otp|mnemonic|secret|key|token)[\w-]{0,20}\\{0,4}\"\s{0,8}[:,]")
 _LABEL = re.compile(r"\[REDACTED_[A-Z_]+\]")
 
 

@@ -53,13 +53,14 @@ _VALUE = (
     r"|\\{0,4}[\"']?(?!\[REDACTED_)(?P<bare>[^\s\"'\\,;&<>()\[\]{}]{1,4096}+))"
 )
 _GIVEN = compile_lazily(
-    rf"(?i)(?<!‹)(?=[paswetkmchşп密口パ暗비])(?:(?P<password>pass(?:word|wd|[_-]?phrase|code|key)s?"
-    rf"(?:[_-]?(?:confirm(?:ation)?|again|repeat)|_?\d{{1,2}})?|pwd|psk|{FOREIGN})|(?P<secret>secrets?)"
+    rf"(?i)(?<!‹)(?=[paswetkomchşп密口パ暗비])(?:(?P<password>pass(?:word|wd|[_-]?phrase|code|key)s?"
+    rf"(?:[_-]?(?:confirm(?:ation)?|again|repeat)|_?\d{{1,2}})?|pwd"
+    rf"|(?<![a-z])(?:pw|pin_?code|t?otp_seed|mnemonic)|psk|{FOREIGN})|(?P<secret>secrets?)"
     r"|(?P<key>(?:api|access|secret|private|auth|encryption|signing)[_-]?keys?)|(?P<token>tokens?))"
-    r"(?P<between>\\{0,4}[\"']?[ \t]{0,8}(?::=|=>|[:=])[ \t]{0,8})" + _VALUE
+    r"(?P<between>\\{0,4}[\"']?[ \t]{0,8}(?::=|=>|[:=])[ \t]{0,8}(?:[|>][+-]?(?:\r?\n|\\{1,4}n)[ ]{1,16})?)" + _VALUE
 )
 _FLAG = compile_lazily(
-    r"(?i)(?P<between>(?<![\w-])--(?=[a-z])(?:(?P<password>[a-z-]{0,20}pass(?:word|wd|phrase))|(?P<secret>[a-z-]{0,20}secret)"
+    r"(?i)(?P<between>(?<![\w-])--(?=[a-z])(?:(?P<password>[a-z-]{0,20}pass(?:word|wd|phrase)|pw)|(?P<secret>[a-z-]{0,20}secret)"
     r"|(?P<key>[a-z-]{0,20}api-?key)|(?P<token>[a-z-]{0,20}token))[ \t]{1,8})" + _VALUE
 )
 _WORDS = (
