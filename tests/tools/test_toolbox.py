@@ -15,9 +15,10 @@ from tests.fakes.toolboxes import Faulty, asked, meta
 from tests.tools.conftest import Opener
 from zoea.model.errors import SettingsError, UsageError
 from zoea.model.ports import ToolFactory, ToolSession
-from zoea.model.request import AnswerCall
+from zoea.model.request import AnswerCall, ToolSpec
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 from zoea.tools.call_arguments import parse_arguments
+from zoea.tools.toolbox import read_call
 from zoea.tools.upstream.upstream_errors import describe_failure
 
 
@@ -102,6 +103,16 @@ def test_no_arguments_are_an_empty_object() -> None:
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=5)))
 def test_arguments_are_always_sendable(value: dict[str, Any]) -> None:
     json.dumps(parse_arguments(json.dumps(value)), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(("upstream", "sent"), [("files", "a\0\x9d\ufffd"), ("", "a\u2400\x9d\ufffd")])
+def test_a_server_gets_the_characters_that_were_shown(upstream: str, sent: str) -> None:
+    """What Zoea's own tools store holds no NUL."""
+    spec = ToolSpec("write", "", {}, upstream=upstream)
+    call = AnswerCall(name="write", arguments='{"a\\u0000": ["a\\u0000\\u009d\\ud800"]}')
+    arguments, refusal = read_call(spec, call)
+    assert (list(arguments.values()), refusal) == ([[sent]], "")
+    assert ("a\0" in arguments) is bool(upstream)
 
 
 async def test_an_unknown_upstream_is_named_with_those_there_are(open_box: Opener, faulty: Faulty) -> None:

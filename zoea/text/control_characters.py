@@ -194,8 +194,11 @@ def clean(text: str) -> str:
     Two surrogates that form a pair become their character, because a stream may split an escaped
     character. Returns the same object if nothing changes. Idempotent.
     """
-    if "\0" in text:
-        text = text.replace("\0", _NUL_SHOWN)
+    return pair_surrogates(text.replace("\0", _NUL_SHOWN) if "\0" in text else text)
+
+
+def pair_surrogates(text: str) -> str:
+    """Join surrogates that form a pair, and replace each lone one by U+FFFD. Idempotent."""
     if text.isascii():
         return text
     try:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from zoea.model.errors import UsageError
-from zoea.text.control_characters import clean
+from zoea.text.control_characters import clean, pair_surrogates
 from zoea.text.large_json import is_deep
 
 
-def parse_arguments(text: str) -> dict[str, Any]:
+def parse_arguments(text: str, *, is_stored: bool = False) -> dict[str, Any]:
     """Parse the arguments that a model wrote; an empty text is an empty object.
 
     Only JSON is checked here: the server checks its own schema.
+
+    Args:
+        is_stored: Whether its texts are stored, where no NUL may stand. A server gets each as it was shown.
 
     Raises:
         UsageError: The text is not one JSON object.
@@ -27,7 +31,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
             raise RecursionError
         if "\\u" in text or not text.isascii():
             # A lone surrogate would break the whole transport.
-            value = _clean(value)
+            value = _map_texts(value, clean if is_stored else pair_surrogates)
     except RecursionError:
         raise UsageError("arguments are nested too deeply") from None
     except ValueError as error:
@@ -37,14 +41,14 @@ def parse_arguments(text: str) -> dict[str, Any]:
     return value
 
 
-def _clean(value: Any) -> Any:
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     match value:
         case str():
-            return clean(value)
+            return change(value)
         case list():
-            return [_clean(item) for item in value]
+            return [_map_texts(item, change) for item in value]
         case dict():
-            return {_clean(key): _clean(item) for key, item in value.items()}
+            return {change(key): _map_texts(item, change) for key, item in value.items()}
         case _:
             return value
 

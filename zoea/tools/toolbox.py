@@ -467,7 +467,7 @@ def read_call(spec: ToolSpec, call: AnswerCall) -> tuple[dict[str, Any], str]:
     if call.broken:
         return {}, f"arguments of {call.name} are broken: {call.broken}{_show_use(spec)}"
     try:
-        arguments = parse_arguments(call.arguments)
+        arguments = parse_arguments(call.arguments, is_stored=not spec.upstream)
     except UsageError as error:
         return {}, f"{call.name}: {error.what}{_show_use(spec)}"
     if missing := _missing_arguments(spec, arguments):
