@@ -37,6 +37,17 @@ REWRITTEN: list[bytes] = [
     b'\xef\xbb\xbf{"model":"gpt-9"}',
     '{"model":"gpt-9"}'.encode("utf-16"),
 ]
+REWRITTEN_WITHIN: list[bytes] = [
+    b'{"model":"gpt-9","messages":[{"content":"hidden","content":"shown"}]}',
+    b'{"model":"gpt-9","messages":[{"content":"hidden", "cont\\u0065nt" :"shown"}]}',
+    b'{"model":"gpt-9","input":[{"content":[{"text":"hidden","text":"a \\ud83d"}]}]}',
+    b'{"model":"gpt-9","tools":[{"name":"dig","description":"hidden","description":"shown"}]}',
+    b'{"model":"gpt-9","a":{"n":' + b"9" * 30 + b',"n":1,"x\\\\":"\\":"}}',
+    b'{"model":"gpt-9","a":{"n":1,"n":2,"x":"a \\u0022: b"}}',
+    b'{"model":"gpt-9","a":{"n":1,"n":2,"x":"a \\"\\u0020: b"}}',
+    b'{"model":"gpt-9","a":{"n":1,"n":2,"x":"a \\"\\u003A b"}}',
+    b'{"model":"gpt-9","a":{"n" :1,"n"\n:2,"x":"a \\" b"}}',
+]
 BROKEN: list[bytes] = [
     b"",
     b"[1]",
@@ -55,7 +66,7 @@ BROKEN: list[bytes] = [
 @pytest.mark.parametrize("content", KEPT)
 def test_a_request_whose_keys_stand_once_keeps_its_bytes(content: bytes) -> None:
     at = content.rindex(b'"gpt-9"') if b"deep" not in content else content.index(b'"gpt-9"')
-    assert set_model(content, split_object(content), "m") == content[:at] + b'"m"' + content[at + 7 :]
+    assert set_model(content, parse_body(content)[1], "m") == content[:at] + b'"m"' + content[at + 7 :]
 
 
 @pytest.mark.parametrize("content", REWRITTEN)
@@ -65,6 +76,16 @@ def test_a_request_that_servers_may_read_otherwise_is_sent_as_it_was_read(conten
     assert sent.isascii()
     pairs = json.loads(sent, object_pairs_hook=list)
     assert len({name for name, _ in pairs}) == len(pairs)
+
+
+@pytest.mark.parametrize("content", [*REWRITTEN, *REWRITTEN_WITHIN])
+def test_no_key_is_sent_twice_at_any_depth(content: bytes) -> None:
+    def read_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        assert len({name for name, _ in pairs}) == len(pairs)
+        return dict(pairs)
+
+    sent = set_model(content, parse_body(content)[1], "m")
+    assert repr(json.loads(sent, object_pairs_hook=read_once)) == repr({**json.loads(content), "model": "m"})
 
 
 @pytest.mark.parametrize("content", BROKEN, ids=range(len(BROKEN)))
@@ -82,7 +103,9 @@ def test_parts_and_whole_documents_are_read_as_the_standard_library_reads_them(
     expected = repr(json.loads(content))
     assert repr(parse(content)) == repr(parse(text)) == expected
     assert repr(parse_body(content)[0]) == expected
-    sent = set_model(content, split_object(content), "m")
+    parts = parse_body(content)[1]
+    assert parts == split_object(content)
+    sent = set_model(content, parts, "m")
     assert repr(json.loads(sent)) == repr({**json.loads(content), "model": "m"})
 
 

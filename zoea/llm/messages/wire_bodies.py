@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, parse, split_object
+from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, parse_part, split_object
 from zoea.model.enums import Role
 from zoea.model.request import RequestCall, RequestMessage, ToolSpec
 from zoea.text import clean, estimate
@@ -82,12 +82,13 @@ class WireBody(Struct, frozen=True):
 
 
 def parse_body(content: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Parse a request. Return its values, and each as it was written. Raises ValueError.
+    """Parse a request. Return its values, and each as it was written, without keys that stand twice.
 
-    The tools, which most agents send unchanged with each request, are one object for all of them.
+    The tools, which most agents send unchanged with each request, are one object for all of them. Raises ValueError.
     """
     parts = split_object(content)
-    return {name: (_parse_tools if name == "tools" else parse)(part) for name, part in parts.items()}, parts
+    read = {name: (_parse_tools if name == "tools" else parse_part)(part) for name, part in parts.items()}
+    return {name: value for name, (value, _) in read.items()}, {name: part for name, (_, part) in read.items()}
 
 
 def read_body(wire: Wire, body: dict[str, Any], tools: bytes = b"") -> WireBody:
@@ -263,19 +264,19 @@ class _Catalogue(Struct, frozen=True):
 
 
 @lru_cache(32)
-def _parse_kept(tools: bytes) -> tuple[Any, _Catalogue]:
-    entries = parse(tools)
-    return entries, _read_packed(marshal.dumps(as_mappings(entries), _WITHOUT_REFERENCES))
+def _parse_kept(tools: bytes) -> tuple[Any, bytes, _Catalogue]:
+    entries, once = parse_part(tools)
+    return entries, once, _read_packed(marshal.dumps(as_mappings(entries), _WITHOUT_REFERENCES))
 
 
-def _parse_tools(tools: bytes) -> Any:
-    return _parse_kept(tools)[0] if len(tools) <= LARGE_CHARS else parse(tools)
+def _parse_tools(tools: bytes) -> tuple[Any, bytes]:
+    return _parse_kept(tools)[:2] if len(tools) <= LARGE_CHARS else parse_part(tools)
 
 
 def _read_catalogue(entries: list[dict[str, Any]], tools: bytes) -> _Catalogue:
     """Read the tools, of which a request may have more than those under `tools`."""
     if 0 < len(tools) <= LARGE_CHARS:
-        known = _parse_kept(tools)[1]
+        known = _parse_kept(tools)[2]
         if len(known.tools) == len(entries):
             return known
     return _read_packed(marshal.dumps(entries, _WITHOUT_REFERENCES))
