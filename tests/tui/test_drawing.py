@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +15,8 @@ from textual.widget import Widget
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.values import MysisView, SwarmView
 from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.swarm_list import mysis_row
+from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.swarm_table import SwarmTable
 
 MANY = 10_000
@@ -100,3 +103,28 @@ async def test_a_step_draws_two_rows_and_the_title_of_the_detail(tmp_path: Path,
         assert dirtied["swarm"] == 2
         assert dirtied["detail"] == 1
         assert not dirtied.keys() - {"swarm", "detail", "detail-rule", "detail-line", "recent", "request"}
+
+
+async def test_a_row_that_a_second_changes_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: Counter[str] = Counter()
+
+    def build_row(row: mysis_row.TableRow, *more: Any) -> list[Piece]:
+        built[row.view.name] += 1
+        return mysis_row.build_row(row, *more)
+
+    monkeypatch.setattr("zoea.tui.widgets.swarm_table.build_row", build_row)
+    async with cockpit(tmp_path, names=("alpha",)) as stage:
+        views = await crowd(stage, 60)
+        dashboard = stage.screen
+        assert isinstance(dashboard, DashboardScreen)
+        built.clear()
+        stage.clock.by(1)
+        dashboard.tick()
+        await stage.pilot.pause()
+        assert built == dict.fromkeys((view.name for view in views[: dashboard.table.size.height]), 1)
+
+        stage.clock.by(1)
+        dashboard.tick()
+        stage.app.feed.take(SwarmView(2, False, "", (replace(views[0], name="renamed"),)))
+        await stage.pilot.pause()
+        assert built["renamed"] == 1, "a row that changed since the tick"

@@ -27,7 +27,7 @@ from zoea.tui.conversation.conversation_document import BlockView, ConversationD
 from zoea.tui.conversation.line_index import LineIndex, LinePosition
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.theme.role_styles import ConversationPalette
-from zoea.tui.widgets.strip_overlay import find_occurrences, restyle_span
+from zoea.tui.widgets.strip_overlay import find_occurrences, place_strip, restyle_span
 
 PAINT_HERE = 5_000
 NEAR = 12
@@ -433,7 +433,7 @@ class ConversationView(ScrollView, can_focus=True):
         span = self._index.span(block.key)
         if self.has_focus and block.key == (self.cursor.key if self.cursor else "") and span and line >= span[0]:
             strip = self._with_bar(strip)
-        return strip.adjust_cell_length(width).apply_style(base).apply_offsets(0, line + self._base)
+        return place_strip(strip.adjust_cell_length(width).apply_style(base), line + self._base)
 
     def _with_bar(self, strip: Strip) -> Strip:
         first, *rest = strip or [Segment("")]

@@ -267,7 +267,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
             room = max(0, width - sum(segment.cell_length for segment in right))
             line = Strip([*clip_strip(line, room).adjust_cell_length(room, under), *right])
         line = clip_strip(line, width).adjust_cell_length(width, under)
-        return line.apply_offsets(0, place) if self.SELECTS else line
+        return strip_overlay.place_strip(line, place) if self.SELECTS else line
 
     # Selection.
 

@@ -58,6 +58,31 @@ def find_occurrences(text: str, words: str) -> Iterator[tuple[int, int]]:
         at = text.find(words, at + len(words))
 
 
+_MOST_PLACED = 10_000
+_placed: dict[tuple[Style, int, int], Style] = {}
+
+
+def place_strip(strip: Strip, y: int) -> Strip:
+    """Return the strip with each text's place in its style, for selections: as `Strip.apply_offsets`.
+
+    A style is made once for each place, so that it also keeps its hash and its escape codes.
+    """
+    if len(_placed) > _MOST_PLACED:
+        _placed.clear()
+    segments: list[Segment] = []
+    x = 0
+    for text, style, _ in strip:
+        own = style or Style.null()
+        placed = _placed.get((own, x, y))
+        if placed is None:
+            placed = own + Style.from_meta({"offset": (x, y)})
+            if not own.link:  # each link has an id of its own
+                _placed[own, x, y] = placed
+        segments.append(Segment(text, placed))
+        x += len(text)
+    return Strip(segments, strip.cell_length)
+
+
 COPY_LINES = 5_000
 
 

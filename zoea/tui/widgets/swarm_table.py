@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -109,6 +109,10 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._longest = NAME_MIN
         self._counts = FileCounts()
         self._drawn: dict[int, list[Piece]] = {}
+        self._built: dict[int, list[Piece]] = {}
+        """Rows that the last tick built for the next frame; empty once something else changes."""
+        self._shared: tuple[Style, RowColumns] | None = None
+        """What all lines of a frame have in common, while it is drawn."""
 
     # Content and state.
 
@@ -199,9 +203,14 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
                 self._cells_drawn = cells
                 self.refresh()
             return
-        for place in range(first, min(len(self._shown), first + self.size.height)):
-            if self._pieces(place) != self._drawn.get(place):
-                self.refresh_line(place)
+        columns = self.columns
+        rows = {
+            place: self._pieces(place, columns) for place in range(first, min(self.count, first + self.size.height))
+        }
+        changed = {place: pieces for place, pieces in rows.items() if pieces != self._drawn.get(place)}
+        for place in changed:
+            self.refresh_line(place)
+        self._built = changed
 
     def files_of(self, view: MysisView) -> str:
         """Return the lines and files that a mysis changed in its worktree, as counted last."""
@@ -310,16 +319,27 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
         self.post_message(self.Sized())
 
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        self._built = {}
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._shared = self.rich_style, self.columns
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._shared = None
+
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
         place = y + self.scroll_offset.y
-        plain = self.rich_style
+        plain, columns = self._shared or (self.rich_style, self.columns)
         styles = styles_of(self)
         if self._grouping is not None:
             return self._render_cells(place, width, plain)
         if place >= len(self._shown):
             return Strip.blank(width, plain)
-        pieces = self._pieces(place)
+        pieces = self._built.get(place) or self._pieces(place, columns)
         if len(self._drawn) > _DRAWN_KEPT:
             self._drawn.clear()
         self._drawn[place] = pieces
@@ -330,7 +350,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
                 under += Style(bold=True)
         segments = [Segment(text, plain + styles.of(role) + under) for text, role in pieces]
         line = strip_overlay.highlight_selection(self, Strip(segments), place)
-        return line.adjust_cell_length(width, plain + under).apply_offsets(0, place)
+        return strip_overlay.place_strip(line.adjust_cell_length(width, plain + under), place)
 
     def _render_cells(self, at: int, width: int, plain: Style) -> Strip:
         """Draw a line of the hive: the heading of a group, or its cells."""
@@ -401,15 +421,15 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         if self._grouping is not None:
             return strip_overlay.read_selection(selection, len(self._hive.lines), self._cells_text)
         return strip_overlay.read_selection(
-            selection, self.count, lambda at: "".join(text for text, _ in self._pieces(at))
+            selection, self.count, lambda at: "".join(text for text, _ in self._pieces(at, self.columns))
         )
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
 
-    def _pieces(self, place: int) -> list[Piece]:
+    def _pieces(self, place: int, columns: RowColumns) -> list[Piece]:
         """Return the pieces of a row as of now."""
-        return build_row(self._row_of(self._all[self._shown[place]]), self.columns, self._glyphs, self.order.column)
+        return build_row(self._row_of(self._all[self._shown[place]]), columns, self._glyphs, self.order.column)
 
     # The mouse.
 
