@@ -53,3 +53,26 @@ async def test_a_swarm_that_fails_is_read_again(monkeypatch: pytest.MonkeyPatch)
         await seen.wait()
     following.cancel()
     assert [str(one) for one in failures] == ["the disk is slow"]
+
+
+@pytest.mark.parametrize(("looks", "used"), [(0, 1), (3, 4), (1_000, round(swarm_feed.KEYS_S / swarm_feed.LOOK_S))])
+async def test_changed_rows_wait_for_the_effects_of_keys_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, looks: int, used: int
+) -> None:
+    done, asked, taken = asyncio.Event(), 0, list[int]()
+
+    def has_keys() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked <= looks
+
+    def take(ids: frozenset[int]) -> None:
+        taken.append(asked)
+        done.set()
+
+    feed = SwarmFeed(take, lambda event: None, lambda error: None, has_keys=has_keys)
+    following = asyncio.create_task(feed.follow(FakeSwarm()))
+    async with asyncio.timeout(10):
+        await done.wait()
+    following.cancel()
+    assert taken[0] == used

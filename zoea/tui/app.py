@@ -44,6 +44,7 @@ from zoea.tui.widgets.clickable_text import TextBlock
 
 _log = logging.getLogger(__name__)
 
+_TICK_WAIT_S = 0.05
 SUCCESSOR_S = 1.0
 """Seconds between two looks for a process that runs a swarm whose process has ended."""
 
@@ -102,7 +103,7 @@ class CockpitApp(Cockpit):
             self._handle_signals(self.signals)
         self.push_screen(DashboardScreen())
         self.use_keys(self.early.keys)
-        self.set_interval(1.0, self.tick)
+        self.set_interval(1.0, self.tick_after_keys)
         # The swarm is opened after the first paint, because its imports take longer than Textual's own.
         self.call_after_refresh(lambda: self.connection.open(self._show_stored))
 
@@ -299,6 +300,13 @@ class CockpitApp(Cockpit):
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         self.cursors.wake()
+
+    def tick_after_keys(self, tries: int = 4) -> None:
+        """Tick once the effects of a key are complete, or after so many looks."""
+        if self.type_ahead.is_busy and tries:
+            self.set_timer(_TICK_WAIT_S, partial(self.tick_after_keys, tries - 1))
+        else:
+            self.tick()
 
     def tick(self) -> None:
         """Tell the screen on top that a second has passed, where it is mounted."""

@@ -105,16 +105,20 @@ class Roster:
 SPARK_SECONDS = 5
 SPARK_POINTS = 24
 AGAIN_S = 1.0
+KEYS_S = 0.2
+"""Seconds that changed rows wait at most for the effects of keys."""
+LOOK_S = 0.01
 
 
 class SwarmFeed:
-    """Follows one swarm; `myses`, `view` and `rate` are at most 50 ms old then.
+    """Follows one swarm; `myses`, `view` and `rate` are at most 50 ms old then, or 250 ms beside keys.
 
     Args:
         changed: Called with the ids of rows that changed or went.
         happened: Called with each event, in order.
         failed: Called with unexpected errors of the swarm or of the callbacks; the feed goes on.
         now: Returns the time in µs.
+        has_keys: Whether a key has effects to come, which are shown before the rows that changed.
     """
 
     def __init__(
@@ -123,8 +127,10 @@ class SwarmFeed:
         happened: Callable[[Event], None],
         failed: Callable[[Exception], None],
         now: Callable[[], int] = read_wall_time,
+        has_keys: Callable[[], bool] = bool,
     ) -> None:
         self.roster = Roster(now)
+        self._has_keys = has_keys
         self.view: SwarmView | None = None
         self.first: dict[int, MysisView] = {}
         self.lost: str = ""
@@ -180,6 +186,10 @@ class SwarmFeed:
 
     async def _follow_changes(self, api: SwarmApi) -> None:
         async for view in api.changes():
+            for _ in range(round(KEYS_S / LOOK_S)):
+                if not self._has_keys():
+                    break
+                await asyncio.sleep(LOOK_S)
             self.take(view)
 
     def take(self, view: SwarmView) -> None:

@@ -125,6 +125,11 @@ class TypeAhead:
         """The number of events that wait."""
         return len(self._held) + len(self._released)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether the effects of a key or click are not complete."""
+        return self._task is not None
+
     def admit(self, event: Key | Paste) -> bool:
         """Return whether the app may handle this event now. Else it is posted again later, or dropped."""
         kind = self._find_kind(event)
