@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -24,7 +24,7 @@ from zoea.tui.screens.base import BaseScreen
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
-from zoea.tui.widgets.line_compositor import shade_lines
+from zoea.tui.widgets.line_compositor import ShadedLines, shade_lines
 from zoea.tui.widgets.line_list import PickList
 
 T = TypeVar("T")
@@ -42,6 +42,10 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
         Binding("escape", "leave", "back", show=False),  # also where another key was chosen for it
     ]
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._shaded: ShadedLines = {}
+
     def _render_content(self) -> None:
         """Draw the lines of the screen behind that changed, where Textual would draw all of them again."""
         behind = self.render()
@@ -52,7 +56,7 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
         changed = {y for region in self._dirty_regions for y in region.line_range if 0 <= y < size.height}
         if kept != size or len(strips) != size.height:
             strips, changed = [Strip([])] * size.height, set(range(size.height))
-        for y, strip in shade_lines(behind, changed, self.visual_style.rich_style).items():
+        for y, strip in shade_lines(behind, changed, self.visual_style.rich_style, self._shaded).items():
             strips[y] = strip
         self._render_cache = self._render_cache._replace(size=size, lines=strips)
         self._dirty_regions.clear()

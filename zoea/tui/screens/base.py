@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 from textual.app import ComposeResult
-from textual.events import DescendantBlur, DescendantFocus, Resize
+from textual.events import DescendantBlur, DescendantFocus, Resize, ScreenResume
+from textual.geometry import Size
+from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
 from zoea.model.errors import ZoeaError
@@ -51,6 +53,8 @@ class BaseScreen(Screen[T]):
 
     PLACE: ClassVar[ActionPlace] = ActionPlace.EVERYWHERE
     """The place of its own actions, whose keys are bound here."""
+    WAITS_WITH_FRAMES: ClassVar[bool] = True
+    """Whether the first frame is made when the widgets know their sizes, and not one for each step until then."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         if "PLACE" in vars(cls):
@@ -60,6 +64,8 @@ class BaseScreen(Screen[T]):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._compositor = LineCompositor()
+        self._has_resumed = False
+        self._is_arranged = not self.WAITS_WITH_FRAMES
 
     @classmethod
     def open_over(cls, cockpit: Cockpit) -> Screen[Any] | None:
@@ -148,6 +154,27 @@ class BaseScreen(Screen[T]):
 
     async def _on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.place_toasts)
+        if not self._is_arranged:
+            self.call_next(self._show_first_frame)
+
+    def _show_first_frame(self) -> None:
+        self._is_arranged = True
+        self.refresh()
+
+    def _compositor_refresh(self) -> None:
+        if self._is_arranged:
+            super()._compositor_refresh()
+
+    def _screen_resized(self, size: Size) -> None:
+        """Arrange the widgets, unless they are for this size: Textual tells a new screen its size a second time."""
+        if size != self._compositor.size:
+            super()._screen_resized(size)
+
+    def post_message(self, message: Message) -> bool:
+        if isinstance(message, ScreenResume) and not self._has_resumed:
+            self._has_resumed = True
+            message = ScreenResume(refresh_styles=False)  # its widgets are new, and get their styles when they mount
+        return super().post_message(message)
 
     def place_toasts(self) -> None:
         """Show toasts at the top while the person writes below, and in one line on a low screen."""

@@ -61,6 +61,7 @@ class DashboardScreen(CockpitScreen[None]):
     CSS_PATH = "dashboard.tcss"
     PLACE = ActionPlace.DASHBOARD
     LEADS_BACK: ClassVar[bool] = False
+    WAITS_WITH_FRAMES: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab,shift+tab", "part", show=False),
         Binding("j,down", "cursor(1)", show=False),

@@ -51,19 +51,31 @@ def _find_runs(lines: Iterable[int]) -> Iterator[tuple[int, int]]:
         yield first, end
 
 
-def shade_lines(behind: BackgroundScreen, lines: set[int], plain: Style) -> dict[int, Strip]:
+ShadedLines = dict[int, tuple[tuple[list[Strip], Color, Style], Strip]]
+"""Shaded lines with what they were made of."""
+
+
+def shade_lines(
+    behind: BackgroundScreen, lines: set[int], plain: Style, made: ShadedLines | None = None
+) -> dict[int, Strip]:
     """Return these lines of the screen behind a dialog, in the dialog's shade and without links.
 
     Args:
         plain: The style of the dialog, for what a text does not define.
+        made: Lines of earlier frames; those that still hold are used again, and the others put in.
     """
+    made = {} if made is None else made
     screen = behind.screen
     chops = screen._compositor._render_chops(screen.size.region, lines.__contains__)
     shaded: dict[int, Strip] = {}
     for y in lines:
-        line = Strip.join(chops[y].values()) if y < len(chops) else Strip([])
-        segments = [Segment(text, _shade(style or Style.null(), behind.color, plain)) for text, style, _ in line]
-        shaded[y] = Strip(segments, line.cell_length)
+        pieces = list(chops[y].values()) if y < len(chops) else []
+        origin = pieces, behind.color, plain
+        if y not in made or made[y][0] != origin:
+            line = Strip.join(pieces)
+            segments = [Segment(text, _shade(style or Style.null(), behind.color, plain)) for text, style, _ in line]
+            made[y] = origin, Strip(segments, line.cell_length)
+        shaded[y] = made[y][1]
     return shaded
 
 
