@@ -1,4 +1,4 @@
-"""Runs a command on a pseudo-terminal and emulates its screen with pyte."""
+"""Runs a command on a pseudo-terminal and emulates its screen."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import pyte
-
+from tests.e2e.text_screen import TextScreen
 from tests.e2e.zoea_process import PATIENCE_S, environment
 from tests.fakes.fork_server import ForkedProgram
 
@@ -41,9 +40,7 @@ class TerminalScreen:
         self, *arguments: str, size: tuple[int, int] = (120, 40), environ: Mapping[str, str], module: str = "zoea"
     ) -> None:
         columns, lines = size
-        self._screen = pyte.Screen(columns, lines)
-        self._stream = pyte.ByteStream(self._screen)
-        self._lines = [""] * lines
+        self._screen = TextScreen(columns, lines)
         self._keyboard, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.process = ForkedProgram(
@@ -59,12 +56,7 @@ class TerminalScreen:
     @property
     def text(self) -> str:
         """The text of the screen."""
-        screen = self._screen
-        # pyte's `display` measures each cell of the screen; most lines are as they were at the last look.
-        while screen.dirty:
-            row = screen.buffer[line := screen.dirty.pop()]
-            self._lines[line] = "".join([row[column].data for column in range(screen.columns)]).rstrip()
-        return "\n".join(self._lines)
+        return self._screen.text
 
     def press(self, *keys: str) -> None:
         """Press keys by name, or type a text. What follows an enter at once would be pasted."""
@@ -118,7 +110,7 @@ class TerminalScreen:
         """Draw what comes within a time; False where nothing will come any more."""
         if select.select([self._keyboard], [], [], within_s)[0]:
             try:
-                self._stream.feed(os.read(self._keyboard, 65_536))
+                self._screen.feed(os.read(self._keyboard, 65_536))
             except OSError:
                 return False
         return True
