@@ -20,13 +20,17 @@ from zoea.files.ownership import Record, hold_lock
 from zoea.files.sandbox import find_sandbox
 from zoea.files.work_left import (
     Conflict,
+    Fork,
     find_changes,
+    find_changes_and_conflicts,
     find_commit,
     find_lost_repositories,
     find_merged_head,
-    is_ancestor,
+    is_before,
     is_in_target,
+    read_commits,
     read_conflicts,
+    read_fork,
 )
 from zoea.files.worktrees import Worktrees, list_worktrees
 from zoea.model.errors import FilesError, MergeRefused, WorkHeld
@@ -143,39 +147,41 @@ def merge(trees: Worktrees, name: str, rules: MergeRules) -> Merged:
     """
     record, git = trees.open(name)
     repository = Git(Path(record.repository), hooks=trees.hooks)
-    conflicts = read_conflicts(git)
+    changes, conflicts = find_changes_and_conflicts(git)
     if any(conflict.hunks for conflict in conflicts):
         raise _conflict(trees, record, conflicts)
-    _check_committed(git, name, f"Commit them first: c in the review, or `zoea merge {name} --commit MESSAGE`.")
-    if not record.target or not (old := find_commit(repository, record.target)):
+    hint = f"Commit them first: c in the review, or `zoea merge {name} --commit MESSAGE`."
+    _check_committed(git, name, changes, hint)
+    fork = read_fork(git, record.target, "HEAD") if record.target else None
+    if fork is None and (not record.target or not find_commit(repository, record.target)):
         raise MergeRefused(
             f"{name} came from no branch that is there",
             hint=f"`git merge {short(record.branch)}` on a branch of yours; then `zoea drop {name}`.",
         )
-    tip = find_commit(git, "HEAD")
-    if is_ancestor(repository, tip, record.base) or is_in_target(repository, tip, old):
+    if fork is None:
+        find_commit(git, "HEAD")  # an error where it is damaged
+        raise MergeRefused(f"git cannot compare {name} with {short(record.target)}", hint="`git fsck` there says why.")
+    old, tip = fork.target, fork.tip
+    if is_before(repository, tip, record.base, fork) or is_in_target(repository, fork):
         return Merged(name, record.target, old, old)
-    fork = repository.run("merge-base", old, tip, accept=(0, 1)).text or record.base
-    if lost := find_lost_repositories(repository, fork, tip):
+    if lost := find_lost_repositories(repository, fork.base or record.base, tip):
         raise MergeRefused(
             f"{name} made repositories, whose files are not in its branch: {one_line(', '.join(lost[:5]))}",
             hint=f"Let {name} remove `.git` there and `git rm --cached` them, so that the files are committed.",
         )
-    tree = find_checkout(repository, record.target, record.top)
-    if tree is not None:
-        check_clean(tree, record.target)
-    new, check = prepare(trees, record, repository, old, tip, rules)
+    new, check = prepare(trees, record, repository, fork, rules)
     move(repository, record, old, new, trees.hooks)
     return Merged(name, record.target, old, new, check)
 
 
-def prepare(
-    trees: Worktrees, record: Record, repository: Git, old: str, tip: str, rules: MergeRules
-) -> tuple[str, str]:
+def prepare(trees: Worktrees, record: Record, repository: Git, fork: Fork, rules: MergeRules) -> tuple[str, str]:
     """Merge and check in a temporary worktree. Return the new commit of the target and how it was checked."""
-    is_forward = is_ancestor(repository, old, tip)
+    old, tip = fork.target, fork.tip
+    is_forward = fork.base == old
     if is_forward and not rules.check:
         return tip, ""
+    if (checkout := find_checkout(repository, record.target, record.top)) is not None:
+        check_clean(checkout, record.target)  # now, and again when the branch is moved
     with trees.temporary(record, tip if is_forward else old) as (git, path):
         if not is_forward:
             message = f"Merge {record.branch.removeprefix('refs/heads/')}"
@@ -205,9 +211,8 @@ def send_back(trees: Worktrees, name: str) -> str:
     target = short(record.target)
     with trees.owned.lock(name):
         if not find_merged_head(git):
-            _check_committed(
-                git, name, f"Wait until {name} has ended its turn, or press c in the review to commit them."
-            )
+            hint = f"Wait until {name} has ended its turn, or press c in the review to commit them."
+            _check_committed(git, name, find_changes(git), hint)
             message = f"Merge {target} into {record.branch.removeprefix('refs/heads/')}"
             git.write("merge", "--no-ff", "--quiet", "-m", message, record.target, accept=(0, 1), author="Zoea")
         conflicts = read_conflicts(git)
@@ -227,8 +232,8 @@ def send_back(trees: Worktrees, name: str) -> str:
     )
 
 
-def _check_committed(git: Git, name: str, hint: str) -> None:
-    if changes := find_changes(git):
+def _check_committed(git: Git, name: str, changes: tuple[str, ...], hint: str) -> None:
+    if changes:
         find_commit(git, "HEAD")  # an error where it is damaged: every file looks new then
         raise WorkHeld(f"the worktree of {name} has uncommitted changes: {', '.join(changes[:5])}", hint=hint)
 
@@ -259,7 +264,18 @@ def run_check(path: Path, record: Record, rules: MergeRules) -> str:
     return f"checked, {sandbox.text}"
 
 
-def find_checkout(repository: Git, branch: str, top: str) -> Path | None:
+class Checkout(Struct, frozen=True):
+    """A working tree of the person.
+
+    Attributes:
+        git_dir: Its own git directory.
+    """
+
+    path: Path
+    git_dir: Path
+
+
+def find_checkout(repository: Git, branch: str, top: str) -> Checkout | None:
     """Return the working tree that has a branch checked out. Raises MergeRefused for one in the middle of a rebase.
 
     Args:
@@ -268,31 +284,40 @@ def find_checkout(repository: Git, branch: str, top: str) -> Path | None:
     found = None
     for tree, checked_out in list_worktrees(repository).items():
         if checked_out == branch:
-            found = Path(tree)
-            if not found.is_dir():
+            path = Path(tree)
+            if not path.is_dir():
                 raise MergeRefused(
                     f"{short(branch)} is checked out in {tree}, which is gone",
                     hint="`git worktree prune` makes git forget that, if it will not come back.",
                 )
-            if Git(found).text("rev-parse", "--is-inside-work-tree") != "true":
-                found = Path(top)
-                if Git(found).run("symbolic-ref", "--quiet", "HEAD", accept=(0, 1)).text != branch:
+            is_inside, own = _read_place(path)
+            if not is_inside:
+                path = Path(top)
+                if Git(path).run("symbolic-ref", "--quiet", "HEAD", accept=(0, 1)).text != branch:
                     raise MergeRefused(
                         f"{short(branch)} is checked out in a folder that git does not name", hint="Merge by hand."
                     )
+                own = _read_place(path)[1]
+            found = Checkout(path, own)
         elif not checked_out and Path(tree).is_dir():
-            own = Path(Git(Path(tree)).text("rev-parse", "--path-format=absolute", "--git-dir"))
+            own = _read_place(Path(tree))[1]
             for name in _HEADS:
                 if (own / name).is_file() and (own / name).read_text(encoding="utf-8").strip() == branch:
                     raise MergeRefused(f"{short(branch)} is being rebased in {tree}", hint="Finish the rebase first.")
     return found
 
 
-def check_clean(tree: Path, branch: str) -> None:
+def _read_place(folder: Path) -> tuple[bool, Path]:
+    """Return whether a folder is in a working tree, and its git directory. Raises GitError."""
+    line = ("rev-parse", "--is-inside-work-tree", "--path-format=absolute", "--git-dir")
+    is_inside, _, own = Git(folder).text(*line).partition("\n")
+    return is_inside == "true", Path(own)
+
+
+def check_clean(checkout: Checkout, branch: str) -> None:
     """Raise MergeRefused if a working tree has changes of tracked files, or a merge or rebase is open."""
-    git = Git(tree)
-    own = Path(git.text("rev-parse", "--path-format=absolute", "--git-dir"))
-    names = find_changes(git, untracked=False)
+    tree, own = checkout.path, checkout.git_dir
+    names = find_changes(Git(tree), untracked=False)
     under_way = [name for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD") if (own / name).exists()]
     if names or under_way:
         what = f"uncommitted changes: {', '.join(names[:5])}" if names else "a merge or pick under way"
@@ -312,22 +337,23 @@ def move(repository: Git, record: Record, old: str, new: str, hooks: bool) -> No
     # the branch of the other. A lock of the folder writes nothing.
     handle = os.open(record.repository, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with hold_lock(handle, MergeRefused(f"another merge moves a branch of {record.repository}", hint="Try again.")):
-        tree = find_checkout(repository, record.target, record.top)
-        if tree is None:
+        checkout = find_checkout(repository, record.target, record.top)
+        if checkout is None:
             why = f"zoea: merge {record.name}"
             result = repository.write("update-ref", "-m", why, record.target, new, old, accept=(0, 1, 128))
         else:
-            check_clean(tree, record.target)
-            git = Git(tree, hooks=hooks)
-            if find_commit(git, "HEAD") != old:
+            check_clean(checkout, record.target)
+            git = Git(checkout.path, hooks=hooks)
+            head, before = (*read_commits(git, "HEAD", "ORIG_HEAD"), "", "")[:2]
+            if head != old:
+                find_commit(git, "HEAD")  # an error where it is damaged
                 raise _moved(record)
-            before = find_commit(git, "ORIG_HEAD")
             result = git.write("merge", "--ff-only", "--quiet", "--no-overwrite-ignore", new, accept=(0, 1, 2, 128))
             if result.code and find_commit(git, "HEAD") == old:
                 # Git writes it before it looks at the files.
                 git.write("update-ref", *(("ORIG_HEAD", before) if before else ("-d", "ORIG_HEAD")))
                 raise MergeRefused(
-                    f"git would not bring {tree} to the merged commit: {result.error.strip()}",
+                    f"git would not bring {checkout.path} to the merged commit: {result.error.strip()}",
                     hint=explain(result.error) or "Move what stands in the way and try again, or merge there by hand.",
                 )
         if find_commit(repository, record.target) != new:

@@ -79,19 +79,35 @@ class Conflict(Struct, frozen=True):
     hunks: tuple[str, ...]
 
 
+class Fork(Struct, frozen=True):
+    """How two commits have parted.
+
+    Attributes:
+        base: Their merge base; empty where they have none.
+        target, tip: Their ids.
+        target_tree, tip_tree: The ids of their trees.
+    """
+
+    base: str
+    target: str
+    tip: str
+    target_tree: str
+    tip_tree: str
+
+
 def find_work(record: Record, path: Path) -> WorkLeft:
     """Return what would be lost with a worktree. It never raises: what cannot be told is work."""
     changes: tuple[str, ...] = ()
     repository = Git(Path(record.repository))
     try:
         check_repository(record)
-        tips = [tip] if record.branch and (tip := find_commit(repository, record.branch)) else []
         if record.git_dir and path.exists():
             git = Git(path, git_dir=Path(record.git_dir))
-            changes = find_changes(git)
-            tips = list(dict.fromkeys((git.text("rev-parse", "--verify", "HEAD^{commit}"), *tips)))
+            changes = find_changes(git)  # before the tips, so that a commit in between is in one of the two
+            tips = list(dict.fromkeys(_read_tips(git, record)))
             unknown = _find_unknown(git, path)
         else:
+            tips = [tip] if record.branch and (tip := find_commit(repository, record.branch)) else []
             has_files = path.exists() and any(entry.name != ".git" for entry in path.iterdir())
             unknown = f"{path} is there, but git never finished to make it" if has_files else ""
         commits = tuple(tip for tip in tips if not is_merged(repository, tip, record))
@@ -109,11 +125,29 @@ def check_repository(record: Record) -> None:
         )
 
 
+def _read_tips(git: Git, record: Record) -> tuple[str, ...]:
+    """Return the commits of HEAD and of the branch, where that is there. Raises GitError."""
+    if record.branch and len(tips := read_commits(git, "HEAD", record.branch)) == 2:
+        return tips
+    head = git.text("rev-parse", "--verify", "HEAD^{commit}")
+    return (head, tip) if record.branch and (tip := find_commit(git, record.branch)) else (head,)
+
+
 def find_changes(git: Git, *, untracked: bool = True) -> tuple[str, ...]:
     """Return the files with uncommitted changes. Raises GitError."""
-    how = "all" if untracked else "no"
-    result = git.run("status", "--porcelain=v1", "-z", "--no-renames", f"--untracked-files={how}", NO_INNER_STATUS)
-    return tuple(line[3:] for line in result.records if not DRAFT.fullmatch(line.rpartition("/")[2].rpartition(" ")[2]))
+    return tuple(line[3:] for line in _read_status(git, "all" if untracked else "no"))
+
+
+def find_changes_and_conflicts(git: Git) -> tuple[tuple[str, ...], tuple[Conflict, ...]]:
+    """Return the files with uncommitted changes, and those of them that are in conflict. Raises GitError."""
+    lines = _read_status(git, "all")
+    has_conflicts = any("U" in line[:2] or line[:2] in ("AA", "DD") for line in lines)
+    return tuple(line[3:] for line in lines), read_conflicts(git) if has_conflicts else ()
+
+
+def _read_status(git: Git, untracked: str) -> list[str]:
+    line = ("status", "--porcelain=v1", "-z", "--no-renames", f"--untracked-files={untracked}", NO_INNER_STATUS)
+    return [one for one in git.run(*line).records if not DRAFT.fullmatch(one.rpartition("/")[2].rpartition(" ")[2])]
 
 
 def stage_all(git: Git, *left_out: str, environment: Mapping[str, str] = {}, is_lasting: bool = False) -> GitResult:
@@ -186,6 +220,23 @@ def find_commit(git: Git, name: str) -> str:
     return commit
 
 
+def read_commits(git: Git, *names: str) -> tuple[str, ...]:
+    """Return the commits of names in one call, up to the first that cannot be read. Raises GitError."""
+    line = ("rev-parse", "--revs-only", *(f"{name}^{{commit}}" for name in names), "--")
+    return tuple(git.run(*line, accept=(0, 128)).text.split())
+
+
+def read_fork(git: Git, target: str, tip: str) -> Fork | None:
+    """Return how two commits have parted; None where one cannot be read. Raises GitError."""
+    line = ("rev-parse", "--revs-only", f"{target}...{tip}", f"{target}^{{tree}}", f"{tip}^{{tree}}", "--")
+    if (result := git.run(*line, accept=(0, 128))).code:
+        return None
+    ids = result.text.split()
+    tip, target, *trees = (one for one in ids if not one.startswith("^"))
+    base = next((one[1:] for one in ids if one.startswith("^")), "")
+    return Fork(base, target, tip, *trees)
+
+
 def find_merged_head(git: Git) -> str:
     """Return the commit that is being merged into a working tree; "" without a merge. Raises GitError."""
     is_merging = git.git_dir is None or (git.git_dir / "MERGE_HEAD").exists()  # never a packed ref
@@ -224,50 +275,61 @@ def _find_unknown(git: Git, path: Path) -> str:
 
 def is_merged(repository: Git, tip: str, record: Record) -> bool:
     """Return whether the commits up to a tip are, or their changes are, in another branch. Raises GitError."""
-    if is_ancestor(repository, tip, record.base):
+    if tip == record.base:
         return True
     refs = repository.text(
         "for-each-ref", f"--contains={tip}", "--format=%(refname)", "refs/heads", "refs/remotes", "refs/tags"
     )
     if set(refs.split()) - {record.branch}:
         return True
-    return bool(record.target and (target := find_commit(repository, record.target))) and is_in_target(
-        repository, tip, target
-    )
+    fork = read_fork(repository, record.target, tip) if record.target else None
+    if fork is None and record.target:
+        find_commit(repository, record.target)  # an error where it is damaged
+    if is_before(repository, tip, record.base, fork):
+        return True
+    return fork is not None and is_in_target(repository, fork)
 
 
-def is_in_target(repository: Git, tip: str, target: str) -> bool:
+def is_before(repository: Git, tip: str, base: str, fork: Fork | None) -> bool:
+    """Return whether a tip is its base, or one of the commits before that. Raises GitError."""
+    if fork is not None and fork.base == base:
+        return tip == base  # the base of a fork is before its tip
+    return tip == base or is_ancestor(repository, tip, base)
+
+
+def is_in_target(repository: Git, fork: Fork) -> bool:
     """Return whether a target has the commits up to a tip, or their changes in other commits. Raises GitError."""
-    fork = repository.run("merge-base", target, tip, accept=(0, 1)).text
-    if not fork:
-        return False
+    target, tip = fork.target, fork.tip
+    if not fork.base or fork.base in (tip, target):
+        return bool(fork.base) and (fork.base == tip or fork.target_tree == fork.tip_tree)
     merged = repository.run("merge-tree", "--write-tree", "--no-messages", target, tip, accept=(0, 1))
-    if merged.code == 0 and merged.text == repository.text("rev-parse", f"{target}^{{tree}}"):
+    if merged.code == 0 and merged.text == fork.target_tree:
         return True
-    theirs = _patch_ids(
-        repository,
-        repository.run(
-            "log", f"-n{_MOST_COMMITS}", "--no-merges", *_PATCH, "--format=commit %H", f"{fork}..{target}"
-        ).out,
-    )
-    if not theirs:
+    line = ("log", f"-n{_MOST_COMMITS}", "--no-merges", *_PATCH, "--format=commit %H", f"{fork.base}..{target}")
+    if not (theirs := repository.run(*line).out):
         return False
-    whole = _patch_ids(repository, repository.run("diff-tree", *_PATCH, fork, tip).out)
-    if whole and whole <= theirs:
-        return True
-    if repository.text("rev-list", "--merges", f"{target}..{tip}"):
-        return False
-    ids = [
-        _patch_ids(repository, repository.run("diff-tree", *_PATCH, "--root", "--no-commit-id", commit).out)
-        for commit in repository.text("rev-list", f"-n{_MOST_COMMITS}", f"{target}..{tip}").split()
-    ]
-    return bool(ids) and all(one and one <= theirs for one in ids)
+    whole = repository.run("diff-tree", *_PATCH, fork.base, tip).out
+    lines = repository.text("rev-list", "--parents", f"-n{_MOST_COMMITS + 1}", f"{target}..{tip}").splitlines()
+    commits = [line.split()[0] for line in lines]
+    # One by one only without merges, and where it is known that these are all.
+    has_all = len(lines) <= _MOST_COMMITS and all(line.count(" ") < 2 for line in lines)
+    each = "\n".join([*commits, ""]).encode() if has_all else b""
+    ours = repository.run("diff-tree", *_PATCH, "--root", "--stdin", stdin=each).out if each else b""
+    marked = b"commit " + b"0" * len(tip) + b"\n" + whole
+    ids = _read_patch_ids(repository, b"\n".join((theirs, marked, ours)))
+    own = [ids.pop("0" * len(tip), set()), *(ids.pop(commit, set()) for commit in commits)]
+    known = set[str]().union(*ids.values())
+    is_known = [bool(one) and one <= known for one in own]
+    return is_known[0] or (bool(each) and all(is_known[1:]))
 
 
-def _patch_ids(repository: Git, patches: bytes) -> set[str]:
-    """Return the ids of patches, in which white space counts."""
-    lines = repository.run("patch-id", "--verbatim", stdin=patches).text.splitlines()
-    return {line.split()[0] for line in lines}
+def _read_patch_ids(repository: Git, patches: bytes) -> dict[str, set[str]]:
+    """Return the ids of patches by commit, in which white space counts. Raises GitError."""
+    found: dict[str, set[str]] = {}
+    for line in repository.run("patch-id", "--verbatim", stdin=patches).text.splitlines():
+        patch, commit = line.split()
+        found.setdefault(commit, set()).add(patch)
+    return found
 
 
 def is_ancestor(repository: Git, commit: str, of: str) -> bool:
