@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from zoea.files.git import Git, GitResult
 from zoea.files.ownership import Record
-from zoea.files.work_left import find_commit, find_merged_head, stage_all
+from zoea.files.work_left import find_commit, find_merged_head, read_fork, stage_all
 from zoea.model.errors import FilesError
 from zoea.settings.paths import make_private_folder
 
@@ -124,7 +124,7 @@ def open_apart(folder: Path) -> Iterator[Git]:
 def open_diff(git: Git, base: str, closed: Sequence[Path] = ()) -> Iterator[TreeDiff]:
     """Read a working tree, without its `closed` folders, to compare it with a commit. Raises GitError."""
     own = git.git_dir or Path(git.text("rev-parse", "--absolute-git-dir"))
-    objects = git.text("rev-parse", "--path-format=absolute", "--git-path", "objects")
+    objects = str(_find_objects(own))
     inside = [path.relative_to(git.folder) for path in closed if path.is_relative_to(git.folder)]
     left_out = [f":(exclude,literal){path}" for path in inside]
     with TemporaryDirectory(prefix="zoea-diff-") as folder:
@@ -146,16 +146,49 @@ def open_diff(git: Git, base: str, closed: Sequence[Path] = ()) -> Iterator[Tree
         yield TreeDiff(git, base, environment, problem)
 
 
+def _find_objects(git_dir: Path) -> Path:
+    """Return the objects of a git directory, which are those of its repository. Raises FilesError."""
+    try:
+        common = Path(git_dir, "commondir")
+        folder = common.read_bytes().removesuffix(b"\n") if common.is_file() else b"."
+        return Path(os.path.realpath(git_dir / os.fsdecode(folder))) / "objects"
+    except OSError as error:
+        raise FilesError(f"{git_dir} cannot be read: {error.strerror}", hint="Look at its rights.") from error
+
+
 def _quote(path: str) -> str:
     """Quote a path for a list of git, in which a colon parts them."""
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
+class Base(Struct, frozen=True):
+    """What a working tree is compared with.
+
+    Attributes:
+        commit: The merge base of its branches, else HEAD.
+        target: The target branch, where it has commits of its own, so that there can be conflicts with it.
+        tip: The commit of HEAD; empty where git was not asked for it.
+    """
+
+    commit: str
+    target: str = ""
+    tip: str = ""
+
+
 def find_base(git: Git, record: Record | None) -> str:
     """Return the commit to compare a tree with: the merge base of its branches, else HEAD. Raises GitError."""
+    return read_base(git, record).commit
+
+
+def read_base(git: Git, record: Record | None) -> Base:
+    """Return what to compare a tree with. Raises GitError."""
     if record is None:
-        return find_commit(git, "HEAD") or git.run("hash-object", "-t", "tree", "--stdin").text
+        return Base(find_commit(git, "HEAD") or git.run("hash-object", "-t", "tree", "--stdin").text)
     if not record.target:
-        return record.base
-    head = find_merged_head(git) or "HEAD"  # the commits that are being merged are not its change
-    return git.run("merge-base", record.target, head, accept=(0, 1, 128)).text or record.base  # 128: it is gone
+        return Base(record.base)
+    head = find_merged_head(git)  # the commits that are being merged are not its change
+    fork = read_fork(git, record.target, head or "HEAD")
+    if fork is None:  # it is gone
+        return Base(record.base)
+    target = record.target if head or fork.base != fork.target else ""
+    return Base(fork.base or record.base, target, "" if head else fork.tip)

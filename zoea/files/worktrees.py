@@ -17,7 +17,7 @@ from zoea.files.ownership import Ownership, Record
 from zoea.files.work_left import (
     WorkLeft,
     check_repository,
-    find_changes,
+    find_changes_and_conflicts,
     find_commit,
     find_merged_head,
     find_work,
@@ -63,11 +63,8 @@ class Worktrees:
             FilesError: No repository, no commit, or the name belongs to another repository.
             WorkHeld: Another command works with it, or it is another mysis's.
         """
-        top = _find_checkout(folder)
-        git = Git(top, hooks=self.hooks)
-        common = git.text("rev-parse", "--path-format=absolute", "--git-common-dir")
-        if not (base := find_commit(git, "HEAD")):
-            raise FilesError(f"{top} has no commit yet", hint=_MAIN_HINT)
+        top, common, base, target = _read_checkout(folder)
+        git = Git(Path(top), hooks=self.hooks)
         path = self.owned.path(name)
         with self.owned.lock(name):
             if (record := self.owned.find(name)) is not None:
@@ -85,19 +82,25 @@ class Worktrees:
                 raise WorkHeld(
                     f"{path} is there without a record of Zoea", hint="Move it away; Zoea removes only what it made."
                 )
-            target = git.run("symbolic-ref", "--quiet", "HEAD", accept=(0, 1)).text
-            record = Record(name, common, str(top), base, target, self._free_branch(git, name), uid=uid)
+            record = Record(name, common, top, base, target, self._free_branch(git, name), uid=uid)
             return self._add(git, record, "--no-track", "-b", record.branch.removeprefix("refs/heads/"))
 
     def _free_branch(self, git: Git, name: str) -> str:
-        if find_commit(git, "refs/heads/zoea"):
+        listed = git.run("for-each-ref", "--format=%(objecttype) %(refname)", "refs/heads/zoea", accept=(0, 128))
+        taken = None if listed.code or listed.error else {line.partition(" ")[2] for line in listed.text.split("\n")}
+
+        def is_taken(branch: str) -> bool:
+            """Ask for one by one where git cannot read one of them."""
+            return bool(find_commit(git, branch)) if taken is None else branch in taken
+
+        if is_taken("refs/heads/zoea"):
             raise GitError(
                 f"{git.folder} has a branch zoea, beside which git makes no branch zoea/{name}",
                 hint="Rename it: `git branch -m zoea OTHER`.",
             )
         for number in range(1, _MOST_BRANCHES):
             branch = f"refs/heads/zoea/{name}" + (f"-{number}" if number > 1 else "")
-            if not find_commit(git, branch):
+            if not is_taken(branch):
                 return branch
         raise FilesError(f"there are {_MOST_BRANCHES} branches zoea/{name}-N", hint="Delete some of them.")
 
@@ -175,9 +178,10 @@ class Worktrees:
         _, git = self.open(name)
         with self.owned.lock(name):
             is_merging = bool(find_merged_head(git))
-            if not is_merging and not find_changes(git):
+            changes, conflicts = ((), read_conflicts(git)) if is_merging else find_changes_and_conflicts(git)
+            if not is_merging and not changes:
                 return ""
-            if marked := [conflict.path for conflict in read_conflicts(git) if conflict.hunks]:
+            if marked := [conflict.path for conflict in conflicts if conflict.hunks]:
                 raise WorkHeld(
                     f"the worktree of {name} has marks of a conflict in {', '.join(marked[:5])}",
                     hint=f"{name}, or you in {self.owned.path(name)}, removes the marks first.",
@@ -247,6 +251,25 @@ class Worktrees:
             tip = ""
         self.owned.remove(record.name)
         return tip
+
+
+def _read_checkout(folder: Path) -> tuple[str, str, str, str]:
+    """Return the top of a folder's checkout, its common git directory, its commit, and its branch or "".
+
+    Raises FilesError.
+    """
+    line = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "HEAD^{commit}")
+    with suppress(GitError):
+        told = Git(folder).text(*line, "--symbolic-full-name", "HEAD").split("\n")
+        if len(told) == 4 and told[3].startswith("refs/heads/"):
+            return told[0], told[1], told[2], told[3]
+    # Something is unusual: a damaged or detached HEAD, or a line end in a name. One by one it can be told what.
+    top = _find_checkout(folder)
+    git = Git(top)
+    common = git.text("rev-parse", "--path-format=absolute", "--git-common-dir")
+    if not (base := find_commit(git, "HEAD")):
+        raise FilesError(f"{top} has no commit yet", hint=_MAIN_HINT)
+    return str(top), common, base, git.run("symbolic-ref", "--quiet", "HEAD", accept=(0, 1)).text
 
 
 def _find_checkout(folder: Path) -> Path:

@@ -118,7 +118,7 @@ class SwarmFiles:
             return NO_COMMIT
 
     def _commit(self, uid: str, name: str, message: str) -> FileCommit:
-        from zoea.files.changes import find_base, open_diff
+        from zoea.files.changes import read_base
         from zoea.files.work_left import find_commit
 
         trees = self._open()
@@ -126,12 +126,10 @@ class SwarmFiles:
             return NO_COMMIT  # it was merged and dropped, or never begun
         trees.commit(name, message)
         git = trees.git(record)
-        base = find_base(git, record)
-        tree = find_commit(git, "HEAD")
-        if tree == base:
-            return FileCommit(tree, is_unchanged=True)
-        with open_diff(git, base) as diff:
-            return FileCommit(tree, is_unchanged=not diff.count().files)
+        base = read_base(git, record)
+        tree = base.tip or find_commit(git, "HEAD")
+        line = ("diff-tree", "--quiet", base.commit, tree)
+        return FileCommit(tree, is_unchanged=tree == base.commit or git.run(*line, accept=(0, 1)).code == 0)
 
     @asynccontextmanager
     async def hold(self, caller: Caller, policy: ToolPolicy) -> AsyncIterator[Path]:

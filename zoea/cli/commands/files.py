@@ -67,13 +67,14 @@ def diff(
     stat: bool = flag("--stat", "Only the files, with the numbers of their lines."),
 ) -> Output:
     """Show what a mysis changed in its worktree since it left the branch that it came from."""
-    from zoea.files.changes import find_base, open_diff
+    from zoea.files.changes import open_diff, read_base
 
     trees = _open(where)
     record = trees.owned.read(name)
     git = trees.git(record)
-    with open_diff(git, find_base(git, record)) as changed:
-        counts = changed.count(record.target)
+    base = read_base(git, record)
+    with open_diff(git, base.commit) as changed:
+        counts = changed.count(base.target)
         patch = "" if stat else changed.patch()
     origins = _read_origins(where, name, git, counts.base, patch) if patch and output.is_json else []
     lines = [f"{_amount('+', file.added)} {_amount('-', file.removed)}  {one_line(file.path)}" for file in counts.files]

@@ -85,14 +85,15 @@ def open_worktrees(places: Places) -> Worktrees:
 
 def read_review(places: Places, name: str) -> Review:
     """Read the change of a mysis. Raises FilesError where Zoea made no worktree for it, or git refused."""
-    from zoea.files.changes import find_base, open_diff
+    from zoea.files.changes import open_diff, read_base
     from zoea.files.merge import short
 
     trees = open_worktrees(places)
     record = trees.owned.read(name)
     git = trees.git(record)
-    with open_diff(git, find_base(git, record)) as changed:
-        counts, patch = changed.count(record.target), changed.patch()
+    base = read_base(git, record)
+    with open_diff(git, base.commit) as changed:
+        counts, patch = changed.count(base.target), changed.patch()
     files = parse_patch(patch)
     shown = {file.path for file in files}
     if patch.endswith(" bytes left out]\n"):
@@ -183,7 +184,7 @@ class FileCounts:
         """
         if not (places.data / "worktrees").is_dir():
             return {}
-        from zoea.files.changes import find_base, open_diff
+        from zoea.files.changes import open_diff, read_base
         from zoea.files.worktrees import Worktrees
 
         trees = Worktrees(places.data)
@@ -197,8 +198,9 @@ class FileCounts:
                 known[name] = self._known.get(name, (None, ""))
                 if known[name][0] != stamps:
                     git = trees.git(record)
-                    with open_diff(git, find_base(git, record)) as changed:
-                        counts = changed.count(record.target)
+                    base = read_base(git, record)
+                    with open_diff(git, base.commit) as changed:
+                        counts = changed.count(base.target)
                     text = "has conflicts" if counts.has_conflicts else counts.text
                     known[name] = stamps, text if counts.files else ""
         self._known = known
