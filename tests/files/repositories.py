@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
+from functools import lru_cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 DATE = "2026-01-01T00:00:00Z"
 
@@ -32,10 +36,23 @@ def commit(folder: Path, message: str = "work", **files: str) -> str:
 
 
 def make_repository(folder: Path, **files: str) -> Path:
-    """Make a repository with one commit on `main`."""
-    folder.mkdir(parents=True)
+    """Make a repository with one commit on `main`, as a copy of one that was made before."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(_make_template(tuple((files or {"a__txt": "one\ntwo\nthree\n"}).items())), folder)
+    git(folder, "update-index", "--refresh")  # the index holds times and inodes of the files
+    return folder
+
+
+@lru_cache
+def _make_template(files: tuple[tuple[str, str], ...]) -> Path:
+    place = Path(mkdtemp(prefix="zoea-repository-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    folder = place / "repository"
+    folder.mkdir()
     git(folder, "init", "--quiet", "-b", "main")
-    commit(folder, "first", **(files or {"a__txt": "one\ntwo\nthree\n"}))
+    commit(folder, "first", **dict(files))
+    for sample in (folder / ".git" / "hooks").glob("*.sample"):
+        sample.unlink()
     return folder
 
 
