@@ -294,7 +294,7 @@ def is_before(repository: Git, tip: str, base: str, fork: Fork | None) -> bool:
     """Return whether a tip is its base, or one of the commits before that. Raises GitError."""
     if fork is not None and fork.base == base:
         return tip == base  # the base of a fork is before its tip
-    return tip == base or is_ancestor(repository, tip, base)
+    return tip == base or repository.run("merge-base", "--is-ancestor", tip, base, accept=(0, 1)).code == 0
 
 
 def is_in_target(repository: Git, fork: Fork) -> bool:
@@ -330,8 +330,3 @@ def _read_patch_ids(repository: Git, patches: bytes) -> dict[str, set[str]]:
         patch, commit = line.split()
         found.setdefault(commit, set()).add(patch)
     return found
-
-
-def is_ancestor(repository: Git, commit: str, of: str) -> bool:
-    """Return whether a commit is another one or among its ancestors. Raises GitError."""
-    return repository.run("merge-base", "--is-ancestor", commit, of, accept=(0, 1)).code == 0
