@@ -190,10 +190,14 @@ _FAMILIES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     )
 )  # fmt: skip
 """Spellings of each family with the common form, and the source of the spelling (template, parser or public report)."""
+_SIGN = re.compile(r"[<\[▁]|```tool_code|Action:")
+"""What every spelling of `_FAMILIES` holds one of. Most answers hold none, and no spelling is looked for in them."""
 
 
 def plain(text: str) -> str:
     """Return the text with the calls of all families in the common form."""
+    if _SIGN.search(text) is None:
+        return text
     for pattern, form in _FAMILIES:
         text = pattern.sub(form, text)
     return text

@@ -158,7 +158,7 @@ class ChatStreamDecoder(PayloadDecoder):
             payload = payload[0]  # as Gemini wraps its errors
         if not isinstance(payload, dict):
             return
-        if ("choices" not in payload and is_error(payload)) or payload.get("error"):
+        if payload.get("error") or ("choices" not in payload and is_error(payload)):
             raise error_from_stream(payload, provider=self._provider, secrets=self._secrets)
         usage = payload.get("usage")
         if not usage and "x_groq" in payload:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -30,10 +29,15 @@ def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) ->
     `constant` is called for NaN and the infinities, as `parse_constant` of `json.loads`.
     """
     try:
-        _check_count(text)
-        value = parse_large(text, constant) if len(text) > LARGE_CHARS else _parse_small(text, constant)
+        if len(text) > LARGE_CHARS:
+            _check_count(text)
+            value = parse_large(text, constant)
+        else:
+            value = _parse_small(text, constant)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
+    if len(text) <= MAX_DEPTH:
+        return value
     openings = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
     if openings > MAX_DEPTH and is_deep(value):
         raise ValueError(TOO_DEEP)
@@ -94,8 +98,10 @@ def _encode(text: str | bytes) -> bytes:
 def _parse_small(text: str | bytes, constant: Callable[[str], Any] | None) -> Any:
     """Read a document as `json.loads` does. What msgspec reads is the same, and costs a fifth."""
     if constant is None:
-        with suppress(UnicodeError, msgspec.DecodeError):
+        try:  # a context manager would cost as much as a short document
             return msgspec.json.decode(text)
+        except (UnicodeError, msgspec.DecodeError):
+            pass
     return json.loads(text, parse_constant=constant)
 
 
