@@ -45,7 +45,6 @@ from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.terminal.terminal_control import CursorBlink, TerminalControl
 from zoea.tui.theme import themes
 from zoea.tui.theme.role_styles import RoleStyles
-from zoea.tui.theme.themes import AsciiFilter, EmojiFilter, has_utf8
 from zoea.tui.widgets.status_bars import AT_REST, key_name
 
 if TYPE_CHECKING:
@@ -236,8 +235,8 @@ class Cockpit(App[str]):
         if self.reduced_motion:
             self.animation_level = "none"
         self.keys, _ = keymaps.resolve_keys(early.keys)
-        self.is_ascii = not has_utf8(os.environ)
-        self._filters.append(AsciiFilter() if self.is_ascii else EmojiFilter())
+        self.is_ascii = not themes.has_utf8(os.environ)
+        self._filters.append(themes.AsciiFilter() if self.is_ascii else themes.EmojiFilter())
         self._load_themes(early.theme)
 
     def notify(
@@ -382,8 +381,7 @@ class Cockpit(App[str]):
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Log and show the unexpected error of a worker; the cockpit goes on."""
-        error = event.worker.error
-        if event.state is WorkerState.ERROR and error is not None:
+        if event.state is WorkerState.ERROR and (error := event.worker.error) is not None:
             _log.error("a worker failed", exc_info=error)
             self.show_error(ZoeaError(f"{type(error).__name__}: {error}", hint="The log file has the details."))
 
