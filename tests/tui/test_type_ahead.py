@@ -255,7 +255,7 @@ async def test_widgets_that_handle_no_message_hold_a_key_up_once_and_not_one_aft
 async def test_a_second_is_drawn_after_the_effects_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with cockpit(tmp_path) as stage:
         busy, ticks = True, list[bool]()
-        monkeypatch.setattr(TypeAhead, "is_busy", property(lambda self: busy))
+        monkeypatch.setattr(TypeAhead, "is_busy", lambda self: busy)
         monkeypatch.setattr(stage.app, "tick", lambda: ticks.append(busy))
         stage.app.tick_after_keys()
         assert not ticks

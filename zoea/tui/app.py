@@ -303,7 +303,7 @@ class CockpitApp(Cockpit):
 
     def tick_after_keys(self, tries: int = 4) -> None:
         """Tick once the effects of a key are complete, or after so many looks."""
-        if self.type_ahead.is_busy and tries:
+        if self.type_ahead.is_busy() and tries:
             self.set_timer(_TICK_WAIT_S, partial(self.tick_after_keys, tries - 1))
         else:
             self.tick()

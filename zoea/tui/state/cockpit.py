@@ -220,9 +220,7 @@ class Cockpit(App[str]):
         self.type_ahead = TypeAhead(self, self.opening_wait)
         self.settings_watch = SettingsWatch(config, credentials)
         self.writes = WorkQueue(self.start_work)
-        self.feed = SwarmFeed(
-            self.feed_changed, self.feed_event, self.report_defect, now, lambda: self.type_ahead.is_busy
-        )
+        self.feed = SwarmFeed(self.feed_changed, self.feed_event, self.report_defect, now, self.type_ahead.is_busy)
         self.connection = SwarmConnection(opener, self.feed, self.opening_failed, lambda: self.start_leaving("stop"))
         self.approvals = OpenApprovals(lambda: self.api.approvals(), self.approvals_changed)
         self.arming = KeyArming(clock, self.redraw_bars)

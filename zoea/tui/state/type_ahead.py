@@ -125,9 +125,8 @@ class TypeAhead:
         """The number of events that wait."""
         return len(self._held) + len(self._released)
 
-    @property
     def is_busy(self) -> bool:
-        """Whether the effects of a key or click are not complete."""
+        """Return whether the effects of a key or click are not complete."""
         return self._task is not None
 
     def admit(self, event: Key | Paste) -> bool:
