@@ -351,11 +351,12 @@ async def test_the_dialog_stays_at_a_question_that_was_answered_and_another_key_
         assert [answer for answer, _ in await answers(stage)] == ["once", "denied"]
 
 
+@pytest.mark.parametrize(("destructive", "risk"), [(True, "destructive"), (False, "risk unknown")])
 async def test_all_that_waits_is_listed_with_who_tool_age_and_risk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, destructive: bool, risk: str
 ) -> None:
     async def upstreams(_: NoConnections) -> tuple[UpstreamView, ...]:
-        return (UpstreamView("peer", "stdio", "open", (ToolView("burn", "Burns.", "{}", destructive=True),)),)
+        return (UpstreamView("peer", "stdio", "open", (ToolView("burn", "Burns.", "{}", destructive=destructive),)),)
 
     monkeypatch.setattr(NoConnections, "upstreams", upstreams)
     async with cockpit(tmp_path, asks_when_told) as stage:
@@ -363,9 +364,11 @@ async def test_all_that_waits_is_listed_with_who_tool_age_and_risk(
         await open_panel(stage)
         stage.clock.by(61)
         await stage.until(lambda: "1m ago" in stage.one(PickList).text_of(1))
-        await stage.until(lambda: "destructive" in stage.text())
+        await stage.until(lambda: risk in stage.text())
         rows = [stage.one(PickList).text_of(place).split() for place in range(2)]
-        assert rows == [[name, "peer/burn", "destructive", "1m", "ago"] for name in ("gamma", "alpha")]
+        assert rows == [[name, "peer/burn", *risk.split(), "1m", "ago"] for name in ("gamma", "alpha")]
+        await stage.pilot.resize_terminal(60, 16)
+        await stage.until(lambda: f"peer/burn  {risk}" in stage.text())
 
 
 async def test_marked_calls_of_one_tool_are_answered_by_one_key(tmp_path: Path) -> None:

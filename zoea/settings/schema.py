@@ -66,7 +66,7 @@ class SwarmSettings(Section):
     )
     inherit_broadcast_hours: Number = setting(
         12,
-        "Hours a broadcast is offered",
+        "Broadcast offered, hours",
         "How old the commander's newest broadcast may be that a new mysis can get before its task; 0 offers none.",
         ge=0,
         le=24 * 365,
@@ -366,7 +366,7 @@ class BudgetSettings(Section):
     )
     background: Bound = setting(
         500_000,
-        "Tokens per day for summaries",
+        "Summary tokens per day",
         "Tokens of one local day for summaries and the like, which Zoea asks for; unset it is ten times the tokens of"
         " one request.",
     )

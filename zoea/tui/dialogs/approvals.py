@@ -57,7 +57,7 @@ _WORDS = {
 _WITH_NEXT = "That is all so far, with the next request and its longest answer."
 _GONE = "no longer asks"
 _SENT = "being answered"
-_MYSIS, _TOOL, _RISK = 16, 30, 12
+_MYSIS, _TOOL, _RISK = 16, 30, 13
 """Column widths of the list; with the age they fill a box of 80 columns."""
 _SHORT, _ALL_KEYS_FROM = {"approval.session": "until stopped", "approval.template": "template"}, 72
 """Titles behind `allow once` below so many columns, where not all have room else."""
@@ -318,7 +318,8 @@ class ApprovalDialog(CockpitDialog[None]):
             about.insert(0, [(f"the keys answer {count_of(len(self._marked), 'marked call')}{others}", "asking")])
         lines = build_question_lines(shown, now)
         risk, role = self._risk_of(shown)
-        if risk and len(self._rows) == 1 and not self._is_question:  # else the list says it
+        is_listed = len(self._rows) > 1 and self.size.width >= _ALL_KEYS_FROM  # a narrow list has no room for it
+        if risk and not is_listed and not self._is_question:
             lines[0] = [*lines[0], (f"  {risk}", role)]
         self._who.put([*(lines[:1] if end else lines), *about])
         answers = self._keys
@@ -348,8 +349,12 @@ class ApprovalDialog(CockpitDialog[None]):
         box.border_subtitle = count if is_plain else Content.assemble(later, " · ", count)
 
     def _risk_of(self, approval: ApprovalView) -> Piece:
-        risks = self._risks.get((approval.upstream, approval.tool), ())
-        return ("question", "asking") if approval_question(approval) else risks[0] if risks else ("", "")
+        if approval_question(approval):
+            return ("question", "asking")
+        risks = self._risks.get((approval.upstream, approval.tool))
+        if risks is None:  # not read yet, or no tool of an upstream
+            return ("", "")
+        return risks[0] if risks else ("risk unknown", "quiet")  # no word reads as harmless
 
     def _row(self, approval: ApprovalView, now: int) -> PickItem:
         upstream = f"{one_line(approval.upstream)}/" if approval.upstream else ""
