@@ -387,7 +387,7 @@ class TestThePersonsTree:
         make(others, repository, c__txt="new\n")
         check_clean, refused = merge_module.check_clean, list[str]()
 
-        def check_and_merge_the_other(tree: Path, branch: str) -> None:
+        def check_and_merge_the_other(tree: merge_module.Checkout, branch: str) -> None:
             check_clean(tree, branch)
             monkeypatch.setattr(merge_module, "check_clean", check_clean)
             record = others.owned.read("alpha")
