@@ -123,7 +123,7 @@ def upstream(wire: str, address: str, tools: int = 0) -> UpstreamConfig:
     if wire == "stdio":
         _, *arguments = SERVER
         stdio = (*arguments, "--stdio", "--tools", str(tools))
-        return UpstreamConfig("dense", command=sys.executable, args=stdio, cwd=ROOT)
+        return UpstreamConfig("dense", command=sys.executable, args=stdio, cwd=str(ROOT))
     return UpstreamConfig("dense", url=f"{address}/{wire}")
 
 
