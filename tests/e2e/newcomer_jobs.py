@@ -198,7 +198,7 @@ class NewcomerJobs(CountedTerminal):
             self.press("?", "? help")
             self.type("remap", "Type to find keys and actions")
             self.press("enter", "Change settings and themes", "enter do it")
-            self.press("/", "SETTINGS", "/ filter")  # the dashboard below has a filter too
+            self.press("/", "SETTINGS", "? help")  # the footer of 80 columns has no room for it beside a question
             self.type("undo", "words of a setting")
             self.press("enter", "enter keep it")
             self.press("enter", "mysis.undo", "enter, then press a key")

@@ -156,7 +156,10 @@ def pressed(name: str, steps: dict[str, ast.AsyncFunctionDef]) -> set[str]:
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "press":
             keys |= {str(given.value) for given in call.args if isinstance(given, ast.Constant)}
         elif isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in steps.keys() - {name}:
+            step = steps[call.func.id]
             keys |= pressed(call.func.id, steps)
+            if step.args.vararg is not None and any(isinstance(node, ast.Starred) for node in ast.walk(step)):
+                keys |= {str(given.value) for given in call.args if isinstance(given, ast.Constant)}
     return keys
 
 
