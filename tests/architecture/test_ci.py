@@ -49,19 +49,25 @@ def test_a_test_that_passes_when_it_is_run_again_alone_is_named_and_another_fail
 @pytest.mark.parametrize(
     ("beside", "command", "code", "told"),
     [
-        ("echo beside", "echo first", 0, ["first", "beside"]),
-        ("echo beside", "sh -c 'echo first; exit 3'", 3, ["first", "beside"]),
-        ("sh -c 'echo beside; exit 2'", "echo first", 1, ["first", "beside", "Once more, alone:", "beside"]),
-        ("mkdir mark", "echo first", 0, ["first"]),
-        (FLAKY_PROGRAM, "echo first", 0, ["first", "Once more, alone:", f"flaky: {FLAKY_PROGRAM}"]),
+        (["echo beside"], "echo first", 0, ["first", "beside"]),
+        (["echo beside"], "sh -c 'echo first; exit 3'", 3, ["first", "beside"]),
+        (["sh -c 'echo beside; exit 2'"], "echo first", 1, ["first", "beside", "Once more, alone:", "beside"]),
+        (["mkdir mark"], "echo first", 0, ["first"]),
+        ([FLAKY_PROGRAM], "echo first", 0, ["first", "Once more, alone:", f"flaky: {FLAKY_PROGRAM}"]),
+        (
+            ["echo one", "sh -c 'echo two; exit 2'", FLAKY_PROGRAM],
+            "echo first",
+            1,
+            ["first", "one", "two", "Once more, alone:", "two", "Once more, alone:", f"flaky: {FLAKY_PROGRAM}"],
+        ),
     ],
-    ids=["both pass", "the command fails", "beside it fails", "each runs once", "beside it is flaky"],
+    ids=["both pass", "the command fails", "beside it fails", "each runs once", "beside it is flaky", "several"],
 )
 def test_what_runs_beside_the_tests_is_told_after_them_and_fails_the_run(
-    tmp_path: Path, beside: str, command: str, code: int, told: list[str]
+    tmp_path: Path, beside: list[str], command: str, code: int, told: list[str]
 ) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.run_beside", beside, command],
+        [sys.executable, "-m", "tests.run_beside", *beside, command],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         cwd=tmp_path,
         capture_output=True,
@@ -71,22 +77,6 @@ def test_what_runs_beside_the_tests_is_told_after_them_and_fails_the_run(
     )
     assert ran.returncode == code, ran.stdout + ran.stderr
     assert ran.stdout.splitlines() == told
-
-
-def test_each_that_runs_beside_the_tests_is_told_in_turn_and_only_what_failed_runs_again(tmp_path: Path) -> None:
-    beside = ["echo one", "sh -c 'echo two; exit 2'", FLAKY_PROGRAM]
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.run_beside", *beside, "echo first"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    again = "Once more, alone:"
-    assert ran.returncode == 1, ran.stdout + ran.stderr
-    assert ran.stdout.splitlines() == ["first", "one", "two", again, "two", again, f"flaky: {FLAKY_PROGRAM}"]
 
 
 def test_what_runs_beside_the_tests_ends_with_them_when_they_are_interrupted(tmp_path: Path) -> None:
