@@ -11,6 +11,8 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from zoea.text.long_text import search_in_steps
+
 MOST_MEMORY = 256 * 1024 * 1024
 """Bytes of memory that a document which others wrote may take."""
 MOST_VALUES = 10_000
@@ -50,7 +52,7 @@ def estimate_memory(data: bytes) -> int:
 
     Stops to count behind `MOST_MEMORY`. The text counts twice: as the document, and in its values.
     """
-    width = 4 if _FOUR_BYTES.search(data) else 2 if _TWO_BYTES.search(data) else 1
+    width = 4 if search_in_steps(_FOUR_BYTES, data) else 2 if search_in_steps(_TWO_BYTES, data) else 1
     text = 2 * width * len(data)
     most = max(0, MOST_MEMORY - text) // _VALUE_BYTES + 1
     # Each name with its value, and each pair of texts in a list, needs a mark: half as many as there are texts.

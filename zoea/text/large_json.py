@@ -31,6 +31,14 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _INDENTING = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
+def _to_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return dict(pairs)
+
+
+LARGE_DECODER = json.JSONDecoder(object_pairs_hook=_to_dict)
+"""Lets other threads run after each object."""
+
+
 def parse_large(text: str | bytes, constant: Callable[[str], Any] | None = None) -> Any:
     """Parse a document in a thread. Raises ValueError and RecursionError as `json.loads`."""
     return json.loads(text, parse_constant=constant, object_pairs_hook=_to_dict)
@@ -129,7 +137,3 @@ def is_deep(value: Any) -> bool:
 
 def _inside(value: dict[Any, Any] | list[Any]) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value
-
-
-def _to_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return dict(pairs)

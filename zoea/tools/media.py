@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from zoea.model.request import Blob
 from zoea.text.lazy_pattern import compile_lazily
+from zoea.text.long_text import replace_in_steps
 
 _BASE64_SLICE = 2**20
 """Characters, a multiple of four."""
@@ -21,12 +22,13 @@ SHORTEST = 200
 SHORTEST_UNKNOWN = 2_000
 """The same for data of an unknown kind, because keys, signatures and hashes are shorter."""
 _SIGN = r"(?:[A-Za-z0-9+/_-]|\\/|%2[BbFf])"
+_SIGNS = r"(?:[A-Za-z0-9+/_-]++|\\/|%2[BbFf])"
 _BREAK = r"(?:\\r\\n|\\n|\r?\n)"
 _WRAPPED = rf"(?:[A-Za-z0-9+/]{{60,76}}{_BREAK})+[A-Za-z0-9+/]{{1,76}}(?![A-Za-z0-9+/])"
 _END = r"(?:={0,2}|(?:%3[Dd]){1,2}|(?:\\u003[dD]){1,2})"
 _DATA = compile_lazily(
-    rf"data:(?P<type>[\w.+-]+\\?/[\w.+-]+)?(?:;[\w.+-]+=[^;,\s\"']*)*;base64,(?P<uri>{_WRAPPED}|{_SIGN}*){_END}"
-    rf"|(?<![A-Za-z0-9+/_=-])(?P<bare>{_WRAPPED}|{_SIGN}{{{SHORTEST},}}){_END}"
+    rf"data:(?P<type>[\w.+-]+\\?/[\w.+-]+)?(?:;[\w.+-]+=[^;,\s\"']*)*;base64,(?P<uri>{_WRAPPED}|{_SIGNS}*+){_END}"
+    rf"|(?<![A-Za-z0-9+/_=-])(?P<bare>{_WRAPPED}|(?={_SIGN}{{{SHORTEST}}}){_SIGNS}++){_END}"
 )
 _SEPARATORS = compile_lazily(r"\\[rn]|\s")
 _ESCAPES = (("\\/", "/"), ("%2B", "+"), ("%2b", "+"), ("%2F", "/"), ("%2f", "/"), ("-", "+"), ("_", "/"))
@@ -66,7 +68,7 @@ def extract_media(text: str) -> tuple[str, list[Blob]]:
             blobs.append(blob)
         return blob.note
 
-    return (_DATA.sub(replace, text), blobs) if len(text) >= SHORTEST else (text, blobs)
+    return (replace_in_steps(_DATA, replace, text), blobs) if len(text) >= SHORTEST else (text, blobs)
 
 
 def _read_uri(match: re.Match[str]) -> Blob | None:

@@ -13,7 +13,9 @@ from typing import Any
 from msgspec import Struct
 
 from zoea.text.control_characters import drop_hidden
+from zoea.text.large_json import LARGE_DECODER
 from zoea.text.lazy_pattern import compile_lazily
+from zoea.text.long_text import replace_in_steps, search_in_steps
 from zoea.text.redact import secret_patterns
 from zoea.text.redact.secret_patterns import FOREIGN
 from zoea.tools.secret_forms import find_forms
@@ -93,7 +95,7 @@ _IN_PHRASES_NO_WORD = compile_lazily(
     r"|been|this|that|wrong|invalid|incorrect|expired|required|missing|empty|only|never|stored|shown|given|changed)"
 )
 _MAY_NAME = compile_lazily(
-    rf"(?i)pass|pw|pin_?code|psk|secret|key|token|cred|otp|mnemonic|phrase|cookie|authorization|{FOREIGN}|\\\\u"
+    rf"pass|pw|pin_?code|psk|secret|key|token|cred|otp|mnemonic|phrase|cookie|authorization|{FOREIGN}|\\\\u"
 )
 _ODD = compile_lazily(r"\d|[^\W_]_|[!#$%&+=?@^~/\\-]\w|[a-z][A-Z]")
 """What no word has that may stand behind `password:` in an answer."""
@@ -109,7 +111,6 @@ _GOES_ON = ("{", "[", ",", ":")
 """Ends of a line of JSON that has more lines."""
 _MOST_TRIES = 50
 """Pieces of several lines that may turn out to be no JSON; each of them may be read to the end of the answer."""
-_DECODER = json.JSONDecoder()
 _BRANCHES = ("anyOf", "oneOf", "allOf")
 
 Replace = Callable[[Any], str]
@@ -154,7 +155,7 @@ def replace_in_text(text: str, replace: Replace) -> str:
             return match[0]
         return match[1] + replace(match["value"])
 
-    return _replace_flags(_IN_TEXT.sub(put, text), replace)
+    return _replace_flags(replace_in_steps(_IN_TEXT, put, text), replace)
 
 
 def makes_secrets(tool: str) -> bool:
@@ -169,18 +170,18 @@ def replace_made_secrets(text: str, replace: Replace) -> str:
 
 def replace_named_results(text: str, replace: Replace) -> str:
     """Replace the values of secret names in each JSON of an answer, where they cannot be words about a secret."""
-    if _MAY_NAME.search(text) is None:
+    if not _may_name(text):
         return text
     parts, end, tries = list[str](), 0, 0
-    while (begin := _BEGIN.search(text, end)) is not None:
+    while (begin := search_in_steps(_BEGIN, text, end)) is not None:
         start = begin.end()
         parts.append(text[end:start])
         line = text[start : (at if (at := text.find("\n", start)) >= 0 else len(text))]
         goes_on = tries < _MOST_TRIES and (len(parts) == 1 or line.rstrip().endswith(_GOES_ON))
         length, answer, has_changed = len(line), None, False
-        if goes_on or _MAY_NAME.search(line) is not None:
+        if goes_on or _may_name(line):
             try:
-                answer, length = _DECODER.raw_decode(text[start:] if goes_on else line)
+                answer, length = LARGE_DECODER.raw_decode(text[start:] if goes_on else line)
                 has_changed = _replace_named_values(answer, replace)
             except (ValueError, RecursionError):
                 tries += goes_on
@@ -189,6 +190,11 @@ def replace_named_results(text: str, replace: Replace) -> str:
         indent = 2 if "\n" in written else None
         parts.append(json.dumps(answer, ensure_ascii=False, indent=indent) if has_changed else written)
     return "".join((*parts, text[end:]))
+
+
+def _may_name(text: str) -> bool:
+    """Return whether a secret name may stand in a text; most answers hold none. Ignoring case takes six times as long."""
+    return search_in_steps(_MAY_NAME, text.casefold()) is not None
 
 
 def _replace_named_values(answer: Any, replace: Replace) -> bool:
@@ -243,7 +249,8 @@ def _replace_told(text: str, replace: Replace) -> str:
             return match[0]
         return f"{match['before']}{replace(value)}{match['value'][len(value) :]}"
 
-    return _TABLE.sub(lambda match: _replace_columns(match, replace), _MADE.sub(put, text))
+    text = replace_in_steps(_MADE, put, text)
+    return replace_in_steps(_TABLE, lambda match: _replace_columns(match, replace), text)
 
 
 def _replace_columns(table: re.Match[str], replace: Replace) -> str:
@@ -339,9 +346,9 @@ def _replace_flags(text: str, replace: Replace) -> str:
         is_secret = "name" not in match.re.groupindex or is_secret_name(match["name"])
         return f"{match['before']}{replace(match['value'])}" if is_secret else match[0]
 
-    text = _LOGIN.sub(put_named, text) if "curl" in text else text
-    text = _ELEMENT.sub(put_named, text) if "</" in text else text
-    text = _FLAG_IN_TEXT.sub(put, text) if "--" in text else text
+    text = replace_in_steps(_LOGIN, put_named, text) if "curl" in text else text
+    text = replace_in_steps(_ELEMENT, put_named, text) if "</" in text else text
+    text = replace_in_steps(_FLAG_IN_TEXT, put, text) if "--" in text else text
 
     def put_odd(kind: str, value: str) -> str:
         return replace(value) if is_odd(value) else value

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from zoea.text.control_characters import drop_hidden
 from zoea.text.lazy_pattern import compile_lazily
+from zoea.text.long_text import replace_in_steps
 
 _PEM = compile_lazily(
     r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}+(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
@@ -120,25 +121,27 @@ def _redact(text: str, put: Put) -> str:
 def replace_secrets(text: str, put: Put) -> str:
     """Replace keys and tokens by their form, and passwords by their name: not those that prose tells."""
     if "PRIVATE KEY-----" in text:
-        text = _PEM.sub(lambda match: put("PRIVATE_KEY", match[0]), text)
+        text = replace_in_steps(_PEM, lambda match: put("PRIVATE_KEY", match[0]), text)
     if "eyJ" in text:
-        text = _JWT.sub(lambda match: put("TOKEN", match[0]), text)
-    text = _ISSUED.sub(lambda match: put("API_KEY", match[0]), text)
+        text = replace_in_steps(_JWT, lambda match: put("TOKEN", match[0]), text)
+    text = replace_in_steps(_ISSUED, lambda match: put("API_KEY", match[0]), text)
     for pattern in (_AUTHORIZATION, _BEARER):
-        text = pattern.sub(lambda match: match[1] + put("TOKEN", match[0][len(match[1]) :]), text)
+        text = replace_in_steps(pattern, lambda match: match[1] + put("TOKEN", match[0][len(match[1]) :]), text)
     if "ookie" in text or "OOKIE" in text or "curl" in text:
-        text = _COOKIES.sub(lambda match: _COOKIE.sub(lambda one: _cookie(one, put), match[0]), text)
+        text = replace_in_steps(_COOKIES, lambda match: _COOKIE.sub(lambda one: _cookie(one, put), match[0]), text)
     if "://" in text:
-        text = _ADDRESS.sub(lambda match: match[1] + put("PASSWORD", match[0][len(match[1]) :]), text)
+        text = replace_in_steps(_ADDRESS, lambda match: match[1] + put("PASSWORD", match[0][len(match[1]) :]), text)
     for pattern in (_GIVEN, _FLAG):
-        text = pattern.sub(lambda match: _given(match, put), text)
+        text = replace_in_steps(pattern, lambda match: _given(match, put), text)
     return text
 
 
 def replace_told(text: str, put: Put) -> str:
     """Replace the values that sentences tell."""
-    text = _PROSE.sub(lambda match: _given_in_prose(match, put), text)
-    return _PROSE_WITHOUT_SPACES.sub(lambda match: match["between"] + put("PASSWORD", match["bare"]), text)
+    text = replace_in_steps(_PROSE, lambda match: _given_in_prose(match, put), text)
+    return replace_in_steps(
+        _PROSE_WITHOUT_SPACES, lambda match: match["between"] + put("PASSWORD", match["bare"]), text
+    )
 
 
 def is_about_secrets(value: str) -> bool:
