@@ -94,6 +94,35 @@ def test_all_errors_of_a_file_come_in_one_message(tmp_path: Path) -> None:
         assert part in wrong.value.what
 
 
+def test_a_misspelt_name_stands_first_with_the_name_that_is_meant_and_what_is_missing_is_one_line(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('extends = "nova"\ntitle = "Mine"\n[colours]\nbackgrund = "#000000"\ntext = "grey"\n')
+    with pytest.raises(SettingsError) as wrong:
+        themes.read_theme(file)
+    path, *lines = [line.strip() for line in wrong.value.what.splitlines()]
+    assert path == f"{file}:"
+    assert lines[:3] == [
+        "colours.backgrund is not known; did you mean background?",
+        "extends is no key of a theme",
+        "colours.text: 'grey' is neither #RRGGBB nor an ansi_ colour",
+    ]
+    assert lines[3:] == [
+        "dark must be true or false",
+        f"missing: {', '.join(f'colours.{name}' for name in themes.COLOURS[1:] if name != 'text')}, name",
+    ]
+
+
+def test_a_file_of_many_faults_shows_ten_and_counts_the_others(tmp_path: Path) -> None:
+    nova = (themes.list_theme_folders(tmp_path)[0] / "nova.toml").read_text()
+    file = tmp_path / "mine.toml"
+    file.write_text("\n".join(f"own{number} = 1" for number in range(30)) + "\n" + nova)
+    with pytest.raises(SettingsError, match="and 20 more") as wrong:
+        themes.read_theme(file)
+    assert len(wrong.value.what.splitlines()) == 1 + themes.MOST_LINES + 1
+
+
 def test_an_invalid_file_is_one_error_and_the_others_load(tmp_path: Path) -> None:
     (tmp_path / "themes").mkdir()
     (tmp_path / "themes" / "broken.toml").write_text("name = ")

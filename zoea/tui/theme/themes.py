@@ -23,7 +23,6 @@ from textual.theme import Theme
 
 import zoea
 from zoea.model.errors import SettingsError
-from zoea.settings.key_paths import MOST_LINES
 from zoea.settings.small_file import read_small_text
 from zoea.text.control_characters import reveal
 from zoea.text.document_bounds import parse_toml
@@ -89,6 +88,8 @@ GLYPHS = {
 """The glyph of each name that a theme leaves out."""
 MOST_GLYPH, MOST_PROBLEM = 16, 200
 """The most characters of a glyph, and of a shown problem of a theme file."""
+MOST_LINES = 10
+"""The most problems of a file that are shown."""
 
 STATUS_GLYPHS = {"working": "⬢", "queued": "≡", "retrying": "↻", "done": "✓", "held": "◫", "paused": "‖"}
 """Glyphs of statuses that a theme may leave out."""
@@ -242,40 +243,56 @@ def read_theme(file: Path) -> ThemeSpec:
         raise SettingsError(f"{file} cannot be read: {error.strerror}", title="Theme is wrong") from error
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"{file}: {error}", title="Theme is wrong") from error
-    problems: list[str] = []
+    problems = _Problems()
     colours = _colours(table, problems)
     roles = _roles(table, colours, problems)
     shipped = GLYPHS | STATUS_GLYPHS
     given = _strings(table, "glyphs", (), problems, shipped)
-    problems += [
+    problems.wrong += [
         f"glyphs.{name} is longer than {MOST_GLYPH} characters" for name in given if len(given[name]) > MOST_GLYPH
     ]
     # Glyphs are drawn as they are, and a theme may come from elsewhere.
     glyphs = shipped | {name: reveal(glyph) for name, glyph in given.items()}
-    for name in ("name", "title"):
-        if not isinstance(table.get(name), str):
-            problems.append(f"{name} is missing")
+    problems.missing += [name for name in ("name", "title") if not isinstance(table.get(name), str)]
     if not isinstance(table.get("dark"), bool):
-        problems.append("dark must be true or false")
-    unknown = set(table) - set(_KEYS)
-    for place, name in enumerate(sorted(unknown)):
-        near = get_close_matches(name, _KEYS, n=1) if place < MOST_LINES else ()  # no others are shown
-        problems.append(f"{name} is no key of a theme{f'; did you mean {near[0]}?' if near else ''}")
-    if problems:
+        problems.wrong.append("dark must be true or false")
+    problems.name_unknown(table, _KEYS, "is no key of a theme")
+    if lines := problems.lines:
         raise SettingsError(
-            f"{file}: {'; '.join(head(problem, MOST_PROBLEM) for problem in problems[:MOST_LINES])}"
-            + (f"; and {len(problems) - MOST_LINES:,} more" if len(problems) > MOST_LINES else ""),
-            title="Theme is wrong",
-            hint="Compare it with a shipped theme.",
+            "\n  ".join([f"{file}:", *lines]), title="Theme is wrong", hint="Compare it with a shipped theme."
         )
     return ThemeSpec(table["name"], table["title"], table["dark"], colours, roles, glyphs)
+
+
+class _Problems:
+    """What is wrong with a theme file: misspelt names before wrong values, and what is missing in one line."""
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+        self.wrong: list[str] = []
+        self.missing: list[str] = []
+
+    def name_unknown(self, given: Mapping[str, Any], known: Iterable[str], what: str, section: str = "") -> None:
+        """Note each name that is not known, with the known one that it may stand for; that one is not missing then."""
+        names = [name for name in known if name not in given]
+        for name in sorted(set(given) - set(known)):
+            near = get_close_matches(name, names, n=1) if len(self.unknown) < MOST_LINES else ()  # no others are shown
+            self.unknown.append(f"{section}{name} {what}{f'; did you mean {near[0]}?' if near else ''}")
+            self.missing = [missing for missing in self.missing if not near or missing != f"{section}{near[0]}"]
+
+    @property
+    def lines(self) -> list[str]:
+        """One line each, the most useful first."""
+        lines = [*self.unknown, *self.wrong, *([f"missing: {', '.join(self.missing)}"] if self.missing else [])]
+        more = [f"and {len(lines) - MOST_LINES:,} more"] if len(lines) > MOST_LINES else []
+        return [*(head(line, MOST_PROBLEM) for line in lines[:MOST_LINES]), *more]
 
 
 def _strings(
     table: Mapping[str, Any],
     section: str,
     names: Iterable[str],
-    problems: list[str],
+    problems: _Problems,
     optional: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Read a section of texts; `optional` are names that it may leave out."""
@@ -283,29 +300,29 @@ def _strings(
     if given is None and not names:
         return {}
     if not isinstance(given, dict):
-        problems.append(f"[{section}] is missing")
+        problems.missing.append(f"[{section}]")
         return {}
-    problems += [f"{section}.{name} is missing" for name in names if not isinstance(given.get(name), str)]
     known = (*names, *(optional or ()))
-    problems += [f"{section}.{name} is not known" for name in sorted(set(given) - set(known))]
+    problems.missing += [f"{section}.{name}" for name in names if not isinstance(given.get(name), str)]
+    problems.name_unknown(given, known, "is not known", f"{section}.")
     return {name: given[name] for name in known if isinstance(given.get(name), str)}
 
 
-def _colours(table: Mapping[str, Any], problems: list[str]) -> dict[str, str]:
+def _colours(table: Mapping[str, Any], problems: _Problems) -> dict[str, str]:
     colours = _strings(table, "colours", COLOURS, problems)
     for name, value in colours.items():
         if not (_HEX.fullmatch(value) or _ANSI.fullmatch(value)):
-            problems.append(f"colours.{name}: {value!r} is neither #RRGGBB nor an ansi_ colour")
+            problems.wrong.append(f"colours.{name}: {value!r} is neither #RRGGBB nor an ansi_ colour")
     return colours
 
 
-def _roles(table: Mapping[str, Any], colours: Mapping[str, str], problems: list[str]) -> dict[str, str]:
+def _roles(table: Mapping[str, Any], colours: Mapping[str, str], problems: _Problems) -> dict[str, str]:
     given = _strings(table, "roles", (), problems, ROLE_COLOURS | STATUS_ROLES)
     roles = ROLE_COLOURS | given
     roles = {name: roles[other] for name, other in STATUS_ROLES.items()} | roles
-    for name, colour in roles.items():
-        if colour not in colours and (name in given or colours):  # without colours every role would be named
-            problems.append(f"roles.{name}: {colour!r} is no colour of this theme")
+    for name, colour in given.items():
+        if colour not in COLOURS:  # a colour that is only missing is named once, as missing
+            problems.wrong.append(f"roles.{name}: {colour!r} is no colour of this theme")
     return {name: colours.get(colour, "#FFFFFF") for name, colour in roles.items()}
 
 
