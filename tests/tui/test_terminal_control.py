@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -167,6 +168,15 @@ async def test_an_attached_cockpit_ends_the_swarm_of_another_process(
         await stage.press("s")
         await stage.until(lambda: stage.app.return_value == "end")
         assert ended
+
+
+async def test_what_a_key_of_the_quit_dialog_does_is_wrapped_below_itself(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, is_owner=False, size=(60, 16)) as stage:
+        await stage.press("q")
+        await stage.until(lambda: "end too" in " ".join(stage.text().replace("│", " ").split()))
+        below = [line for line in stage.text().splitlines() if "screens end" in line or "end too" in line]
+        assert below
+        assert all(re.match(r"│ {6}\w", line) for line in below), below
 
 
 @pytest.mark.parametrize("key", ["s", "l"])

@@ -16,10 +16,12 @@ from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import ListDialog
-from zoea.tui.text_layout import Piece, fit_text
+from zoea.tui.text_layout import Piece, count_cells, fit_text, wrap_pieces
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 
-_TITLE, _BAR = 18, 14
+_TITLE, _BAR = 16, 12
+_BOX, _EDGES = 76, 7
+"""Columns of the box, and those of its frame, padding and scrollbar."""
 _ROLES = {
     Pressure.LOW: "running",
     Pressure.MEDIUM: "running",
@@ -29,10 +31,9 @@ _ROLES = {
 _READ_EVERY = 2.0
 _UNCOUNTED = "The built-in player (autopilot) uses no model: it is not counted."
 _NOTES = (
-    "budget.enforcement of a turn or mysis: soft (default) only slows down, "
-    "hard ends the turn or stops the mysis, approve asks you.",
-    "budget.swarm_enforcement of the day: hard (default) holds the swarm.",
-    "Settings budget.* are the limits; zoea prices says what models cost.",
+    "budget.enforcement says what follows for a turn or mysis, budget.swarm_enforcement for the day: "
+    "soft slows down, hard stops, approve asks you.",
+    "zoea prices says what models cost.",
 )
 
 
@@ -40,7 +41,7 @@ class BudgetsDialog(ListDialog):
     """Reads the budgets again while it is open."""
 
     DEFAULT_CSS = """
-    BudgetsDialog .box { width: 84; max-height: 90%; }
+    BudgetsDialog .box { max-height: 100%; }
     BudgetsDialog #rows { height: auto; max-height: 24; }
     BudgetsDialog #budgets { height: auto; }
     """
@@ -71,6 +72,9 @@ class BudgetsDialog(ListDialog):
         self.close()
         self.cockpit.push_screen(SettingsScreen(group="budget", field="budget.swarm_per_day"))
 
+    def on_resize(self) -> None:
+        self.draw()
+
     async def catch_up(self) -> None:
         where, now = self.cockpit.places, self.cockpit.now()
         self._found = await asyncio.to_thread(lambda: read_budgets(where.database, load(where).settings, now))
@@ -83,10 +87,11 @@ class BudgetsDialog(ListDialog):
             self._rows.put([[("Reading…", "quiet")]])
             return
         lines: list[list[Piece]] = []
+        room = min(_BOX, self.size.width) - _EDGES
         for one in self._found:
-            lines.append(_row(one))
+            lines += wrap_pieces(_row(one, room), room, by_words=True)
             if one.advice:
-                lines.append([(f"    {one.advice}", _ROLES[one.pressure])])
+                lines += wrap_pieces([("    ", ""), (one.advice, _ROLES[one.pressure])], room, by_words=True)
         notes: tuple[str, ...] = _NOTES
         if any(view.provider == ProviderType.AUTOPILOT for view in self.cockpit.feed.myses.values()):
             notes = (_UNCOUNTED, *_NOTES)
@@ -94,20 +99,27 @@ class BudgetsDialog(ListDialog):
         self._rows.put(lines)
 
 
-def _row(one: BudgetUse) -> list[Piece]:
+def _then(one: BudgetUse) -> str:
+    """Say what follows at the limit."""
+    if one.scope == "background":
+        return "then without a model"
+    by_hard = {"day": "then on hold", "mysis": "then it stops"}.get(one.scope, "then its turn ends")
+    return {"soft": "then slower", "approve": "then you are asked"}.get(one.enforcement, by_hard)
+
+
+def _row(one: BudgetUse, room: int) -> list[Piece]:
+    """Return one budget; the bar only where it leaves what follows its room."""
     format_amount = format_dollars if one.is_money else number_format.tokens
-    title: Piece = (fit_text(one_line(one.title), _TITLE), "")
+    title: Piece = (fit_text("  in dollars" if one.is_money else one_line(one.title), _TITLE), "")
     used = format_amount(one.used) + ("+$?" if one.is_money and one.unpriced else "")
     if one.limit is None:
         return [title, ("  ", ""), (f"{used}, no limit", "quiet")]
     filled, empty = number_format.bar(one.share, _BAR)
     role = _ROLES[one.pressure]
-    reserved = f", {format_amount(one.reserved)} reserved" if one.reserved else ""
-    return [
-        title,
-        ("  ", ""),
-        (filled, role),
-        (empty, "quiet"),
+    reserved = f" · {format_amount(one.reserved)} reserved" if one.reserved else ""
+    row: list[Piece] = [
         (f"  {used} of {format_amount(one.limit)}", role if role != "running" else ""),
-        (f" {one.at_limit}{reserved}", "quiet"),
+        (f", {_then(one)}{reserved}", "quiet"),
     ]
+    with_bar: list[Piece] = [title, ("  ", ""), (filled, role), (empty, "quiet"), *row]
+    return with_bar if count_cells(with_bar) <= room else [title, *row]

@@ -18,11 +18,13 @@ from zoea.model.status import StatusWord
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog
-from zoea.tui.text_layout import Piece
+from zoea.tui.text_layout import Piece, wrap_pieces
 from zoea.tui.widgets.clickable_text import TextBlock
 
 _WITHIN_S = 10
 _BAR = 40
+_BOX, _EDGES = 76, 6
+"""Columns of the box, and those of its frame and padding."""
 _SAID = {
     "stop": "Ending the swarm: running calls are cut off, stored data is kept.",
     "leave": "The swarm continues without a screen; zoea run shows it again.",
@@ -71,6 +73,9 @@ class QuitDialog(CockpitDialog[None]):
         else:
             self._ask()
 
+    def on_resize(self) -> None:
+        self.feed_changed(frozenset())
+
     def feed_changed(self, ids: frozenset[int]) -> None:
         if self.is_mounted and not self.is_ending:
             self._ask()
@@ -96,11 +101,12 @@ class QuitDialog(CockpitDialog[None]):
         ending = f"end the swarm for now: no more costs; next time {again} continues it"
         if not self._is_owner:
             leaving, ending = "leave it running: close this cockpit", f"{ending} (its other screens end too)"
+        room = min(_BOX, self.size.width) - _EDGES
         lines: list[list[Piece]] = [
             [(said, "strong")],
             [],
-            [("s   ", "key"), (ending, "")],
-            [("l   ", "key"), (leaving, "")],
+            *wrap_pieces([("s   ", "key"), (ending, "")], room, by_words=True),
+            *wrap_pieces([("l   ", "key"), (leaving, "")], room, by_words=True),
             [("esc ", "key"), ("back", "")],
         ]
         self._words.put(lines)
