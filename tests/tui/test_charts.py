@@ -78,6 +78,8 @@ async def test_a_small_screen_shows_one_chart_at_a_time(tmp_path: Path) -> None:
         await stage.press("tab", "tab", "tab")
         await stage.until(lambda: "MYSES BY STATUS" in stage.text())
         assert [plot.id for plot in stage.screen.query(StatPlot) if plot.display] == ["myses"]
+        await stage.pilot.resize_terminal(60, 16)
+        await stage.until(lambda: " [ ] shorter or longer " in stage.text() and "QUEUED   tab" in stage.text())
 
 
 @pytest.mark.parametrize("theme", ["ansi", "tide", "high-contrast"])

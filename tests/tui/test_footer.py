@@ -67,8 +67,8 @@ def test_a_pair_of_keys_is_one_entry_and_each_key_can_be_clicked() -> None:
 
     line = Wide()
     line.describe([BY_ID["charts.shorter"], BY_ID["charts.longer"]], ActionContext(), {})
-    assert line.text == " [ ] shorter or longer time "
-    assert line._clicks == [(2, "app.do('charts.shorter')"), (28, "app.do('charts.longer')")]
+    assert line.text == " [ ] shorter or longer "
+    assert line._clicks == [(2, "app.do('charts.shorter')"), (23, "app.do('charts.longer')")]
 
 
 def test_the_keys_of_a_screen_are_kept_before_those_of_every_screen() -> None:

@@ -377,8 +377,8 @@ async def test_the_comparison_marks_what_differs_and_shows_calls(tmp_path: Path)
             lambda: stage.shows(ComparisonScreen) and "another way" in stage.one(FoldingList, "#other").plain
         )
         text = stage.text()
-        assert "6 messages since, * 3 that the other has not" in text
-        assert "4 messages since, * 1 that the other has not" in text
+        assert "6 messages since, * 3 not in the other" in text
+        assert "4 messages since, * 1 not in the other" in text
         assert len(re.findall(r"\*\s+\d (?:direct|answer|result)", text)) == 4
         assert '⚙ look({"text": "belt-2"})' in text
 
@@ -398,6 +398,9 @@ async def test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history(
         await stage.until(lambda: "third" in known.plain and "second" in known.plain)
         await stage.pilot.resize_terminal(60, 16)
         await stage.until(lambda: "2 commits · ● after a request" in stage.text())
+        keys, parts = (part for part in (stage.text().splitlines()[-1], stage.text().splitlines()[1]))
+        assert " left earlier  right later " in keys, "time is what a timeline is moved through"
+        assert "ALL IT KNEW   tab" in parts
         await stage.pilot.resize_terminal(120, 40)
         await stage.press("left")
         await stage.until(lambda: "first" in known.plain and "second" in known.plain)

@@ -428,6 +428,42 @@ async def test_the_footer_lists_no_key_that_does_nothing_here(tmp_path: Path) ->
         await stage.until(lambda: "enter open" in stage.one(KeyFooter).text)
 
 
+@pytest.mark.parametrize("width", [60, 80])
+async def test_the_footer_names_the_filter_and_no_answer_to_a_question_that_does_not_wait(
+    tmp_path: Path, width: int
+) -> None:
+    async with settings(tmp_path, size=(width, 24)) as (stage, screen):
+        await go(stage, screen, "swarm", "swarm.max_hops")
+        await stage.until(lambda: "/ filter" in stage.one(KeyFooter).text)
+        assert "approvals" not in stage.one(KeyFooter).text
+        await stage.pilot.resize_terminal(200, 60)
+        assert "approvals" not in stage.one(KeyFooter).text
+
+
+async def test_the_page_of_all_settings_opens_at_the_theme_in_use(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        screen.sections.select("all")
+        await stage.until(lambda: "tide" in screen.fields.ids)
+        await stage.press("enter")
+        assert screen.fields.has_focus
+        assert screen.fields.chosen == stage.app.theme_spec.name == "nova"
+
+
+async def test_a_value_is_typed_in_sight_at_60_columns(tmp_path: Path) -> None:
+    async with settings(tmp_path, size=(60, 16)) as (stage, screen):
+        assert "Limits" in stage.text()
+        for key in ("swarm.max_myses", "swarm.inherit_broadcast_hours", "llm.timeout", "budget.swarm_per_day"):
+            await go(stage, screen, key.partition(".")[0], key)
+            await stage.press("enter")
+            await stage.pilot.pause()
+            assert screen.editor.content_region.contains_region(screen.value.region), key
+            await stage.press("escape")
+        assert "Limits" not in stage.text()
+        await stage.press("escape")
+        assert screen.sections.has_focus
+        assert "Limits" in stage.text()
+
+
 @pytest.mark.parametrize("refused", ["enter", "m", "n"])
 async def test_what_is_typed_after_a_refused_key_runs_no_command(tmp_path: Path, refused: str) -> None:
     async with settings(tmp_path) as (stage, screen):

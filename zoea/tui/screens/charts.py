@@ -309,7 +309,7 @@ class ChartsScreen(TabbedScreen):
     PLACE = ActionPlace.CHARTS
     PARTS: ClassVar[dict[str, str]] = {
         "tokens": "TOKENS",
-        "spenders": "TOP SPENDERS",
+        "spenders": "SPENDERS",
         "spend": "SPENT",
         "myses": "MYSES",
         "turns": "TURNS",

@@ -90,7 +90,7 @@ class ComparisonScreen(TabbedScreen):
             items, marked = build_compared_items(learned[left_out:], found.learned[1 - at], self.symbols, left_out + 1)
             listed.put(items, empty="Nothing new: it is the commit that both have in common")
             name = one_line(found.commits[at].provenance.principal)
-            foot = f"{count_of(len(learned), 'message')} since, {DIFFERS} {marked:,} that the other has not"
+            foot = f"{count_of(len(learned), 'message')} since, {DIFFERS} {marked:,} not in the other"
             more = f"; the newest {ENTRIES:,} are listed" if left_out else ""
             listed.caption(f"{found.short_ids[at]} {name}", foot + more)
         self.draw_strip()

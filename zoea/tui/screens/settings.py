@@ -54,6 +54,8 @@ ALL = "all"
 POLL_S = 1.0
 _KEY = "key"
 _LEAST_TITLE, _WIDEST_TITLE = 16, 36
+_BOTH_FROM = 72
+"""Width from which pages and fields stand side by side."""
 _VALUE_KEPT = 12
 """Cells of a value that its origin leaves it."""
 _AT_ONCE = ("nudge", "wait", "upstream", "swarm")
@@ -199,7 +201,7 @@ class SettingsScreen(CockpitScreen[None]):
         self.fields.border_title = Content(f"ALL WITH {reveal(words)}" if words else self._page.upper())
         wanted = words.casefold().split()
         lines = [line for group in self._groups for line in self._group_lines(group, wanted)]
-        shows_kept = self._page == LOOK and not wanted and not self.fields.chosen
+        shows_kept = self._page in (LOOK, ALL) and not wanted and not self.fields.chosen
         nothing = PickItem((("No setting has these words", "quiet"),))
         self.fields.put(lines or [nothing], on=self._themes.kept if shows_kept else "")
         self._draw_editor()
@@ -251,7 +253,12 @@ class SettingsScreen(CockpitScreen[None]):
         return [choice]
 
     def on_resize(self) -> None:
+        self._share_width()
         self.call_after_refresh(self._draw)
+
+    def _share_width(self) -> None:
+        """Show the pages beside the fields, or where both are too narrow only what has the focus."""
+        self.sections.display = self.size.width >= _BOTH_FROM or self.focused in (None, self.sections)
 
     def _draw_editor(self) -> None:
         field = self.field
@@ -290,7 +297,7 @@ class SettingsScreen(CockpitScreen[None]):
             return f"{field.kind}{default} · enter or space: next value"
         if field.kind == _KEY:
             return f'{field.kind} · default "{field.default}" · enter, then press a key · space, then type its name'
-        return f"{field.kind}{default} · enter: change"
+        return f"{field.kind}{default}"
 
     # Moving.
 
@@ -351,10 +358,12 @@ class SettingsScreen(CockpitScreen[None]):
 
     def _leave_fields(self) -> None:
         self._themes.restore()
+        self.sections.display = True
         self.sections.focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         super().on_descendant_focus(event)
+        self._share_width()
         if self._groups:
             self._draw_editor()
 

@@ -13,6 +13,9 @@ from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.widgets.clickable_text import ClickablePiece, TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
 
+_TAB_HINTS = (("   tab", " next"), ("   tab",))
+"""The key that goes to the next part, in the words for which there is room."""
+
 
 class TabbedScreen(CockpitScreen[None]):
     """Tab moves through `PARTS`; the class `-part-ID` of the screen names the focused one.
@@ -58,10 +61,10 @@ class TabbedScreen(CockpitScreen[None]):
                 role = "title" if part == self.part else "quiet"
                 words += [(" · ", "quiet", "")] if words else []
                 words.append((title, role, f"screen.to_part({part!r})"))
-            hint = [("   tab", "key", "screen.part(1)"), (" next", "quiet", "screen.part(1)")]
-            room = strip.content_size.width or self.size.width
-            has_room = sum(cell_len(text) for text, *_ in (*words, *hint)) <= room
-            strip.put([[*words, *(hint if has_room else ())]])
+            room = (strip.content_size.width or self.size.width) - sum(cell_len(text) for text, *_ in words)
+            hint = next((texts for texts in _TAB_HINTS if sum(map(len, texts)) <= room), ())
+            roles = ("key", "quiet")
+            strip.put([[*words, *((text, role, "screen.part(1)") for text, role in zip(hint, roles, strict=False))]])
 
     def action_to_part(self, part: str) -> None:
         self.go_to_part(part)

@@ -198,13 +198,17 @@ FILTER_FROM = 9
 """Number of myses from which a filter is of use."""
 
 
-def is_needed_later(action: Action, situation: ActionContext) -> bool:
-    """Return whether nothing is to be done with an action yet, although it is possible."""
+def is_needed_later(action: Action, situation: ActionContext, *, lists_myses: bool) -> bool:
+    """Return whether nothing is to be done with an action yet, although it is possible.
+
+    Args:
+        lists_myses: Whether the screen shows the list of myses, so that its filter is one of them.
+    """
     targets, has_marks = situation.targets, len(situation.targets) > 1
     match action.id:
         case "swarm.hold":
             return not (situation.held or situation.busy)
-        case "app.find" if action.title == "filter":  # elsewhere it finds in a text
+        case "app.find" if action.title == "filter" and lists_myses:  # elsewhere it finds in a text
             return has_marks or 0 < situation.shown < FILTER_FROM
         case "mysis.new":
             return has_marks
@@ -251,10 +255,15 @@ class KeyFooter(PieceLine):
         """
         shown: list[_Key] = []
         has_marks = len(situation.targets) > 1
+        places = {action.place for action in actions}
+        acts_on_myses = not places.isdisjoint(_PLACES_OF_MYSES)
         for action in sorted((a for a in actions if a.footer is not None), key=lambda a: a.footer or 0):
             if (why := action.why_not(situation)) in UNLISTED or (why and action.id == "provider.key"):
                 continue
-            off, is_later = bool(why), is_needed_later(action, situation)
+            if why and action.place is ActionPlace.EVERYWHERE and not acts_on_myses:
+                continue  # what is impossible now is named where one looks for it, and not on each other screen
+            off = bool(why)
+            is_later = is_needed_later(action, situation, lists_myses=ActionPlace.DASHBOARD in places)
             title, is_kept = action.title, action.id in ("app.help", "provider.key", *kept)
             if action.id == "app.back" and not leads_back:
                 if not has_marks:
@@ -263,7 +272,7 @@ class KeyFooter(PieceLine):
             if action.id == "swarm.hold":
                 # It matters most where the keys act on myses; only a narrow footer has no room for it while all rest.
                 is_later = is_later and self.size.width < HOLD_FROM
-                is_kept = not is_later and (situation.held or any(one.place in _PLACES_OF_MYSES for one in actions))
+                is_kept = not is_later and (situation.held or acts_on_myses)
             if action.id == "approval.oldest" and situation.approvals:
                 title, is_kept = f"{title} {situation.approvals}", True
             if action.id == "swarm.hold" and situation.held:
@@ -285,7 +294,7 @@ class KeyFooter(PieceLine):
                     is_later=is_later,
                     is_kept=is_kept,
                     is_spare=action.only_if_room and not is_kept,
-                    is_general=action.place is ActionPlace.EVERYWHERE and action.id != "app.back",
+                    is_general=action.place is ActionPlace.EVERYWHERE and action.id not in ("app.back", "app.find"),
                 )
             )
         self._show(shown, badge)
