@@ -327,10 +327,16 @@ def test_the_plain_search_reports_what_it_cannot_read(
 
 class TestRunning:
     async def test_the_answer_has_code_output_and_confinement(self, bench: Workbench) -> None:
-        text = await call(bench, "run", command="echo out; echo err >&2; pwd; exit 3")
+        text = await call(bench, "run", command="echo out; echo err >&2; pwd")
         here = bench.folder.path
         size = len(str(here)) + 9
-        assert text == f"[exit code 3; {size} bytes of output]\nout\nerr\n{here}\n\n[not confined]"
+        assert text == f"[exit code 0; {size} bytes of output]\nout\nerr\n{here}\n\n[not confined]"
+
+    @pytest.mark.parametrize("code", [1, 3, 127, 128, -9])
+    async def test_a_command_that_fails_is_an_error_with_its_output(self, bench: Workbench, code: int) -> None:
+        line = f"exit {code}" if code >= 0 else f"kill {code} $$"
+        with pytest.raises(FilesError, match=rf"^\[exit code {code}; 4 bytes of output\]\nout\n\n\[not confined\]"):
+            await call(bench, "run", command=f"echo out; {line}")
 
     async def test_a_hundred_megabytes_are_bounded_while_they_are_read(self, bench: Workbench) -> None:
         text = await call(bench, "run", command="echo begin; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo end")
@@ -351,8 +357,8 @@ class TestRunning:
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(command_runs, "_TERM_GRACE_S", 0.1)
-        text = await call(bench, "run", command="trap '' TERM; echo on; while :; do sleep 600; done", timeout=1)
-        assert text.startswith("[ended after its deadline of 1 s; 3 bytes of output]\non\n")
+        with pytest.raises(FilesError, match=r"^\[ended after its deadline of 1 s; 3 bytes of output\]\non\n"):
+            await call(bench, "run", command="trap '' TERM; echo on; while :; do sleep 600; done", timeout=1)
         assert not find_processes((str(bench.folder.path),))
 
     async def test_what_a_command_leaves_behind_is_ended(self, bench: Workbench, root: Path) -> None:

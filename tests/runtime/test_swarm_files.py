@@ -95,6 +95,7 @@ async def test_a_failing_check_is_mended_in_a_worktree_reviewed_and_merged(where
         results = [one.content for one in results_of(provider.requests[-1])]
         assert view.failure is None
         assert "AssertionError" in results[0]
+        assert [one.is_error for one in results_of(provider.requests[-1])] == [True, False, False, False]
         assert "exit code 0" in results[3] or "exit 0" in results[3], results[3]
         assert view.works_on == f"worktree of {top}"
         assert state(top) == before
@@ -127,9 +128,9 @@ async def test_a_context_commit_names_the_tree_of_its_turn(where: Places, tmp_pa
 
 
 def run_and_edit(request: ModelRequest) -> Reply:
-    """Make a file by a command, and edit another one."""
+    """Make a file by a command that fails after it, and edit another one."""
     steps = [
-        call("run", command="echo made > made.txt"),
+        call("run", command="echo made > made.txt; exit 3"),
         call("read_file", path="sums.py"),
         call("edit_file", path="sums.py", edits=[{"old": " + 1", "new": ""}]),
         call(DONE_TOOL, summary="made"),

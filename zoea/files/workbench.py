@@ -51,6 +51,10 @@ class Picture(Struct, frozen=True):
     media: str
 
 
+class FailedRun(str):
+    """The answer of a command that did not end with the exit status 0."""
+
+
 class _Seen(Struct, frozen=True):
     """A file when it was read or written; the content only of a small one."""
 
@@ -183,7 +187,7 @@ class Workbench:
             return f"[command {number} runs in the background]\n{how}"
         run = await self.runs.start(command, timeout)
         await run.wait()
-        return f"{run.text}\n{how}"
+        return (FailedRun if run.end or run.code else str)(f"{run.text}\n{how}")
 
     def diff(self) -> str:
         """Return what was changed since the base. Raises FilesError outside a repository."""

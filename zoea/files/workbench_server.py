@@ -22,7 +22,7 @@ from mcp_types import (
 
 from zoea import __version__
 from zoea.files.command_runs import adopt_orphans
-from zoea.files.workbench import Picture, Workbench
+from zoea.files.workbench import FailedRun, Picture, Workbench
 from zoea.files.workbench_tools import TOOLS, is_destructive
 from zoea.model.errors import FilesError
 from zoea.process.answered_lines import AnsweredLines
@@ -75,19 +75,19 @@ def _find_problem(schema: Mapping[str, Any], value: Any, where: str) -> str:
 
 
 async def answer(workbench: Workbench, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-    """Call a tool and return its result; what it refuses is a result too."""
-    is_refused = False
+    """Call a tool and return its result; what it refuses is a result too. A command that failed is an error."""
     try:
         if problem := find_problem(name, arguments):
             raise FilesError(problem)
         result = await workbench.call(name, arguments)
+        is_failed = isinstance(result, FailedRun)
     except FilesError as error:
-        result, is_refused = error.text, True
+        result, is_failed = error.text, True
     if isinstance(result, Picture):
         return CallToolResult(content=[ImageContent(type="image", data=result.data, mime_type=result.media)])
     # JSON cannot hold a lone surrogate: no answer would go out.
     text = result.encode("utf-8", "backslashreplace").decode()
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=is_refused)
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=is_failed)
 
 
 def build_server(workbench: Workbench) -> Server[Any]:
