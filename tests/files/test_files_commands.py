@@ -44,12 +44,31 @@ def test_a_diff_is_shown_as_patch_as_counts_and_as_json(zoea: Zoea, trees: Workt
     assert "-two\n+2" in zoea("diff", "alpha").out
     assert zoea("diff", "alpha", "--stat").out == "+1 -1  a.txt\n+1 -0  new.txt\n+? -?  x.bin\n+2 -1, 3 files\n"
     value = zoea("diff", "alpha", "--json").json
-    assert value["files"][0] == {"path": "a.txt", "added": 1, "removed": 1}
+    assert value["files"][0] == {"path": "a.txt", "added": 1, "removed": 1, "former": ""}
     assert value["branch"] == "refs/heads/zoea/alpha"
     assert "+new" in value["patch"]
     assert "patch" not in zoea("diff", "alpha", "--stat", "--json").json
     (folder / "x\n+9 -9  y").write_text("")
     assert "\n+9 -9" not in zoea("diff", "alpha", "--stat").out
+
+
+def test_a_renamed_file_counts_as_one_by_its_new_name(zoea: Zoea, trees: Worktrees, tmp_path: Path) -> None:
+    lines = "".join(f"line {number}\n" for number in range(16))
+    folder = make(trees, make_repository(tmp_path / "other", a__txt=lines, b__txt=f"more\n{lines}", c__bin="\0\1\2"))
+    (folder / "a.txt").rename(folder / "new\nname.txt")
+    (folder / "b.txt").rename(folder / "b2.txt").write_text(f"more\n{lines}end\n")
+    (folder / "c.bin").rename(folder / "c2.bin")
+    out = zoea("diff", "alpha", "--stat").out
+    assert out == (
+        "+1 -0  b2.txt (was b.txt)\n+? -?  c2.bin (was c.bin)\n+0 -0  new name.txt (was a.txt)\n+1 -0, 3 files\n"
+    )
+    value = zoea("diff", "alpha", "--json").json
+    assert {(one["path"], one["former"]) for one in value["files"]} == {
+        ("new\nname.txt", "a.txt"), ("b2.txt", "b.txt"), ("c2.bin", "c.bin"),
+    }  # fmt: skip
+    assert value["patch"].count("rename to ") == 3
+    trees.commit("alpha", "renamed")
+    assert zoea("diff", "alpha", "--stat").out == out
 
 
 def test_without_changes_or_a_worktree_a_diff_says_so(zoea: Zoea, trees: Worktrees, repository: Path) -> None:

@@ -25,11 +25,12 @@ _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--
 
 
 class ChangedFile(Struct, frozen=True):
-    """One changed file; the counts are None for a binary one."""
+    """One changed file; the counts are None for a binary one, and `former` is its name before a rename."""
 
     path: str
     added: int | None
     removed: int | None
+    former: str = ""
 
 
 class Changes(Struct, frozen=True):
@@ -70,12 +71,12 @@ class TreeDiff:
     def count(self, target: str = "") -> Changes:
         """Return the changed files with their lines, and conflicts with a target. Raises GitError."""
         files = []
-        for record in self._diff("--numstat", "-z", "--no-renames").out.split(b"\0"):
-            if record:
-                added, removed, path = record.decode("utf-8", "surrogateescape").split("\t", 2)
-                files.append(
-                    ChangedFile(path, None if added == "-" else int(added), None if removed == "-" else int(removed))
-                )
+        records = iter(self._diff("--numstat", "-z", "--find-renames").records)
+        for record in records:
+            added, removed, path = record.split("\t", 2)
+            former, path = ("", path) if path else (next(records), next(records))
+            is_text = added != "-"
+            files.append(ChangedFile(path, int(added) if is_text else None, int(removed) if is_text else None, former))
         return Changes(self._base, tuple(files), bool(target) and self._has_conflicts(target))
 
     def _has_conflicts(self, target: str) -> bool:

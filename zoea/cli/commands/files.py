@@ -77,7 +77,11 @@ def diff(
         counts = changed.count(base.target)
         patch = "" if stat else changed.patch()
     origins = _read_origins(where, name, git, counts.base, patch) if patch and output.is_json else []
-    lines = [f"{_amount('+', file.added)} {_amount('-', file.removed)}  {one_line(file.path)}" for file in counts.files]
+    lines = [
+        f"{_amount('+', file.added)} {_amount('-', file.removed)}  {one_line(file.path)}"
+        + (f" (was {one_line(file.former)})" if file.former else "")
+        for file in counts.files
+    ]
     value = {"name": name, "branch": record.branch, **asdict(counts)}
     shown = [*lines, counts.text] if stat else [patch or "nothing changed"]
     return Output(value | ({} if stat else {"patch": patch, "origins": origins}), shown)
