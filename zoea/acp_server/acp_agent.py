@@ -135,10 +135,10 @@ class ZoeaAgent:
     @_translated
     async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
         mysis = await self._find(session_id)
-        self._keep(mysis, cwd)
         memories = await asyncio.to_thread(self._read_all, mysis.id)
         for update in updates.replay(memories[-MOST_REPLAYED:], self._find_folder(mysis, cwd)):
             await self._editor.session_update(session_id=session_id, update=update)
+        self._keep(mysis, cwd)  # at last, so that its notices do not stand in the conversation
         return schema.LoadSessionResponse(modes=self._modes(mysis))
 
     @_translated

@@ -22,6 +22,7 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ApprovalView, Memory, MysisView, Receipt, SwarmView, ToolCall
 from zoea.process.clock import yield_with_pauses
 from zoea.queries.conversation import read_content, read_newest
+from zoea.queries.events import read_newest_id, read_retries
 from zoea.queries.stored_swarm import read_approval, read_turn_answer
 
 _log = logging.getLogger(__name__)
@@ -47,8 +48,8 @@ class ShownStream:
         self._end = 0
         self._text = ""
         self._is_whole = True
-        self._thinking = ""
-        self._stored = ""
+        self._thoughts = ""
+        self._stored = ("", "")
 
     def begin_at(self, view: MysisView) -> None:
         """Skip the text that the mysis wrote before this prompt."""
@@ -56,9 +57,9 @@ class ShownStream:
 
     def read(self, view: MysisView) -> tuple[str, str]:
         """Return the new text and the new thoughts since the last call."""
-        text = ""
+        text = thought = ""
         # A view may be older than the stored answer, and hold a part of it that was shown with it.
-        is_old = not self._text and view.streaming in self._stored
+        is_old = not self._text and view.streaming in self._stored[0]
         if not is_old and view.streamed_before + len(view.streaming) > self._end:
             missed = view.streamed_before - self._end
             if missed > 0 and self._text:
@@ -67,18 +68,26 @@ class ShownStream:
                 text = view.streaming[max(0, self._end - view.streamed_before) :]
                 self._end = view.streamed_before + len(view.streaming)
                 self._text += text
-        thought = view.thinking.removeprefix(self._thinking) if view.thinking.startswith(self._thinking) else ""
-        if view.thinking:
-            self._thinking = view.thinking
+        is_old = not self._thoughts and view.thinking in self._stored[1]
+        if not is_old and view.thinking.startswith(self._thoughts):  # else its beginning is cut off
+            thought = view.thinking.removeprefix(self._thoughts)
+            self._thoughts = view.thinking
         return text, thought
 
     def end(self, memory: Memory) -> tuple[str, str]:
         """Return the rest of a stored answer: text and thoughts. The next answer begins."""
-        shown, thinking = self._text, self._thinking
-        self._text, self._thinking, self._is_whole, self._stored = "", "", True, memory.content
-        is_begun = bool(shown) and memory.content.startswith(shown)
-        text = memory.content[len(shown) :] if is_begun or not shown else ""
-        return text, "" if shown or thinking else memory.reasoning
+        text = _find_rest(memory.content, self._text)
+        thoughts = _find_rest(memory.reasoning, self._thoughts)
+        self._text, self._thoughts, self._is_whole = "", "", True
+        self._stored = memory.content, memory.reasoning
+        return text, thoughts
+
+
+def _find_rest(stored: str, shown: str) -> str:
+    """Return what is still to show of a text: all of it, where a failed request had begun another."""
+    if stored.startswith(shown):
+        return stored.removeprefix(shown)
+    return "" if stored in shown else f"\n\n{stored}"  # a call that was written as text is stored without that text
 
 
 class PromptFollower:
@@ -100,17 +109,19 @@ class PromptFollower:
         self._folder = folder
         self._shown = ShownStream()
         self._after = 0
+        self._after_event = 0
         self._calls: dict[int, ToolCall] = {}
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._view: MysisView | None = None
-        self._told_wait = ""
+        self._told_waits: set[str] = set()
         self.question: ApprovalView | None = None
         self.is_cancelled = False
 
     async def begin(self) -> None:
-        """Note the newest memory, so that only later ones are shown."""
+        """Note the newest memory and event, so that only later ones are shown."""
         view = await self._swarm.mysis(f"#{self._mysis_id}")
         self._shown.begin_at(view)
+        self._after_event = await asyncio.to_thread(read_newest_id, self._database, self._mysis_id)
         self._after = max([memory.id for memory in await self._read()], default=0)
 
     async def follow(self, receipt: Receipt) -> schema.StopReason:
@@ -132,7 +143,7 @@ class PromptFollower:
                     if self.question is not None:
                         await self._say(updates.find_question(self.question))
                         return "end_turn"
-                    await self._tell_wait()
+                    await self._tell_recovery()
                     hindrance = self._find_hindrance()
                     if hindrance and hindrance == before and view is None:
                         await self._say(hindrance)
@@ -151,7 +162,11 @@ class PromptFollower:
         return mine is not None
 
     async def _show(self) -> None:
-        """Show the new memories, then the streamed text."""
+        """Show the requests that failed, the new memories, then the streamed text."""
+        # Stored events tell them, because a retry may begin at once, before any view shows it.
+        for event_id, why in await asyncio.to_thread(read_retries, self._database, self._mysis_id, self._after_event):
+            self._after_event = event_id
+            await self._tell_retry(why)
         for memory in await self._read():
             if memory.id <= self._after:
                 continue
@@ -225,15 +240,17 @@ class PromptFollower:
         except Exception:  # noqa: BLE001  whatever a client answers, the approval stays open in Zoea
             _log.exception("the client did not answer about approval %d", approval.id)
 
-    async def _tell_wait(self) -> None:
+    async def _tell_retry(self, why: str) -> None:
         """Report a request that failed and is sent again, once for each cause."""
-        view = self._view
-        if view is None or view.status is not StatusWord.RETRYING:
-            return
-        why = view.attempt_why or (view.failure.title if view.failure else view.state_reason)
-        if why != self._told_wait:
-            self._told_wait = why
+        if why not in self._told_waits:
+            self._told_waits.add(why)
             await self._send(helpers.update_agent_thought_text(f"A request failed ({why}); Zoea sends it again.\n"))
+
+    async def _tell_recovery(self) -> None:
+        """Report a turn that failed and is resumed later."""
+        view = self._view
+        if view is not None and view.status is StatusWord.RETRYING and view.attempt_at is None:
+            await self._tell_retry(view.failure.title if view.failure else view.state_reason)
 
     def _find_hindrance(self) -> str:
         """Return why the mysis cannot answer without a person, and what to do. Empty where it goes on."""

@@ -42,6 +42,10 @@ SELECT t.failure FROM turn t WHERE t.id = (
   WHERE n.mysis_id = :mysis AND n.id > :event AND n.kind LIKE 'turn.%' AND n.kind <> 'turn.note' ORDER BY n.id LIMIT 1
 ), '') <> 'turn.resumed'
 """
+_RETRIES = """
+SELECT id, json_extract(data, '$.why') FROM event
+WHERE mysis_id = ? AND id > ? AND kind = 'request.retried' ORDER BY id
+"""
 # The state of a mysis and its event are written with the same time.
 _OWN = "SELECT error FROM mysis WHERE id = :mysis AND state_at = (SELECT created_at FROM event WHERE id = :event)"
 
@@ -59,6 +63,19 @@ def read_event_text(database: Path, event: Event) -> str:
             return ""
     with open_database(database) as reader:
         return read_rare_text(reader, event)
+
+
+def read_newest_id(database: Path, mysis_id: int) -> int:
+    """Read the id of the newest event of a mysis; 0 if there is none. Raises StoreError."""
+    with open_database(database) as reader:
+        row = reader.execute("SELECT max(id) FROM event WHERE mysis_id = ?", (mysis_id,)).fetchone()
+    return row[0] or 0
+
+
+def read_retries(database: Path, mysis_id: int, since: int) -> tuple[tuple[int, str], ...]:
+    """Read the failed requests that were sent again after an event: id and cause of each. Raises StoreError."""
+    with open_database(database) as reader:
+        return tuple(reader.execute(_RETRIES, (mysis_id, since)))
 
 
 def read_rare_text(reader: sqlite3.Connection, event: Event) -> str:
