@@ -17,7 +17,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -151,7 +151,7 @@ class TimedModel(PlainModel):
         self.messages: list[int] = []
         self.has_all = asyncio.Event()
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         self.times.append(time.process_time())
         self.messages.append(len(request.messages))
         if len(self.times) == FORKS:

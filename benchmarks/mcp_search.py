@@ -17,7 +17,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ class SlowModel:
         self._dice = random.Random(5)
         self.answers = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         await asyncio.sleep(self._dice.uniform(0.5, 1.5))
         self.answers += 1
         yield Answer(

@@ -26,7 +26,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -214,7 +214,7 @@ class SessionModel:
     def begin(self, turn: Turn) -> None:
         self.turn, self._waiting = turn, list(turn.results)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         usage = Usage(request.estimated_tokens, 0, 50, 0)
         if request.messages[0].content.startswith("You write the memory"):
             self.summaries += 1

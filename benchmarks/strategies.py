@@ -27,7 +27,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -154,7 +154,7 @@ class CountedModel:
         self._game, self._whole = game, whole
         self._before: dict[str, SentRequest] = {}
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         if self._whole is not None:
             request = await self._whole.extend(request)
         self._count(request)

@@ -28,10 +28,11 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from msgspec.structs import replace
 
@@ -87,7 +88,7 @@ _STEPS = 200
 class ThinkingModel(PlainModel):
     """Answer like `PlainModel`, after the delay of a model."""
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         await asyncio.sleep(0.3)
         async for item in super().stream(request):
             yield item
@@ -96,7 +97,7 @@ class ThinkingModel(PlainModel):
 class StreamingModel(PlainModel):
     """Answer like `PlainModel`, after a delay and in pieces for two seconds."""
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         await asyncio.sleep(0.3)
         for number in range(40):
             yield Delta(text=f"Sector {number} holds iron. ")
@@ -117,11 +118,8 @@ def stamped() -> Any:
             said.append((self.mysis.id, now))
         before(self, f"{self.mysis.id}@{now}; {text}", at)
 
-    LiveMysis.say = say  # type: ignore[method-assign]  # the seam that all of a row's texts pass
-    try:
+    with patch.object(LiveMysis, "say", say):  # all texts of a row pass it
         yield said
-    finally:
-        LiveMysis.say = before  # type: ignore[method-assign]  # as above
 
 
 def cockpit_over(swarm: Rig) -> CockpitApp:

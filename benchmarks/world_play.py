@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import ExitStack
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from zoea.context import FrozenTurn, Plan, TurnReplay, plan_next
 from zoea.model.ports import Provider
@@ -73,7 +75,7 @@ class TimedModel:
         self.cpu = 0.0
         self.requests = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         self.requests += 1
         items = aiter(self._inner.stream(request))
         while True:
@@ -113,19 +115,17 @@ class PlanWatch:
         }
         self._opening: ContextVar[int] = ContextVar("opening", default=0)
         self._open_turn = turn_ops.open_turn
+        self._patches = ExitStack()
 
     def __enter__(self) -> PlanWatch:
-        request_preparation.plan_next = self._plan  # type: ignore[attr-defined]  # the seam is that module's own import
-        turn_ops.open_turn = self._open
-        runner.freezer = self._freezer  # type: ignore[attr-defined]  # as above
-        Services.write = self._write()  # type: ignore[method-assign]  # a seam of this benchmark alone
+        self._patches.enter_context(patch.object(request_preparation, "plan_next", self._plan))
+        self._patches.enter_context(patch.object(turn_ops, "open_turn", self._open))
+        self._patches.enter_context(patch.object(runner, "freezer", self._freezer))
+        self._patches.enter_context(patch.object(Services, "write", self._write()))
         return self
 
     def __exit__(self, *_: object) -> None:
-        request_preparation.plan_next = plan_next  # type: ignore[attr-defined]  # as above
-        turn_ops.open_turn = self._open_turn
-        runner.freezer = freezer  # type: ignore[attr-defined]  # as above
-        Services.write = write  # type: ignore[method-assign]  # as above
+        self._patches.close()
 
     def sent(self, mysis_id: int) -> None:
         """A prompt is on its way, from now."""

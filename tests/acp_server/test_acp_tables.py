@@ -5,7 +5,6 @@ The methods are those of the protocol: a new one is in it by itself.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -22,7 +21,6 @@ from tests.swarm.harness import Swarm, call, swarm
 from tests.text.hidden_characters import is_hidden
 from tests.waiting import until
 from zoea.acp_server.acp_agent import ZoeaAgent
-from zoea.acp_server.acp_stdio import serve_client
 from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
 from zoea.tools import ToolPolicy
@@ -58,7 +56,7 @@ async def served(folder: Path) -> AsyncIterator[tuple[Swarm, _Client]]:
     async with swarm(folder, answer, policy=ToolPolicy(ask_destructive=True)) as s:
         client = _Client([{"outcome": {"outcome": "selected", "optionId": "once"}}])
         agent = ZoeaAgent(s.api, s.path, templates=("default",))
-        serving = asyncio.create_task(serve_client(agent, client.reader, client))  # type: ignore[arg-type]
+        serving = client.serve(agent)
         yield s, client
         client.reader.feed_eof()
         await serving
@@ -92,7 +90,7 @@ async def test_no_value_in_any_field_of_any_method_ends_the_connection(tmp_path:
         for line in lines:
             sent = len(client.sent)
             client.reader.feed_data(line.encode() + b"\n")
-            await until(lambda sent=sent: any("method" not in one for one in client.sent[sent:]))  # type: ignore[misc]
+            await until(lambda sent=sent: any("method" not in one for one in client.sent[sent:]))  # type: ignore[misc]  # a default
         assert read_peak() - before < MOST_MEMORY
         assert await say(client, session, "go on") == "end_turn"
 

@@ -66,6 +66,11 @@ class _Client:
         self.permissions: Iterator[Any] = itertools.cycle(permissions or [None])
         self._numbers = itertools.count(1)
 
+    def serve(self, agent: ZoeaAgent) -> asyncio.Task[None]:
+        """Serve this end by the agent until it is closed."""
+        writer: Any = self
+        return asyncio.create_task(serve_client(agent, self.reader, writer))
+
     def send(self, method: str, params: Any, *, is_notification: bool = False) -> int:
         number = next(self._numbers)
         told = {"jsonrpc": "2.0", "method": method, "params": params}
@@ -111,7 +116,7 @@ def test_all_are_answered_and_the_next_prompt_too(asked: list[tuple[str, Any]], 
         async with swarm(folder, _burn, policy=ToolPolicy(ask_destructive=True)) as s:
             client = _Client(permissions)
             agent = ZoeaAgent(s.api, s.path, templates=("default",))
-            served = asyncio.create_task(serve_client(agent, client.reader, client))  # type: ignore[arg-type]
+            served = client.serve(agent)
             made = await client.answer(client.send("session/new", {"cwd": str(folder), "mcpServers": []}))
             session = made["result"]["sessionId"]
             numbers = []
@@ -167,7 +172,7 @@ async def test_a_prompt_that_is_cancelled_while_it_is_delivered_is_cancelled(tmp
     async with swarm(tmp_path, lambda _: Answer(text="Iron.")) as s:
         api: Any = Cancelling()
         agent, client = ZoeaAgent(api, s.path, templates=("default",)), _Client([])
-        served = asyncio.create_task(serve_client(agent, client.reader, client))  # type: ignore[arg-type]
+        served = client.serve(agent)
         made = await client.answer(client.send("session/new", {"cwd": str(tmp_path), "mcpServers": []}))
         session = made["result"]["sessionId"]
         await s.commander.hold(when == "withdraw")
@@ -197,7 +202,7 @@ async def test_long_numbers_and_paths_are_named_and_no_internal_errors(
 ) -> None:
     async with swarm(tmp_path, _burn) as s:
         agent, client = ZoeaAgent(s.api, s.path, templates=("default",)), _Client([])
-        served = asyncio.create_task(serve_client(agent, client.reader, client))  # type: ignore[arg-type]
+        served = client.serve(agent)
         for method in ("session/load", "session/new"):
             said = await client.answer(client.send(method, {"cwd": str(tmp_path), "mcpServers": [], **params}))
             assert said.get("error", {}).get("message") != "Internal error"

@@ -26,6 +26,9 @@ BUDGETS = Path(__file__).with_name("size_budgets.toml")
 COMMAND = "python -m tests.architecture.sizes --lower"
 THIN_MODULE = 60
 SHORT_BODY = 6
+CHECKED = ("zoea", "tests", "benchmarks", "documentation")
+"""Folders of Python files that ruff and mypy check."""
+SILENCED = re.compile(r"#\s*(?:type: ignore\[[^]]*]|(?:ruff: )?noqa: *[A-Z]+\d+)[ #-]*(.*)")
 AIR = 0.01
 """Share of its lines and files that a package may still grow when its budget is lowered."""
 SLACK = 0.02
@@ -130,6 +133,17 @@ def short_functions() -> list[str]:
     ]
 
 
+def silenced_lines() -> dict[str, str]:
+    """Return the places where a line turns off a check of ruff or mypy, each with the reason beside it."""
+    return {
+        f"{file.relative_to(ROOT)}:{number}": found[1]
+        for folder in CHECKED
+        for file in sorted((ROOT / folder).rglob("*.py"))
+        for number, line in enumerate(text_of(file).splitlines(), 1)
+        if (found := SILENCED.search(line))
+    }
+
+
 def _names(file: Path) -> Iterator[str]:
     """Yield each private name that a file reads, also as an attribute."""
     for node in nodes_of(file):
@@ -160,7 +174,11 @@ def measure() -> dict[str, dict[str, int]]:
     return {
         "lines": {name: lines.total for name, lines in packages.items()},
         "files": {name: lines.files for name, lines in packages.items()},
-        "counts": {"thin_modules": len(thin_modules()), "short_functions": len(short_functions())},
+        "counts": {
+            "thin_modules": len(thin_modules()),
+            "short_functions": len(short_functions()),
+            "silenced_lines": len(silenced_lines()),
+        },
     }
 
 
@@ -244,6 +262,7 @@ def _facts() -> dict[str, str]:
         "longest function, lines": f"{functions[longest]} ({longest})",
         f"modules with one importer under {THIN_MODULE} lines": str(len(thin_modules())),
         f"private functions called once under {SHORT_BODY} lines": str(len(short_functions())),
+        "lines without a check of ruff or mypy": str(len(silenced_lines())),
         "defaults stated twice": str(len(defaults_stated_twice() - OTHER_THINGS.keys())),
         **_surface(),
     }

@@ -247,6 +247,9 @@ class TestSizes:
         assert all(name.startswith("zoea.") for name in sizes.thin_modules())
         assert all(": _" in name for name in sizes.short_functions())
 
+    def test_a_line_without_a_check_holds_the_reason(self) -> None:
+        assert [place for place, reason in sizes.silenced_lines().items() if not reason] == []
+
 
 class TestTests:
     def test_only_the_wait_helper_fakes_and_random_faults_sleep(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ from zoea.swarm.persistence import mysis_ops
 CALL = ToolCall(5, 0, "mine", '{"belt":"b2"}')
 
 
-def memory(role: Role, content: str, **fields: object) -> Memory:
-    return Memory(1, 1, 1, 3, 1, role, Source.DIRECT, content, created_at=1_700_000_000_000_000, **fields)  # type: ignore[arg-type]  # each test gives its own
+def memory(role: Role, content: str, **fields: Any) -> Memory:
+    return Memory(1, 1, 1, 3, 1, role, Source.DIRECT, content, created_at=1_700_000_000_000_000, **fields)
 
 
 class TestText:

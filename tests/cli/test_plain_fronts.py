@@ -7,7 +7,7 @@ import io
 import json
 import os
 import pty
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ class ScriptedSwarm(FakeSwarm):
         super().__init__()
         self.scripted = list(events)
 
-    async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
+    async def events(self, after: int = 0) -> AsyncGenerator[Event | Lagged, None]:
         while self.scripted:
             yield self.scripted.pop(0)
         await asyncio.Event().wait()
@@ -316,7 +316,9 @@ class TestTyping:
             await run_typed_command(swarm, f"send alpha {text}", NOWHERE)
             assert swarm.said[-1][2] == text.removeprefix("-- ")
 
-    async def test_a_command_that_waits_ends_with_the_front(self, swarm: FakeSwarm) -> None:
+    async def test_a_command_that_waits_ends_with_the_front(
+        self, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         begun, cancelled = asyncio.Event(), asyncio.Event()
 
         async def stop(_ref: str) -> None:
@@ -326,7 +328,7 @@ class TestTyping:
             finally:
                 cancelled.set()
 
-        swarm.stop = stop  # type: ignore[method-assign, assignment]  # one that does not answer
+        monkeypatch.setattr(swarm, "stop", stop)
         typed = asyncio.create_task(run_typed_command(swarm, "stop alpha", NOWHERE))
         async with asyncio.timeout(PATIENCE_S):
             await begun.wait()
@@ -510,7 +512,7 @@ class FlakySwarm(FakeSwarm):
 
     failures = 2
 
-    async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
+    async def events(self, after: int = 0) -> AsyncGenerator[Event | Lagged, None]:
         if self.failures:
             self.failures -= 1
             raise StoreError("unable to open database file")

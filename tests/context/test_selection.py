@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -130,9 +131,9 @@ def test_a_numeric_string_is_read_as_a_number() -> None:
     "bad", [-1, "-5", "many", "", "1.5", "1e5", "٣", 1.5, float("inf"), float("nan"), True, [], {}]
 )
 @pytest.mark.parametrize("name", ["max_tokens", "max_chars"])
-def test_an_invalid_budget_is_a_settings_error(name: str, bad: object) -> None:
+def test_an_invalid_budget_is_a_settings_error(name: str, bad: Any) -> None:
     with pytest.raises(SettingsError, match=name):
-        plan([Pack("a", "s", "high", "text")], **{name: bad})  # type: ignore[arg-type]  # invalid on purpose
+        plan([Pack("a", "s", "high", "text")], **{name: bad})
 
 
 def test_an_unknown_priority_is_a_settings_error_that_names_the_known_ones() -> None:

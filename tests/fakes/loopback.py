@@ -10,7 +10,7 @@ _connect = socket.socket.connect
 
 def keep_to_loopback() -> None:
     """Refuse connections of this process to other machines from now on; once, because a patch for each test costs."""
-    socket.socket.connect = _connect_to_loopback  # type: ignore[method-assign,assignment]
+    socket.socket.connect = _connect_to_loopback  # type: ignore[method-assign,assignment]  # for all tests
 
 
 def _connect_to_loopback(self: socket.socket, address: Any) -> None:

@@ -11,8 +11,7 @@ from textual.css.stylesheet import Stylesheet
 
 _parse_rules = Stylesheet._parse_rules
 
-# Textual's own is the same, in Python: each widget that is styled asks it of every rule, a twentieth of a test's time.
-RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign]
+RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign]  # Textual's own, in Python, is a twentieth of a test
 
 
 _variables: weakref.WeakKeyDictionary[Stylesheet, tuple[dict[str, str], frozenset[tuple[str, str]]]]

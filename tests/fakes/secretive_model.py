@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from zoea.model.enums import Role
 from zoea.model.request import Answer, AnswerCall, Delta, ModelInfo, ModelRequest, StreamItem
@@ -29,7 +29,7 @@ class SecretiveModel:
         self.has_streamed = asyncio.Event()
         self._secret = secret
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         self.requests.append(request)
         if self.breaks_off:
             said = f"It is {self._secret}, I say, {self._secret[:-3]}"

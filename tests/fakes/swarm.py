@@ -6,7 +6,7 @@ A mysis answers every prompt at once with the outcome `answered`, unless the swa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -328,7 +328,7 @@ class FakeSwarm(NoCommits):
     async def wait(self, ref: str, *, timeout_s: float = 60.0) -> MysisView:
         return self._find(ref)
 
-    async def changes(self) -> AsyncIterator[SwarmView]:
+    async def changes(self) -> AsyncGenerator[SwarmView, None]:
         seen = -1
         while True:
             if self._version > seen:
@@ -339,7 +339,7 @@ class FakeSwarm(NoCommits):
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
+    async def events(self, after: int = 0) -> AsyncGenerator[Event | Lagged, None]:
         subscriber = Subscriber(after, [event for event in self._events if event.id > after])
         self._subscribers.add(subscriber)
         try:

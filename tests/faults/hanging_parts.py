@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from functools import partial
 from pathlib import Path
 
@@ -46,7 +46,7 @@ class HangingProvider:
         self.name = name
         self.stubborn = Stubbornness()
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         what, _, tool = request.model.partition(":")
         if what == "tool" and request.messages[-1].role is Role.USER:
             yield Answer(calls=(AnswerCall(tool, "{}"),))

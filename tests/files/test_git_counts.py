@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,9 +108,9 @@ def test_an_operation_starts_few_gits(
     started: list[str] = []
     run = Git.run
 
-    def note(self: Git, *line: str, **options: object) -> GitResult:
+    def note(self: Git, *line: str, **options: Any) -> GitResult:
         started.append(" ".join(line[:3]))
-        return run(self, *line, **options)  # type: ignore[arg-type]
+        return run(self, *line, **options)
 
     monkeypatch.setattr(Git, "run", note)
     work(trees, repository)

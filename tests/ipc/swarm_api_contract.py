@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -186,11 +187,11 @@ class SwarmApiContract:
         events = swarm.events()
         first = await _next(events)
         assert isinstance(first, Event)
-        async with contextlib.aclosing(swarm.events(after=first.id)) as later:  # type: ignore[type-var]  # a generator in every body
+        async with contextlib.aclosing(swarm.events(after=first.id)) as later:
             second = await _next(later)
         assert isinstance(second, Event)
         assert second.id > first.id
-        await events.aclose()  # type: ignore[attr-defined]  # a generator in every body
+        await events.aclose()
 
     async def test_the_first_change_holds_all_and_the_next_only_what_changed(self, swarm: SwarmApi) -> None:
         for name in ("alpha", "beta"):
@@ -203,7 +204,7 @@ class SwarmApiContract:
         second = await _next(changes)
         assert isinstance(second, SwarmView)
         assert {view.name for view in second.myses} == {"beta"}
-        await changes.aclose()  # type: ignore[attr-defined]  # a generator in every body
+        await changes.aclose()
 
     async def test_every_provider_in_use_is_tried(self, swarm: SwarmApi) -> None:
         found = await swarm.providers()
@@ -222,6 +223,6 @@ class SwarmApiContract:
         assert (await swarm.wait("alpha", timeout_s=5.0)).name == "alpha"
 
 
-async def _next(stream: object) -> object:
+async def _next(stream: AsyncIterator[object]) -> object:
     async with asyncio.timeout(PATIENCE_S):
-        return await anext(stream)  # type: ignore[call-overload]  # an async iterator
+        return await anext(stream)

@@ -282,7 +282,7 @@ async def test_closing_the_reader_ends_a_stream_at_the_server(server: SocketServ
         swarm.fact()
         events = remote.events()
         assert isinstance(await anext(events), Event)
-        await events.aclose()  # type: ignore[attr-defined]  # a generator
+        await events.aclose()
         await until(lambda: swarm.subscribers == 0)
 
 
@@ -308,7 +308,7 @@ async def test_a_front_that_does_not_read_delays_no_other(server: SocketServer, 
             item = await anext(events)
             assert isinstance(item, Event | Lagged)
             assert (await remote.view()).event_id > 0
-        await events.aclose()  # type: ignore[attr-defined]  # a generator
+        await events.aclose()
     await server.close()
     stuck.transport.abort()
 
@@ -327,7 +327,7 @@ async def test_a_slow_reader_gets_lagged_with_the_id_to_continue_from(server: So
         while isinstance(seen, Event):
             seen = await anext(events)
         assert seen.last_id >= first.id
-        await events.aclose()  # type: ignore[attr-defined]  # a generator
+        await events.aclose()
 
 
 async def test_the_view_of_a_large_swarm_arrives_complete(server: SocketServer, swarm: FakeSwarm) -> None:
@@ -337,7 +337,7 @@ async def test_the_view_of_a_large_swarm_arrives_complete(server: SocketServer, 
         changes = remote.changes()
         assert len((await anext(changes)).myses) == socket_server.LARGE_LIST + 1
         assert len((await remote.view()).myses) == socket_server.LARGE_LIST + 1
-        await changes.aclose()  # type: ignore[attr-defined]  # a generator
+        await changes.aclose()
 
 
 async def test_errors_keep_their_class_and_texts(server: SocketServer) -> None:

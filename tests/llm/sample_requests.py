@@ -53,7 +53,7 @@ def provider(type: str, base_url: str, **more: Any) -> Provider:
 
 
 async def items(source: Provider, asked: ModelRequest | None = None) -> list[StreamItem]:
-    async with aclosing(source.stream(asked or request())) as stream:  # type: ignore[type-var]  # the port says iterator; every body is a generator
+    async with aclosing(source.stream(asked or request())) as stream:
         return [item async for item in stream]
 
 

@@ -248,7 +248,7 @@ async def test_closing_the_stream_closes_the_connection_at_once() -> None:
     async with AnthropicServer(Say((Text("All is well."),), stall_after=5)) as server:
         source = provider("anthropic", server.url)
         stream = source.stream(request())
-        async with aclosing(stream):  # type: ignore[type-var]  # the port says iterator; every body is a generator
+        async with aclosing(stream):
             await anext(stream)
         async with asyncio.timeout(20):
             await server.chats[0].gone.wait()

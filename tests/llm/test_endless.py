@@ -100,7 +100,7 @@ async def test_a_list_or_an_error_that_comes_byte_by_byte_has_a_deadline() -> No
 async def test_bytes_without_content_are_told_as_progress() -> None:
     async with Bodies(b": still here\n\n") as server:
         source = provider("openai", server.base_url)
-        async with aclosing(source.stream(request())) as stream:  # type: ignore[type-var]  # every body is a generator
+        async with aclosing(source.stream(request())) as stream:
             assert await anext(stream) == BytesReceived()
         await source.close()
 

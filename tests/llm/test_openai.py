@@ -273,7 +273,7 @@ async def test_closing_the_stream_closes_the_connection_at_once() -> None:
     async with OpenAIServer(Say("All is well on the reef.", stall_after=3)) as server:
         source = provider("openai", server.base_url)
         stream = source.stream(request())
-        async with aclosing(stream):  # type: ignore[type-var]  # the port says iterator; every body is a generator
+        async with aclosing(stream):
             assert isinstance(await anext(stream), Delta)
         async with asyncio.timeout(20):
             await server.chats[0].gone.wait()
@@ -682,7 +682,7 @@ async def test_closing_the_provider_leaves_no_connection_when_its_streams_have_e
     async with OpenAIServer(Say("All is well on the reef.")) as server:
         source = provider("openai", server.base_url)
         stream = source.stream(request())
-        async with aclosing(stream):  # type: ignore[type-var]  # the port says iterator; every body is a generator
+        async with aclosing(stream):
             await anext(stream)
             await source.close()
             rest = [item async for item in stream]

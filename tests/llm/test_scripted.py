@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -337,9 +337,9 @@ async def test_a_call_cancelled_at_its_block_says_so_and_leaves_nothing_in_fligh
 
 async def test_closing_the_iterator_ends_the_call() -> None:
     provider = ScriptedProvider()
-    stream: AsyncIterator[StreamItem] = provider.stream(asked("hello", "echo"))
+    stream: AsyncGenerator[StreamItem, None] = provider.stream(asked("hello", "echo"))
     await anext(stream)
-    await stream.aclose()  # type: ignore[attr-defined]  # the port promises an iterator; this one is a generator
+    await stream.aclose()
     assert provider.in_flight == 0
 
 

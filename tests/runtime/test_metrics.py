@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from operator import methodcaller
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -14,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.llm.prices import PriceList
+from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import OwnerError, ProviderError
 from zoea.model.request import Answer
@@ -47,7 +49,7 @@ async def work(s: Swarm, name: str = "alpha") -> None:
     await s.settled_in_time(name)
 
 
-def replies() -> object:
+def replies() -> Rule:
     used = Usage(input_tokens=100, cached_tokens=60, output_tokens=20, reasoning_tokens=5)
     return script(
         ProviderError("busy", kind=ErrorClass.TRANSIENT),
@@ -62,7 +64,7 @@ def priced(tmp_path: Path) -> PriceList:
 
 
 async def test_a_real_parser_reads_what_a_swarm_did(tmp_path: Path) -> None:
-    async with swarm(tmp_path, replies(), prices=priced(tmp_path)) as s:  # type: ignore[arg-type]  # a rule
+    async with swarm(tmp_path, replies(), prices=priced(tmp_path)) as s:
         live = metrics_of(s, is_from_now=True)
         assert samples(live.render().decode())["zoea_myses", (("state", "running"),)] == 0
         await work(s)
@@ -106,11 +108,8 @@ async def test_summaries_are_counted_with_what_they_save(tmp_path: Path) -> None
         live = metrics_of(s, is_from_now=True)
         await s.commander.create("alpha", start=False)
         for status in ("triggered", "failed"):
-            await s.store.write(
-                lambda conn, status=status: conn.emit(  # type: ignore[misc]  # bound as a default
-                    "context.summary", 1, tokens_before=12_000, tokens=400, status=status
-                )
-            )
+            numbers = {"tokens_before": 12_000, "tokens": 400, "status": status}
+            await s.store.write(methodcaller("emit", "context.summary", 1, **numbers))
         await s.store.write(lambda conn: conn.emit("context.summary_skipped", 1, turn=1))
         found = samples(live.render().decode())
         counts = {
@@ -142,7 +141,7 @@ async def test_each_summary_of_a_session_counts_all_that_it_stands_for(tmp_path:
 
 
 async def test_every_name_on_the_dashboard_exists(tmp_path: Path) -> None:
-    async with swarm(tmp_path, replies()) as s:  # type: ignore[arg-type]  # a rule
+    async with swarm(tmp_path, replies()) as s:
         await work(s)
         families = list(text_string_to_metric_families(metrics_of(s).render().decode()))
     # A counter without a label value yet has its family, but no sample.
@@ -157,7 +156,7 @@ async def test_every_name_on_the_dashboard_exists(tmp_path: Path) -> None:
 
 
 async def test_the_server_answers_prometheus_and_refuses_other_host_names(tmp_path: Path) -> None:
-    async with swarm(tmp_path, replies()) as s:  # type: ignore[arg-type]  # a rule
+    async with swarm(tmp_path, replies()) as s:
         await work(s)
         server = MetricsServer(metrics_of(s).render, CONTENT_TYPE, host="127.0.0.1", port=0)
         await server.open()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ async def test_a_coder_reads_by_itself_and_asks_before_all_else(tmp_path: Path) 
             assert waiting.tool == name
             assert name not in work.calls
             await s.commander.answer(waiting.id, ApprovalAnswer.ONCE)
-            await s.until(lambda name=name: name in work.calls)  # type: ignore[misc]  # mypy cannot infer the lambda
+            await s.until(partial(work.calls.count, name))
         await s.settled("cai")
         assert work.calls == ["read_file", *sorted({*NAMES} - READS)]
 

@@ -19,7 +19,7 @@ from tests.waiting import until
 from zoea.files.changes import find_base, open_diff
 from zoea.files.merge import MergeRules, merge_all
 from zoea.files.worktrees import Worktrees
-from zoea.llm.providers.scripted import Reply, ScriptedProvider
+from zoea.llm.providers.scripted import Reply, Rule, ScriptedProvider
 from zoea.llm.providers.scripts import results_of
 from zoea.model.enums import DONE_TOOL, ApprovalAnswer
 from zoea.model.errors import FilesError, UsageError
@@ -73,8 +73,8 @@ def report_only(request: ModelRequest) -> Reply:
 
 
 @asynccontextmanager
-async def open_swarm(where: Places, script: object = mend) -> AsyncIterator[tuple[SwarmApi, ScriptedProvider]]:
-    provider = ScriptedProvider(script, name="scripted")  # type: ignore[arg-type]  # a rule
+async def open_swarm(where: Places, script: Rule = mend) -> AsyncIterator[tuple[SwarmApi, ScriptedProvider]]:
+    provider = ScriptedProvider(script, name="scripted")
     overrides = {"nudge.enabled": False, "swarm.default_provider": "scripted"}
     options = SwarmOptions(providers={"scripted": provider}, overrides=overrides)
     async with running_swarm(where, lambda: None, options=options) as swarm:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -74,13 +75,17 @@ HINDRANCES = [
 
 @pytest.mark.parametrize(("act", "reply", "kind", "reason"), HINDRANCES)
 async def test_a_mysis_that_cannot_go_on_by_itself_ends_the_wait_with_what_to_do(
-    tmp_path: Path, act: object, reply: Answer | ProviderError, kind: type[NotAnswered], reason: str
+    tmp_path: Path,
+    act: Callable[[Swarm], Awaitable[None]],
+    reply: Answer | ProviderError,
+    kind: type[NotAnswered],
+    reason: str,
 ) -> None:
     async with swarm(tmp_path, script(reply)) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.hold(True)
         receipt = await s.commander.send("alpha", "begin")
-        await act(s)  # type: ignore[operator]  # one of the functions above
+        await act(s)
         [answer] = await wait(s, receipt)
         error = answer.error()
     assert answer.is_missing

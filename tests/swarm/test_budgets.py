@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -275,7 +275,7 @@ async def test_a_question_on_a_budget_outlives_a_restart_and_a_stop_takes_it_bac
 
 async def test_how_long_the_first_token_took_is_kept(tmp_path: Path) -> None:
     class Slow(ScriptedProvider):
-        async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
             clock.by(1.5)
             async for item in super().stream(request):
                 yield item
@@ -359,7 +359,7 @@ class GatedProvider(ScriptedProvider):
         super().__init__(rules, metered=True)
         self._gate = gate
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         await self._gate.wait()
         async for item in super().stream(request):
             yield item

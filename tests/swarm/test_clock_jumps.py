@@ -259,15 +259,16 @@ async def test_a_call_in_flight_runs_out_of_time_only_by_what_passed(tmp_path: P
 
 
 @JUMPS
-async def test_the_length_of_a_tick_is_not_learned_from_a_jump(tmp_path: Path, jump: int) -> None:
+async def test_the_length_of_a_tick_is_not_learned_from_a_jump(
+    tmp_path: Path, jump: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = [json.dumps({"current_tick": tick}) for tick in (100, 102)]
     wait = AnswerCall("zoea_wait", json.dumps({"until_tick": 104, "reason": "the kiln"}))
     replies = script(*(Answer(calls=(call("say_ticks", text),)) for text in told), Answer(calls=(wait,)))
     async with swarm(tmp_path, replies) as s:
         s.peer.gates["act"] = asyncio.Event()
         gate = asyncio.Event()
-        model = s.provider.stream
-        s.provider.stream = held_before(model, 2, gate)  # type: ignore[method-assign]  # the second answer waits
+        monkeypatch.setattr(s.provider, "stream", held_before(s.provider.stream, 2, gate))  # the second answer waits
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
         await s.until(lambda: s.provider.calls == 1)

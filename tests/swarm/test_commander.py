@@ -392,7 +392,7 @@ class TestWaiting:
     async def test_changes_tell_of_the_new_and_the_gone(self, tmp_path: Path) -> None:
         async with swarm(tmp_path) as s:
             await s.commander.create("alpha", start=False)
-            async with aclosing(s.commander.changes()) as views:  # type: ignore[type-var]  # says less than it is
+            async with aclosing(s.commander.changes()) as views:
                 assert [one.name for one in (await anext(views)).myses] == ["alpha"]
                 await s.commander.create("beta", start=False)
                 await s.commander.delete("alpha")
@@ -402,7 +402,7 @@ class TestWaiting:
 
     async def test_events_are_durable_facts_in_order(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
-            async with aclosing(s.commander.events()) as events:  # type: ignore[type-var]  # as above
+            async with aclosing(s.commander.events()) as events:
                 await s.commander.create("alpha", start=False)
                 await s.commander.send("alpha", "never in an event")
                 await s.settled()

@@ -178,11 +178,11 @@ async def test_a_failed_commit_stops_nothing_and_the_next_one_holds_both_parts(
     left = [2]
     real = commit_ops.insert_commit
 
-    def failing(*given: object, **named: object) -> object:
+    def failing(*given: Any, **named: Any) -> object:
         if left[0]:
             left[0] -= 1
             raise (StoreError("no"), sqlite3.IntegrityError("no"))[left[0]]
-        return real(*given, **named)  # type: ignore[arg-type]  # passed on
+        return real(*given, **named)
 
     monkeypatch.setattr(commit_ops, "insert_commit", failing)
     async with swarm(tmp_path, script(*TWO_CALLS)) as s:

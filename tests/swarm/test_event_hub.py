@@ -29,7 +29,7 @@ async def test_stored_events_come_first_then_those_that_are_committed(store: Sto
     hub = EventHub(store)
     store.on_events = hub.publish
     await emit(store, 3)
-    async with aclosing(hub.listen(1)) as events:  # type: ignore[type-var]  # an async generator behind a Protocol
+    async with aclosing(hub.listen(1)) as events:
         assert [await anext(events), await anext(events)] == [
             Event(2, "test.fact", None, {"number": 1}, 1),
             Event(3, "test.fact", None, {"number": 2}, 1),
@@ -44,7 +44,7 @@ async def test_stored_events_come_first_then_those_that_are_committed(store: Sto
 async def test_more_than_a_page_of_stored_events_are_all_read(store: Store) -> None:
     await emit(store, 1200)
     hub = EventHub(store)
-    async with aclosing(hub.listen(0)) as events:  # type: ignore[type-var]  # as above
+    async with aclosing(hub.listen(0)) as events:
         found = [await anext(events) for _ in range(1200)]
     assert [one.id for one in found if isinstance(one, Event)] == list(range(1, 1201))
 
@@ -52,7 +52,7 @@ async def test_more_than_a_page_of_stored_events_are_all_read(store: Store) -> N
 async def test_events_that_were_read_from_the_table_are_not_given_again(store: Store) -> None:
     hub = EventHub(store)
     store.on_events = hub.publish
-    async with aclosing(hub.listen(0)) as events:  # type: ignore[type-var]  # as above
+    async with aclosing(hub.listen(0)) as events:
         first = asyncio.ensure_future(anext(events))
         await emit(store, 2)
         assert isinstance(await first, Event)
@@ -65,7 +65,7 @@ async def test_a_subscriber_that_is_too_slow_is_told_where_to_go_on(store: Store
     hub = EventHub(store)
     store.on_events = hub.publish
     await emit(store, 1)
-    async with aclosing(hub.listen(0)) as events:  # type: ignore[type-var]  # as above
+    async with aclosing(hub.listen(0)) as events:
         assert isinstance(await anext(events), Event)
         for _ in range(3):
             await emit(store, QUEUE // 2)

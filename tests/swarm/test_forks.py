@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,9 +45,9 @@ async def talk(s: Swarm, *texts: str) -> None:
         await s.settled()
 
 
-async def fork(s: Swarm, revision: str, text: str, **more: str) -> ModelRequest:
+async def fork(s: Swarm, revision: str, text: str, **more: Any) -> ModelRequest:
     """Make a mysis from a commit, send it a message, and return its first request."""
-    made = await s.commander.create("", commit=revision, **more)  # type: ignore[arg-type]  # texts only
+    made = await s.commander.create("", commit=revision, **more)
     before = len(s.provider.requests)
     await s.commander.send(made.name, text)
     await s.settled(made.name)

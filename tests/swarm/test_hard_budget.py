@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ class ParallelModel(ScriptedProvider):
         usage = Usage(input_tokens=used - 10, output_tokens=10)
         return Answer(calls=(call("act", f"n{next(self._numbers)}"),), usage=usage)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         for _ in range(3):  # others reserve while this one is in flight
             await asyncio.sleep(0)
         async for item in super().stream(request):

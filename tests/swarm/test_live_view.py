@@ -41,7 +41,7 @@ def view() -> LiveView:
 
 async def test_the_first_view_is_whole_and_the_next_has_changed_and_removed_rows() -> None:
     live = view()
-    async with aclosing(live.changes()) as views:  # type: ignore[type-var]  # its type says less than it is
+    async with aclosing(live.changes()) as views:
         assert [one.id for one in (await anext(views)).myses] == [1, 2, 3]
         live.touch(2)
         live.remove(3)
@@ -60,7 +60,7 @@ async def test_a_view_of_many_myses_that_stream_has_room_in_one_frame(count: int
         row.stream("🚀" * STREAM_TAIL)
         row.add_reasoning("🚀" * STREAM_TAIL)
         live.add(row)
-    async with aclosing(live.changes()) as views:  # type: ignore[type-var]  # its type says less than it is
+    async with aclosing(live.changes()) as views:
         first = await anext(views)
         live.touch(1)
         for number in range(2, count + 1):
@@ -99,7 +99,7 @@ async def test_a_thousand_changes_are_told_at_most_twenty_times_a_second() -> No
 
 async def test_a_listener_that_left_is_forgotten() -> None:
     live = view()
-    async with aclosing(live.changes()) as views:  # type: ignore[type-var]  # its type says less than it is
+    async with aclosing(live.changes()) as views:
         await anext(views)
         assert live._subscribers
     assert not live._subscribers

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -270,11 +271,11 @@ class Copies:
 
     def __init__(self, s: Swarm, folder: Path) -> None:
         self.folders: list[tuple[Path, bool]] = []
-        self._store = s.store
         self._write = s.store.write
         self._path = s.path
         self._folder = folder
-        s.store.write = self._copying  # type: ignore[method-assign]  # what a kill after the op would leave
+        self._patch = patch.object(s.store, "write", self._copying)
+        self._patch.start()
 
     async def _copying(self, op: Any, *, urgent: bool = False) -> Any:
         found = await self._write(op, urgent=urgent)
@@ -291,7 +292,7 @@ class Copies:
         return found
 
     def stop(self) -> None:
-        self._store.write = self._write  # type: ignore[method-assign]
+        self._patch.stop()
 
 
 async def test_summaries_have_a_budget_of_their_own_for_each_day(tmp_path: Path) -> None:

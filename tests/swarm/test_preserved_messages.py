@@ -11,6 +11,7 @@ from tests.swarm.test_window_strategy import contents, settings, talk
 from zoea.model.enums import Role
 from zoea.model.errors import UsageError
 from zoea.model.request import Answer, AnswerCall
+from zoea.store import WriterConnection
 from zoea.swarm.persistence.preserved_memories import MOST_PRESERVED
 from zoea.tools import ToolPolicy
 
@@ -94,9 +95,9 @@ async def test_a_mysis_keeps_a_bounded_number_of_messages(tmp_path: Path) -> Non
             await s.api.preserve(await newest_id(s, "assistant"))
 
 
-def many(conn: object, mysis_id: int) -> None:
+def many(conn: WriterConnection, mysis_id: int) -> None:
     """Give the mysis as many kept messages as it can have."""
-    conn.execute(  # type: ignore[attr-defined]  # a WriterConnection
+    conn.execute(
         "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
         " INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at, preserved)"
         " SELECT ?, (SELECT min(id) FROM turn), i, 'user', 'direct', 'x', 1, 1, 1 FROM n",

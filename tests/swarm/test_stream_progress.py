@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class SlowModel(ScriptedProvider):
         self._patch = monkeypatch
         self._sends_keep_alives = sends_keep_alives
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         loop = asyncio.get_running_loop()
         real = loop.time
         try:

@@ -13,7 +13,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Any, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -196,7 +196,7 @@ class Rows:
             )
         return tuple(taken)
 
-    def _insert(self, row: TurnRow, seq: int, role: Role, source: Source, content: str, **rest: object) -> Memory:
+    def _insert(self, row: TurnRow, seq: int, role: Role, source: Source, content: str, **rest: Any) -> Memory:
         assert seq not in {one.seq for one in self.memories.values() if one.turn_id == row.id}, "UNIQUE (turn_id, seq)"
         memory = Memory(
             id=len(self.memories) + 1,
@@ -208,7 +208,7 @@ class Rows:
             source=source,
             content=content,
             created_at=self.now,
-            **rest,  # type: ignore[arg-type]  # fields of Memory by their names
+            **rest,
         )
         self.memories[memory.id] = memory
         return memory
@@ -405,7 +405,7 @@ class Run:
 
     @classmethod
     def opened(
-        cls, rows: Rows, row: TurnRow, rules: TurnRules, verdict: Callable[[Run], t.BudgetVerdict], **more: object
+        cls, rows: Rows, row: TurnRow, rules: TurnRules, verdict: Callable[[Run], t.BudgetVerdict], **more: Any
     ) -> Run:
         turn = t.TurnState(
             turn_id=row.id,
@@ -416,14 +416,14 @@ class Run:
             memories=rows.of_turn(row.id),
             read_only=READ_ONLY,
         )
-        return cls(rows, row, rules, turn, verdict, **more)  # type: ignore[arg-type]  # fields of Run by their names
+        return cls(rows, row, rules, turn, verdict, **more)
 
     def begin(self) -> None:
         self.give(self._fetch())
 
     @classmethod
     def restored(
-        cls, rows: Rows, row: TurnRow, rules: TurnRules, verdict: Callable[[Run], t.BudgetVerdict], **more: object
+        cls, rows: Rows, row: TurnRow, rules: TurnRules, verdict: Callable[[Run], t.BudgetVerdict], **more: Any
     ) -> Run:
         """Go on from the rows alone, as after a crash."""
         rows = rows.copy()
@@ -445,7 +445,7 @@ class Run:
         for request in rows.requests:
             if request.state == "reserved":
                 request.state = "estimated"
-        run = cls(rows, row, rules, turn, verdict, **more)  # type: ignore[arg-type]  # fields of Run by their names
+        run = cls(rows, row, rules, turn, verdict, **more)
         run.carry(effects)
         return run
 

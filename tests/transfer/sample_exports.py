@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ async def import_files_into(database: Path, *files: Path, settings: Settings = S
     """Import the files through a real store."""
     store = await Store.open(database, clock_now=lambda: 1_800_000_000_000_000)
     try:
-        return [await store.write(lambda conn, f=file: import_into(conn, f, settings)) for file in files]  # type: ignore[misc]  # a default binds the loop's value
+        return [await store.write(partial(import_into, file=file, settings=settings)) for file in files]
     finally:
         await store.close()
 

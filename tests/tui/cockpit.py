@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from textual._context import visible_screen_stack
-from textual.drivers.linux_driver import XTermParser  # type: ignore[attr-defined]  # as the driver imports it
+from textual._xterm_parser import XTermParser
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
@@ -32,6 +32,7 @@ from zoea.tui.state.swarm_connection import Opener, OpenSwarm
 from zoea.tui.terminal.terminal_input import TerminalInput
 
 W = TypeVar("W", bound=Widget)
+S = TypeVar("S", bound=Screen[Any])
 START = 1_700_000_000_000_000
 WITHIN_S = 30.0
 
@@ -69,6 +70,11 @@ class Stage:
     def shows(self, kind: type[Screen[Any]]) -> bool:
         """Return whether a screen of this kind is on top, with its widgets."""
         return isinstance(self.app.screen, kind) and self.app.screen.is_mounted
+
+    def top(self, kind: type[S]) -> S:
+        """Return the screen on top, which has to be of this kind."""
+        assert isinstance(self.app.screen, kind)
+        return self.app.screen
 
     async def until(self, predicate: Callable[[], Any], *, within: float = WITHIN_S) -> None:
         """Wait for a predicate in real time, then until the screen is painted."""

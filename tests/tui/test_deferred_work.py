@@ -7,6 +7,7 @@ import asyncio
 import gc
 import inspect
 import warnings
+from functools import partial
 from pathlib import Path
 
 import zoea.tui
@@ -115,7 +116,7 @@ async def test_works_in_a_queue_go_one_after_another_and_none_is_lost() -> None:
 
     queue = WorkQueue(lambda start: tasks.append(asyncio.create_task(start())))
     for number in range(3):
-        queue.put(lambda number=number: work(number))  # type: ignore[misc]  # a default binds the number
+        queue.put(partial(work, number))
     assert queue.waiting == 3
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert done == [0, 2]

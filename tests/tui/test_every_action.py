@@ -6,7 +6,6 @@ A new action fails `test_every_action_has_a_test` until a test runs it.
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -248,7 +247,7 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path, monkeypat
         monkeypatch.chdir(tmp_path)
         await drive("app.screenshot")
         await stage.until(lambda: any("written to" in notice for notice in stage.notices))
-        assert any(name.startswith("zoea-") and name.endswith(".svg") for name in os.listdir(tmp_path))  # noqa: PTH208
+        await stage.until(lambda: [*tmp_path.glob("zoea-*.svg")])
         await drive("screen.welcome", WelcomeScreen)
         await drive.and_back("welcome.connect", ConnectDialog)
         await drive.and_back("welcome.new", NewMysisDialog)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -363,18 +363,19 @@ class TestFinding:
 
 
 class TestStreaming:
-    async def test_what_a_request_holds_stands_there_until_its_answer_begins(self, tmp_path: Path) -> None:
+    async def test_what_a_request_holds_stands_there_until_its_answer_begins(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         speak, end = asyncio.Event(), asyncio.Event()
 
-        async def slow(request: ModelRequest) -> AsyncIterator[StreamItem]:
+        async def slow(request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
             await speak.wait()
             yield Delta(text="The belt ")
             await end.wait()
             yield Answer(text="The belt is rich.")
 
         async with focus(tmp_path) as stage:
-            real = stage.swarm.provider.stream
-            stage.swarm.provider.stream = slow  # type: ignore[method-assign]  # a model by hand
+            monkeypatch.setattr(stage.swarm.provider, "stream", slow)
             await stage.swarm.commander.send("alpha", "again")
             await settles(stage, lambda: "Preparing context (" in stage.text())
             view = stage.view()
@@ -385,7 +386,6 @@ class TestStreaming:
             end.set()
             await shows(stage, "The belt is rich.")
             await settles(stage, lambda: not stage.one(LiveAnswer).display)
-            stage.swarm.provider.stream = real  # type: ignore[method-assign]  # put back
 
     async def test_an_answer_without_text_leaves_nothing_of_its_preparation(self, tmp_path: Path) -> None:
         look = Answer(text="", calls=(call("look", "ore"),))
@@ -394,7 +394,7 @@ class TestStreaming:
             await shows(stage, "It is ore.")
             await settles(stage, lambda: "Preparing context" not in stage.text() and not stage.one(LiveAnswer).display)
 
-    async def test_a_streamed_answer_becomes_a_block(self, tmp_path: Path) -> None:
+    async def test_a_streamed_answer_becomes_a_block(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         speak, go_on, end = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         class Slow:
@@ -402,7 +402,7 @@ class TestStreaming:
 
             name, kind, label, metered = "slow", "scripted", "slow", False
 
-            async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+            async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
                 yield Delta(reasoning="Where is **iron** [/]")
                 await speak.wait()
                 yield Delta(text="The **belt** ")
@@ -412,8 +412,7 @@ class TestStreaming:
                 yield Answer(text="The **belt** is rich [/]")
 
         async with focus(tmp_path, prompts=15) as stage:
-            real = stage.swarm.provider.stream
-            stage.swarm.provider.stream = Slow().stream  # type: ignore[method-assign]  # a model by hand
+            monkeypatch.setattr(stage.swarm.provider, "stream", Slow().stream)
             await stage.swarm.commander.send("alpha", "again")
             live, transcript = stage.one(LiveAnswer), stage.one(ConversationView)
             width = transcript.size.width
@@ -429,10 +428,9 @@ class TestStreaming:
             end.set()
             await shows(stage, "The belt is rich [/]")
             await settles(stage, lambda: not live.display)
-            stage.swarm.provider.stream = real  # type: ignore[method-assign]  # put back
 
 
-async def refused(request: ModelRequest) -> AsyncIterator[StreamItem]:
+async def refused(request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
     yield Delta(text="")
     raise ProviderError("the key is wrong [/]" + " so it says" * 9, kind=ErrorClass.AUTH)
 
@@ -454,10 +452,12 @@ class TestTop:
 
 
 class TestWrong:
-    async def test_a_failure_and_its_hint_are_shown_until_the_mysis_runs_again(self, tmp_path: Path) -> None:
+    async def test_a_failure_and_its_hint_are_shown_until_the_mysis_runs_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         async with focus(tmp_path, Answer(text="fine"), prompts=1) as stage:
             assert "r relaunch" not in stage.one(TextBlock, "#wrong").plain
-            stage.swarm.provider.stream = refused  # type: ignore[method-assign]  # a key that is taken back
+            monkeypatch.setattr(stage.swarm.provider, "stream", refused)  # a key that is taken back
             await stage.api.send("alpha", "again")
             await stage.until(lambda: stage.view("alpha").state is MysisState.ERRORED)
             wrong = stage.one(TextBlock, "#wrong")

@@ -16,6 +16,7 @@ from zoea.model.enums import ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
 from zoea.store import WriterConnection
+from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.log import LogScreen
 from zoea.tui.widgets.line_list import LineList, TextLines
 
@@ -55,7 +56,7 @@ async def test_each_event_has_a_line_and_errors_are_highlighted(tmp_path: Path) 
         assert "alpha         turn 1 begins" in lines.plain
         assert "turn failed" not in lines.plain  # the errored mysis tells it
         place = next(at for at in range(lines.count) if "is errored" in lines.text_of(at))
-        assert "errored" in [role for _, role in stage.screen.draw_event(place, 100)]  # type: ignore[attr-defined]  # the log
+        assert "errored" in [role for _, role in stage.top(LogScreen).draw_event(place, 100)]
         error = stage.view().failure
         assert error is not None
         assert lines.text_of(place).count(error.title) == 1
@@ -190,7 +191,7 @@ async def test_a_hundred_thousand_events_open_and_scroll_at_once(tmp_path: Path)
         for _ in range(20):
             await stage.press("pagedown")
         await stage.until(lambda: "…  " not in stage.text())
-        assert len(stage.screen.kept_lines) <= 4_000  # type: ignore[attr-defined]  # the log
+        assert len(stage.top(LogScreen).kept_lines) <= 4_000
 
 
 async def test_the_log_file_is_shown_as_another_part(tmp_path: Path) -> None:
@@ -204,7 +205,7 @@ async def test_the_log_file_is_shown_as_another_part(tmp_path: Path) -> None:
         assert is_harmless(stage.text())
         with log.open("a", encoding="utf-8") as file:
             file.write("2026-01-01 WARNING zoea.z: " + "w" * 500 + "\n")
-        stage.screen.tick()  # type: ignore[attr-defined]  # a cockpit's screen
+        stage.top(CockpitScreen).tick()
         await stage.until(lambda: "wwwww" in stage.text())
 
 

@@ -12,6 +12,7 @@ from tests.tui.cockpit import Stage, cockpit, cockpit_over
 from tests.tui.test_roster import PLAIN
 from zoea.model.enums import MysisState
 from zoea.model.values import SwarmView
+from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.swarm_list.row_order import RowOrder, SortColumn
 from zoea.tui.widgets.status_bars import PieceLine
 from zoea.tui.widgets.swarm_table import SwarmTable
@@ -69,7 +70,7 @@ async def test_the_sorted_column_moves_and_is_marked_in_the_heading(tmp_path: Pa
         await stage.press("less_than_sign")
         assert "tokens▼" in heading.text
         stage.app.feed.take(SwarmView(2, False, "", (replace(VIEWS[0], tokens=50),)))
-        stage.screen.tick()  # type: ignore[attr-defined]  # the dashboard has it
+        stage.top(DashboardScreen).tick()
         assert names(stage) == ["beta", "Alpha", "gamma"]
         await stage.press("v", "greater_than_sign")
         assert stage.one(SwarmTable).grouping is None

@@ -49,7 +49,7 @@ async def test_hits_of_all_myses_are_shown_while_the_words_are_typed(tmp_path: P
         assert "alpha" in text
         assert "beta" in text
         assert "found, newest first" in stage.text()
-        assert any(("belt", "hit") in stage.screen.draw_hit(at, 100) for at in range(hits.count))  # type: ignore[attr-defined]  # search
+        assert any(("belt", "hit") in stage.top(SearchScreen).draw_hit(at, 100) for at in range(hits.count))
         await search(stage, " role:user @beta")
         assert hits.count == 1
         assert "And the belt again" in stage.text()

@@ -138,9 +138,11 @@ async def test_the_header_tells_for_a_minute_that_the_event_loop_was_held_up(tmp
 
 
 @pytest.mark.parametrize("width", [60, 80, 99, 120])
-async def test_a_stall_leaves_the_number_of_myses_in_the_header(width: int, tmp_path: Path) -> None:
+async def test_a_stall_leaves_the_number_of_myses_in_the_header(
+    width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with cockpit(tmp_path, size=(width, 24)) as stage:
-        stage.app.feed.rate = lambda *_: 1_700  # type: ignore[method-assign]  # a swarm at work
+        monkeypatch.setattr(stage.app.feed, "rate", lambda *_: 1_700)
         views = tuple(stage.app.feed.in_order())
         at = stage.app.now()
         view = SwarmView(9, False, "", views, lag_ms=300, lagged_at=at, tokens_today=9_800, budget_today=2_000_000)

@@ -10,22 +10,25 @@ import pytest
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import cockpit
 from zoea.model.errors import StoreError
+from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.state import swarm_feed
 from zoea.tui.state.swarm_feed import SwarmFeed
 
 
 async def test_an_error_in_a_screen_is_shown_once_and_logged_and_the_feed_goes_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cockpit(tmp_path) as stage:
-        real = stage.screen.feed_changed  # type: ignore[attr-defined]  # the dashboard has it
+        real = stage.top(DashboardScreen).feed_changed
         before = len(stage.notices)
 
         def fails(ids: frozenset[int]) -> None:
             real(ids)
             raise LookupError("no such column [/]")
 
-        stage.screen.feed_changed = fails  # type: ignore[attr-defined]  # a defect by hand
+        monkeypatch.setattr(stage.screen, "feed_changed", fails)
         await stage.api.create("delta", start=False)
         await stage.until(lambda: stage.has("delta"))
         await stage.api.create("eta", start=False)

@@ -182,11 +182,11 @@ async def test_only_files_on_the_screen_are_read_and_each_once(tmp_path: Path, m
         await stage.press("G")
         await stage.until(lambda: asked == ["a.py", "c.py"])
         await stage.press("g", "G")
-        stage.screen._read()  # type: ignore[attr-defined]  # as after a turn
+        stage.top(ReviewScreen)._read()
         await stage.until(lambda: not stage.app.workers._workers or "c.py" in stage.text())
         assert asked == ["a.py", "c.py"]
         commit(folders["alpha"], "again", c__py="b = 0\n" * 50)
-        stage.screen._read()  # type: ignore[attr-defined]  # as after a turn
+        stage.top(ReviewScreen)._read()
         await stage.until(lambda: asked == ["a.py", "c.py", "c.py"])
 
 

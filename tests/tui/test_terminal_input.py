@@ -11,8 +11,8 @@ import tty
 from collections.abc import Iterable
 
 import pytest
+from textual._xterm_parser import XTermParser
 from textual.app import App
-from textual.drivers.linux_driver import XTermParser  # type: ignore[attr-defined]  # as the driver imports it
 from textual.events import Key, Paste, Resize
 from textual.message import Message
 

@@ -151,11 +151,11 @@ async def test_model_servers_are_shown_as_they_answer(tmp_path: Path, monkeypatc
         assert is_harmless(stage.text())
 
 
-async def test_one_key_starts_five_miners_in_the_sandbox(tmp_path: Path) -> None:
+async def test_one_key_starts_five_miners_in_the_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with welcome(tmp_path) as stage:
         title = stage.one(TextBlock, "#title")
         said: list[str] = []
-        title.put = lambda lines: said.append(str(lines))  # type: ignore[method-assign]  # listen
+        monkeypatch.setattr(title, "put", lambda lines: said.append(str(lines)))
         await stage.press("s")
         await stage.until(lambda: shows(stage, DashboardScreen) and len(stage.app.feed.myses) == 5)
         assert said
@@ -481,7 +481,7 @@ async def test_a_key_in_the_environment_is_connected_by_its_name(
     monkeypatch.setenv("GROQ_API_KEY", "gsk-secret")
     refuse_connections(monkeypatch)
     async with welcome(tmp_path) as stage:
-        stage.screen.query_one("#ways").select("key:GROQ_API_KEY")  # type: ignore[attr-defined]  # a PickList
+        stage.one(PickList, "#ways").select("key:GROQ_API_KEY")
         await stage.press("enter")
         await stage.until(lambda: shows(stage, ConnectDialog))
         assert "env:GROQ_API_KEY" in stage.text()

@@ -102,7 +102,7 @@ async def test_no_body_of_any_route_takes_much_memory_or_ends_the_gateway(
 @pytest.mark.parametrize("wire", WIRES)
 async def test_what_an_agent_asked_for_is_shown_whole_and_with_hidden_characters_as_escapes(
     tmp_path: Path,
-    zoea: Zoea,  # noqa: F811
+    zoea: Zoea,  # noqa: F811  the fixture
     monkeypatch: pytest.MonkeyPatch,
     wire: str,
     vendor: type[Vendor] | type[AnthropicVendor],

@@ -78,7 +78,7 @@ def copy_blobs(conn: sqlite3.Connection, folder: Path, after: int) -> tuple[int,
         if target.exists():
             continue
         with suppress(StoreError, OSError):  # damaged here: `zoea ctx fsck` says so
-            unpack_blob(own, blob_id, [(digest, place, data, size)])  # type: ignore[list-item]  # a row is a tuple here
+            unpack_blob(own, blob_id, [(digest, place, data, size)])
             packed = data if data is not None else read_blob_file(blob_path(own, digest), size)
             write_blob_file(target, packed)
             copied += 1
@@ -87,7 +87,7 @@ def copy_blobs(conn: sqlite3.Connection, folder: Path, after: int) -> tuple[int,
 
 def read_mirrored(folder: Path, digest: bytes, size: int) -> bytes:
     """Return the bytes of a blob from the mirror. Raises StoreError where it is missing or damaged there."""
-    return unpack_blob(folder, 0, [(digest, "file", None, size)])  # type: ignore[list-item]  # a row is a tuple here
+    return unpack_blob(folder, 0, [(digest, "file", None, size)])
 
 
 def fetch_blobs(conn: WriterConnection, folder: Path, seqs: Iterable[int] | None = None) -> FetchedBlobs:
@@ -108,7 +108,7 @@ def fetch_blobs(conn: WriterConnection, folder: Path, seqs: Iterable[int] | None
         if wanted is not None and blob_id not in wanted:
             continue
         with suppress(StoreError):
-            unpack_blob(own, blob_id, [(digest, place, data, size)])  # type: ignore[list-item]  # a row is a tuple here
+            unpack_blob(own, blob_id, [(digest, place, data, size)])
             continue
         try:
             read_mirrored(folder, digest, size)

@@ -94,7 +94,7 @@ class _AnswerWait:
     async def run(self) -> None:
         before: dict[str, tuple[str, str]] = {}
         stream = self._swarm.changes()
-        async with aclosing(stream), aclosing(yield_with_pauses(stream, READ_AGAIN_S)) as views:  # type: ignore[type-var]  # SwarmApi gives a generator
+        async with aclosing(stream), aclosing(yield_with_pauses(stream, READ_AGAIN_S)) as views:
             async for view in views:
                 if view is not None and not self._take(view):
                     continue

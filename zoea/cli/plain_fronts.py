@@ -11,7 +11,7 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, suppress
 from datetime import datetime
 from pathlib import Path
@@ -130,13 +130,13 @@ class PlainFront:
             return "(the text cannot be read now)"
 
 
-async def events_without_gaps(swarm: SwarmApi, after: int) -> AsyncIterator[Event]:
+async def events_without_gaps(swarm: SwarmApi, after: int) -> AsyncGenerator[Event, None]:
     """Yield every event after `after`. After a lag or a failed read, subscribe again from the last event seen."""
     last = after
     while True:
         stream = swarm.events(last)
         has_lagged = False
-        async with aclosing(stream):  # type: ignore[type-var]  # every body of SwarmApi gives a generator
+        async with aclosing(stream):
             try:
                 async for item in stream:
                     if isinstance(item, Lagged):

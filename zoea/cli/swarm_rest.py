@@ -88,7 +88,7 @@ async def wait_for_rest(swarm: SwarmApi, turns: TurnCount) -> RestReport:
     """Wait until no mysis goes on by itself and the front has shown all."""
     myses: dict[int, MysisView] = {}
     stream = swarm.changes()
-    async with aclosing(stream):  # type: ignore[type-var]  # every body of SwarmApi gives a generator
+    async with aclosing(stream):
         async for view in stream:
             myses |= {one.id: one for one in view.myses}
             for removed in view.removed:

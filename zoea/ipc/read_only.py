@@ -6,7 +6,7 @@ The latter reads the stored swarm every two seconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,9 +44,9 @@ class WatchedSwarm(SwarmProxy):
             raise OwnerError(WATCHES, title="Read-only", hint="`zoea run` opens a cockpit that commands.")
         return await getattr(self._api, method)(**arguments)
 
-    def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
+    def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncGenerator[Any, None]:
         """Open a stream; each of them only reads."""
-        stream: AsyncIterator[Any] = getattr(self._api, method)(**arguments)
+        stream: AsyncGenerator[Any, None] = getattr(self._api, method)(**arguments)
         return stream
 
 
@@ -75,7 +75,7 @@ class ReadOnlySwarm(SwarmProxy):
         """Every mysis as stored. Raises StoreError."""
         return await asyncio.to_thread(read_swarm_view, self._database)
 
-    async def changes(self) -> AsyncIterator[SwarmView]:
+    async def changes(self) -> AsyncGenerator[SwarmView, None]:
         """Stream whole views, one for each change."""
         known: SwarmView | None = None
         while True:
@@ -87,7 +87,7 @@ class ReadOnlySwarm(SwarmProxy):
                 yield replace(found, removed=tuple(sorted(gone)))
             await asyncio.sleep(self._poll_s)
 
-    async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
+    async def events(self, after: int = 0) -> AsyncGenerator[Event | Lagged, None]:
         """A stream without events: stored events are read from the database."""
         await asyncio.Event().wait()
         yield Lagged(after)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Self
 
@@ -159,7 +159,7 @@ class RemoteSwarm(SwarmProxy):
             raise UsageError("the sender is fixed by the connection; open one under that client's name")
         return _decoded(method, await self._exchange(method, arguments))
 
-    async def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
+    async def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncGenerator[Any, None]:
         """Send a request on a connection of its own and yield its decoded items."""
         connection = await SocketConnection.open(self._path)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import wraps
 from types import FunctionType
 from typing import Any
@@ -31,7 +31,7 @@ class SwarmProxy(SwarmApi):
         """Carry out a method that has one answer."""
         raise NotImplementedError
 
-    def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
+    def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncGenerator[Any, None]:
         """Open the stream of a method that has many."""
         raise NotImplementedError
 
@@ -50,7 +50,7 @@ def _forward(function: FunctionType) -> Callable[..., Any]:
         return await proxy.call_method(function.__name__, bind(proxy, args, kwargs))
 
     @wraps(function)
-    def stream(proxy: SwarmProxy, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    def stream(proxy: SwarmProxy, /, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
         return proxy.open_stream(function.__name__, bind(proxy, args, kwargs))
 
     return call if inspect.iscoroutinefunction(function) else stream

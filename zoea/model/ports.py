@@ -6,7 +6,7 @@ A protocol that one module needs usually stands beside it instead. A method that
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -87,7 +87,7 @@ class Provider(Protocol):
     label: str
     metered: bool
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         """Make one attempt, and give one `Answer` at its end.
 
         Before it come `RequestHeld`s and a `RequestSent` if it had to wait, then `Delta`s and `BytesReceived`.

@@ -6,7 +6,7 @@ UsageError or StoreError; over the socket also NoRunningSwarm.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -140,14 +140,14 @@ class MysisApi(Protocol):
         """Wait until the mysis has no open turn and nothing pending. Raises UsageError at the timeout."""
         ...
 
-    def changes(self) -> AsyncIterator[SwarmView]:
+    def changes(self) -> AsyncGenerator[SwarmView, None]:
         """Stream views as the swarm changes, at most 20 a second.
 
         The first view holds all myses, each later one only those that changed.
         """
         ...
 
-    def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
+    def events(self, after: int = 0) -> AsyncGenerator[Event | Lagged, None]:
         """Stream events with an id over `after`; `Lagged` if the reader was too slow."""
         ...
 

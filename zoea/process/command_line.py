@@ -110,7 +110,7 @@ def option(
         bare: The value of the option without one, for a command without words.
     """
     names, metavar = _split_usage(usage)
-    return Parameter(names, metavar or f"<{'|'.join(read.values)}>", text, default, read, bare=bare)  # type: ignore[attr-defined]  # a choice
+    return Parameter(names, metavar or f"<{'|'.join(getattr(read, 'values', ()))}>", text, default, read, bare=bare)
 
 
 def options(usage: str, text: str, read: Callable[[str], Any] = str) -> Any:
@@ -165,7 +165,7 @@ def choice(values: Iterable[str]) -> Callable[[str], Any]:
 
 
 class _Number(Struct, frozen=True):
-    kind: type[int] | type[float]
+    kind: Callable[[str], Any]
     lowest: float | None
     highest: float | None
 
@@ -176,7 +176,7 @@ class _Number(Struct, frozen=True):
             return ""
         return f"at least {self.lowest:g}" if self.highest is None else f"{self.lowest:g} to {self.highest:.10g}"
 
-    def __call__(self, text: str) -> float:
+    def __call__(self, text: str) -> Any:
         end = "on" if self.highest is None else f"to {self.highest:.10g}"
         hint = "Give a number." if self.lowest is None else f"Give a number from {self.lowest:g} {end}."
         try:
@@ -190,7 +190,7 @@ class _Number(Struct, frozen=True):
 
 def whole_number(lowest: int | None = None, highest: int | None = None) -> Callable[[str], int]:
     """Return a reader of whole numbers within limits."""
-    return _Number(int, lowest, highest)  # type: ignore[return-value]  # of a kind int
+    return _Number(int, lowest, highest)
 
 
 def number(lowest: float | None = None, highest: float | None = None) -> Callable[[str], float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -124,13 +124,13 @@ class RunningSwarm(SwarmProxy):
             return self._complete(await work)
         return await self._commands.run(work)
 
-    def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
+    def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncGenerator[Any, None]:
         """Open the stream of the body that has the method."""
-        stream: AsyncIterator[Any] = getattr(self._bodies[method], method)(**arguments)
+        stream: AsyncGenerator[Any, None] = getattr(self._bodies[method], method)(**arguments)
         return self._complete_views(stream) if method == "changes" else stream
 
-    async def _complete_views(self, stream: AsyncIterator[SwarmView]) -> AsyncIterator[SwarmView]:
-        async with aclosing(stream):  # type: ignore[type-var]  # every body of SwarmApi gives a generator
+    async def _complete_views(self, stream: AsyncGenerator[SwarmView, None]) -> AsyncGenerator[SwarmView, None]:
+        async with aclosing(stream):
             async for view in stream:
                 yield self._complete(view)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +107,9 @@ def _remove_key(text: str, path: KeyPath) -> str:
     node: Any = document
     for part in path[:-1]:
         node = node.get(part) if isinstance(node, Mapping) else None
-    if not isinstance(node, Mapping) or path[-1] not in node:
+    if not isinstance(node, MutableMapping) or path[-1] not in node:
         return text
-    del node[path[-1]]  # type: ignore[attr-defined]  # a tomlkit table, which is a mutable mapping
+    del node[path[-1]]
     return tomlkit.dumps(document)
 
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import zstandard
 from blake3 import blake3
@@ -142,7 +142,7 @@ def get_blob(connection: sqlite3.Connection, blob_id: int) -> bytes:
     return unpack_blob(blob_directory(connection), blob_id, connection.execute(SELECT, (blob_id,)).fetchall())
 
 
-def unpack_blob(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row]) -> bytes:
+def unpack_blob(directory: Path, blob_id: int, rows: Sequence[Sequence[Any]]) -> bytes:
     """Return the bytes of the blob from the rows of `SELECT`.
 
     Raises:

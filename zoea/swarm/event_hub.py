@@ -10,7 +10,7 @@ import asyncio
 import json
 import sqlite3
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from zoea.model.values import Event, Lagged
 from zoea.store import Store
@@ -44,7 +44,7 @@ class EventHub:
         for subscriber in self._subscribers:
             subscriber.give([event])
 
-    async def listen(self, after: int) -> AsyncIterator[Event | Lagged]:
+    async def listen(self, after: int) -> AsyncGenerator[Event | Lagged, None]:
         """Yield stored events after the given id, then new ones as they are committed."""
         subscriber = _EventQueue()
         self._subscribers.add(subscriber)
@@ -63,7 +63,7 @@ class EventHub:
         finally:
             self._subscribers.discard(subscriber)
 
-    async def _stored(self, after: int) -> AsyncIterator[Event]:
+    async def _stored(self, after: int) -> AsyncGenerator[Event, None]:
         while True:
             page = await self._store.read(swarm_reads.EVENTS_AFTER, (after, _PAGE))
             for row in page:

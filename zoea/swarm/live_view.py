@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Literal
@@ -263,7 +263,7 @@ class LiveView:
         most, ahead = VIEW_CHARS // max(1, len(ids)), self._clock.ahead
         return tuple(self._rows[mysis_id].freeze(ahead, swarm_held=self._is_held, most=most) for mysis_id in ids)
 
-    async def changes(self) -> AsyncIterator[SwarmView]:
+    async def changes(self) -> AsyncGenerator[SwarmView, None]:
         """Yield the whole view, then the changes, at most every 50 ms."""
         subscriber = _ViewSubscriber()
         self._subscribers.add(subscriber)

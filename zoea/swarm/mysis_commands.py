@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import nullcontext
 from typing import Any
 
@@ -248,7 +248,7 @@ class MysisCommands(SwarmCommands):
             raise UsageError(f"{runner.mysis.name} did not finish within {timeout_s:g} s") from None
         raise AssertionError("a view has no end")
 
-    async def changes(self) -> AsyncIterator[SwarmView]:
+    async def changes(self) -> AsyncGenerator[SwarmView, None]:
         swarm = self.swarm
         async for view in swarm.live_view.changes():
             if not await swarm.read_spend() and any(row.tokens for row in view.myses):
@@ -256,7 +256,7 @@ class MysisCommands(SwarmCommands):
                 asyncio.get_running_loop().call_later(1.0, swarm.live_view.touch)
             yield replace(view, tokens_today=swarm.today.tokens, cost_today_micros=swarm.today.cost_micros)
 
-    async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
+    async def events(self, after: int = 0) -> AsyncGenerator[Event | Lagged, None]:
         async for item in self.swarm.services.events.listen(after):
             yield item
 

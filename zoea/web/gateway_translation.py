@@ -100,7 +100,7 @@ async def forward_translated(
     """Ask a provider as Zoea itself does, and yield the answer in the form of a wire. Raises ProviderError."""
     writer = _WRITERS[wire](request.model)
     has_begun = False
-    async with aclosing(provider.stream(request)) as items:  # type: ignore[type-var]  # every implementation is a generator
+    async with aclosing(provider.stream(request)) as items:
         async for item in items:
             if isinstance(item, RequestHeld | RequestSent):
                 yield item

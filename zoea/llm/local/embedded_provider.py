@@ -7,9 +7,9 @@ speaks to it as to any llama.cpp server.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -69,7 +69,7 @@ class EmbeddedProvider:
         self._loading: dict[str, asyncio.Task[LoadedModel]] = {}
         self._is_closed = False
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         """See the port. Yield `RequestHeld` while the model loads, then `RequestSent`.
 
         A process that ended is a transient failure.
@@ -83,7 +83,7 @@ class EmbeddedProvider:
         loaded = await asyncio.shield(task)
         named = replace(request, model=model.name)
         try:
-            async with aclosing(cast("AsyncGenerator[StreamItem]", loaded.provider.stream(named))) as items:
+            async with aclosing(loaded.provider.stream(named)) as items:
                 async for item in items:
                     yield item
         except ProviderError as error:

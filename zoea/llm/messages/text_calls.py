@@ -33,7 +33,7 @@ _TAG = re.compile(
 _FENCE = re.compile(r"^[ \t]*```[a-zA-Z_]*[ \t]*$", re.MULTILINE)
 # openai/harmony: vllm-project/vllm#32587, pydantic/pydantic-ai#7143, tontinton/maki#518; Gemini: qwen-code#1187
 _FRAME = re.compile(r"\A(?:functions|default_api)[.:]|<\|.*\Z", re.DOTALL)
-_SEPARATOR = re.compile(r"[\s,;]*")
+_SEPARATOR = re.compile(r"[\s,;]+")
 _EXPLAINS = re.compile(
     r"```|\b(?:json|examples?|e\.g|instance|format|formats|schema|syntax|template|sample|structure|payload|snippet"
     r"|would|could|might|should|don't|do not|never|not|instead|cannot|can't|if|either|or"
@@ -120,7 +120,8 @@ def _objects(text: str) -> list[Any] | None:
         if isinstance(value, dict) and value.keys() == {"tool_calls"}:
             value = value["tool_calls"]
         found += value if isinstance(value, list) else [value]
-        place = _SEPARATOR.match(text, place).end()  # type: ignore[union-attr]  # the pattern matches everywhere
+        if separator := _SEPARATOR.match(text, place):
+            place = separator.end()
     return found
 
 

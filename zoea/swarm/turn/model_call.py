@@ -111,9 +111,7 @@ class ModelCall:
         try:
             async with (
                 self._deadline,
-                aclosing(
-                    self._profile.provider.stream(self._request)  # type: ignore[type-var]  # every implementation is a generator
-                ) as stream,
+                aclosing(self._profile.provider.stream(self._request)) as stream,
             ):
                 with hold.on_hold(mysis_id, self._keep_back):
                     async for item in stream:

@@ -249,7 +249,7 @@ class SummaryStage:
         hold, mysis_id = self._services.hold, self._profile.mysis_id
         left = ((self._until or 0) - self._services.clock.uptime()) / SECOND
         latest = asyncio.get_running_loop().time() + max(0.0, left) + (MOST_PROGRESS - 1) * self._within_s
-        async with asyncio.timeout(max(0.0, left)) as limit, aclosing(provider.stream(request)) as stream:  # type: ignore[type-var]  # every implementation is a generator
+        async with asyncio.timeout(max(0.0, left)) as limit, aclosing(provider.stream(request)) as stream:
             async for item in stream:
                 # A server that reads or writes slowly is at work.
                 limit.reschedule(min(latest, asyncio.get_running_loop().time() + self._within_s))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
@@ -472,8 +473,7 @@ class ReviewScreen(CockpitScreen[None]):
             return
         places, name = self.cockpit.places, view.name
         lines = [f"Drop the worktree of {list_names([view])}?", "One that holds uncommitted or unmerged work is kept."]
-        title = f"DROP OF {name}"
-        drop = lambda: self._start(title, lambda: worktree_access.drop_worktree(places, name))  # noqa: E731  two levels
+        drop = partial(self._start, f"DROP OF {name}", partial(worktree_access.drop_worktree, places, name))
         swarm_commands.confirm(self.cockpit, "DROP", lines, "drop", drop)
 
     def _commit(self) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 # The parsers of the driver itself; their modules are private, and the driver does not say that it passes them on.
-from textual.drivers.web_driver import ByteStream, WebDriver, XTermParser  # type: ignore[attr-defined]
+from textual.drivers.web_driver import ByteStream, WebDriver, XTermParser  # type: ignore[attr-defined]  # no public names
 from textual.events import AppBlur, AppFocus, Resize
 from textual.geometry import Size
 from textual.message import Message

@@ -20,7 +20,7 @@ from contextlib import suppress
 from itertools import chain, count
 from typing import Any
 
-from textual.drivers.linux_driver import LinuxDriver, ParseError, XTermParser  # type: ignore[attr-defined]
+from textual.drivers.linux_driver import LinuxDriver, ParseError, XTermParser  # type: ignore[attr-defined]  # no public names
 
 from zoea.text.screen_size import clamp_cells
 from zoea.tui.terminal.paced_driver import PacedDriver

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 
 # The parser of the driver itself; its modules are private, and the driver does not say that it passes the names on.
-from textual.drivers.linux_driver import XTermParser  # type: ignore[attr-defined]
+from textual.drivers.linux_driver import XTermParser  # type: ignore[attr-defined]  # Textual has no public name for it
 from textual.events import Key, Paste, Resize
 from textual.message import Message
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from zoea.model.enums import Finish
@@ -38,7 +38,7 @@ class AutopilotProvider:
         self._clock = clock
         self._pace = pace
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         """Yield reasoning, text and calls as deltas, then the `Answer`."""
         said = build_answer(request.messages, request.tools)
         pace = _pace(request.options, self._pace)
