@@ -20,6 +20,9 @@ each other; `httpx.DecodingError` is raised for a body whose compression is not 
 """
 
 
+BROKEN = "The connection to the provider broke"
+
+
 def silence_error(name: str, seconds: float, *, has_begun: bool) -> ProviderError:
     """Build the error of an answer that does not come, or stops for `seconds`."""
     what = f"{name} sent nothing for {seconds:g} s in mid-answer" if has_begun else f"{name} sent nothing in time"
@@ -29,54 +32,44 @@ def silence_error(name: str, seconds: float, *, has_begun: bool) -> ProviderErro
 def protocol_error(name: str) -> ProviderError:
     """Build the error of a server that answers with a switch to another protocol."""
     what = f"the connection to {name} broke: the server wants to speak another protocol"
-    return provider_error(ErrorClass.TRANSIENT, what, title="The connection to the provider broke")
+    return provider_error(ErrorClass.TRANSIENT, what, title=BROKEN)
 
 
 def connection_error(error: Exception, name: str) -> ProviderError:
     """Build the error of a connection that failed, broke, or did not carry HTTP."""
-    said = shorten(str(error) or type(error).__name__)
+    kind, title, hint, said = ErrorClass.BAD_REQUEST, BROKEN, "", shorten(str(error) or type(error).__name__)
     match error:
         case aiohttp.ServerTimeoutError():
-            return provider_error(
-                ErrorClass.TRANSIENT, f"{name} could not be reached in time", title="The provider cannot be reached"
-            )
+            kind, title = ErrorClass.TRANSIENT, "The provider cannot be reached"
+            what = f"{name} could not be reached in time"
         case aiohttp.InvalidURL():
-            return provider_error(
-                ErrorClass.BAD_REQUEST,
-                f"the address of {name} cannot be used: {said}",
-                title="The provider's address is wrong",
-                hint="Correct the provider's base_url in the settings.",
-            )
+            title, what = "The provider's address is wrong", f"the address of {name} cannot be used: {said}"
+            hint = "Correct the provider's base_url in the settings."
         case httpx.DecodingError():
-            return provider_error(
-                ErrorClass.BAD_REQUEST,
-                f"the answer of {name} cannot be decompressed: {said}",
-                title="The provider sent no answer",
-                hint="Check the provider's base_url, and what stands between it and Zoea.",
-            )
+            title, what = "The provider sent no answer", f"the answer of {name} cannot be decompressed: {said}"
+            hint = "Check the provider's base_url, and what stands between it and Zoea."
         case aiohttp.ClientConnectorCertificateError():
-            return provider_error(
-                ErrorClass.BAD_REQUEST,
-                f"the certificate of {name} is not trusted: {said}",
-                title="The provider's certificate is not trusted",
-                hint="Install the authority's certificate on this system, or correct the provider's base_url.",
-            )
+            title = "The provider's certificate is not trusted"
+            what = f"the certificate of {name} is not trusted: {said}"
+            hint = "Install the authority's certificate on this system, or correct the provider's base_url."
         case aiohttp.ClientConnectorError():
-            return provider_error(
-                ErrorClass.TRANSIENT,
-                f"{name} could not be reached: {_unreachable_reason(error.os_error)}",
-                title="The provider cannot be reached",
-                hint="Check that it runs and that its address (base_url) is right.",
-            )
+            kind, title = ErrorClass.TRANSIENT, "The provider cannot be reached"
+            what = f"{name} could not be reached: {_unreachable_reason(error.os_error)}"
+            hint = "Check that it runs and that its address (base_url) is right."
+        case _:
+            kind, what = ErrorClass.TRANSIENT, f"the connection to {name} broke: {_break_reason(error, said)}"
+    return provider_error(kind, what, title=title, hint=hint or None)
+
+
+def _break_reason(error: Exception, said: str) -> str:
+    match error:
         case aiohttp.ClientResponseError():
-            said = f"the server's answer is not HTTP: {shorten(error.message)}"
+            return f"the server's answer is not HTTP: {shorten(error.message)}"
         case BoundExceeded():
-            said = f"the server sent {said}"
+            return f"the server sent {said}"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
-            said = "the server closed the connection before its answer was whole"
-    return provider_error(
-        ErrorClass.TRANSIENT, f"the connection to {name} broke: {said}", title="The connection to the provider broke"
-    )
+            return "the server closed the connection before its answer was whole"
+    return said
 
 
 def _unreachable_reason(error: OSError) -> str:
