@@ -116,7 +116,7 @@ class AgentConnection:
         return not self.process.has_ended
 
     def attach(self, session_id: str, client: AgentClient, *, with_early: bool = True) -> None:
-        """Pass the updates and requests of a session to a client, also those before its id was known."""
+        """Pass the updates and requests of a session to a client, also earlier ones."""
         self._clients[session_id] = client
         early = [update for owner, update in self._early if owner == session_id]
         self._early = deque(((o, u) for o, u in self._early if o != session_id), maxlen=self._early.maxlen)

@@ -38,7 +38,7 @@ class AgentPool:
         return len(self._holders)
 
     async def take(self, holder: PlaceHolder, show: Callable[[int, int], None] = lambda place, most: None) -> None:
-        """Wait for a place, first come first served, and end the longest idle agent where none is free.
+        """Wait in order for a place; where none is free, end the longest idle agent.
 
         Args:
             show: Gets the place in the queue, 0 once it is over, and how many may run.

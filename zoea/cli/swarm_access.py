@@ -36,7 +36,7 @@ def command(where: Places, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
 
 
 async def read_begun(swarm: SwarmApi, ids: Collection[int]) -> SwarmView:
-    """Return the swarm after each of these myses has reached a model or is blocked, within a second."""
+    """Return the swarm once these myses reached a model or are blocked, within a second."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _BEGIN_S
     has_called = False

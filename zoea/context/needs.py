@@ -116,7 +116,7 @@ class Recall(OutsideNeed, frozen=True):
 
 
 class SourceMessages(OutsideNeed, frozen=True):
-    """The messages of a `TopicSource` (as JSON) with ids up to `until` and not in `without`, full and compact.
+    """The messages of a `TopicSource` (as JSON), full and compact. Ids are at most `until` and not in `without`.
 
     Answer: `{"full": text, "compact": text, "messages": how many the full form has}`.
     """

@@ -46,7 +46,7 @@ class Changes(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The sums of all files, for example `+12 -3, 2 files`, and whether it has conflicts."""
+        """The sums of all files, such as `+12 -3, 2 files`, and any conflicts."""
         added = sum(file.added or 0 for file in self.files)
         removed = sum(file.removed or 0 for file in self.files)
         conflicts = ", has conflicts" if self.has_conflicts else ""
@@ -94,7 +94,7 @@ class TreeDiff:
 
 @contextmanager
 def open_apart(folder: Path) -> Iterator[Git]:
-    """Open the repository of a folder without its configuration, which a command of a mysis may have written there.
+    """Open the repository of a folder without its configuration, which a mysis may have written.
 
     It names no program then: no filter, hook, remote or other working tree. Raises GitError.
     """
@@ -177,7 +177,7 @@ class Base(Struct, frozen=True):
 
 
 def find_base(git: Git, record: Record | None) -> str:
-    """Return the commit to compare a tree with: the merge base of its branches, else HEAD. Raises GitError."""
+    """Return the commit to compare with: the merge base of its branches, else HEAD. Raises GitError."""
     return read_base(git, record).commit
 
 

@@ -315,7 +315,7 @@ def _read_place(folder: Path) -> tuple[bool, Path]:
 
 
 def check_clean(checkout: Checkout, branch: str) -> None:
-    """Raise MergeRefused if a working tree has changes of tracked files, or a merge or rebase is open."""
+    """Raise MergeRefused if tracked files are changed, or a merge or rebase is open."""
     tree, own = checkout.path, checkout.git_dir
     names = find_changes(Git(tree), untracked=False)
     under_way = [name for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD") if (own / name).exists()]

@@ -61,7 +61,7 @@ def compile_glob(glob: str) -> re.Pattern[str] | None:
 
 
 def _translate(part: str) -> str:
-    """Convert one part of a glob to a regular expression; a star does not match `/`."""
+    """Convert one part of a glob to a regular expression. A star does not match `/`."""
     text = translate(part)[len("(?s:") : -len(")z ")]
     return re.sub(r"\[[^]]*\]|\\.|\.\*|\.", lambda found: {".*": "[^/]*", ".": "[^/]"}.get(found[0], found[0]), text)
 

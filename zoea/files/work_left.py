@@ -221,7 +221,7 @@ def find_commit(git: Git, name: str) -> str:
 
 
 def read_commits(git: Git, *names: str) -> tuple[str, ...]:
-    """Return the commits of names in one call, up to the first that cannot be read. Raises GitError."""
+    """Return the commits of names in one call, up to an unreadable one. Raises GitError."""
     line = ("rev-parse", "--revs-only", *(f"{name}^{{commit}}" for name in names), "--")
     return tuple(git.run(*line, accept=(0, 128)).text.split())
 
@@ -244,7 +244,7 @@ def find_merged_head(git: Git) -> str:
 
 
 def _check_readable(git: Git, name: str) -> None:
-    """Raise GitError where a ref is there and its commit cannot be read, as after a power failure."""
+    """Raise GitError where the commit of a ref cannot be read, as after a power failure."""
     if name == "HEAD":
         told = git.run("log", "-1", "--format=", accept=(0, 128)).error
         is_damaged = "fatal: " in told and "does not have any commits yet" not in told
@@ -274,7 +274,7 @@ def _find_unknown(git: Git, path: Path) -> str:
 
 
 def is_merged(repository: Git, tip: str, record: Record) -> bool:
-    """Return whether the commits up to a tip are, or their changes are, in another branch. Raises GitError."""
+    """Return whether another branch has the commits up to a tip, or their changes. Raises GitError."""
     if tip == record.base:
         return True
     refs = repository.text(
@@ -298,7 +298,7 @@ def is_before(repository: Git, tip: str, base: str, fork: Fork | None) -> bool:
 
 
 def is_in_target(repository: Git, fork: Fork) -> bool:
-    """Return whether a target has the commits up to a tip, or their changes in other commits. Raises GitError."""
+    """Return whether a target has the commits up to a tip, or their changes. Raises GitError."""
     target, tip = fork.target, fork.tip
     if not fork.base or fork.base in (tip, target):
         return bool(fork.base) and (fork.base == tip or fork.target_tree == fork.tip_tree)

@@ -254,7 +254,7 @@ class Worktrees:
 
 
 def _read_checkout(folder: Path) -> tuple[str, str, str, str]:
-    """Return the top of a folder's checkout, its common git directory, its commit, and its branch or "".
+    """Return the top of a checkout, its common git directory, commit, and branch or "".
 
     Raises FilesError.
     """

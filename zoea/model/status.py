@@ -109,7 +109,7 @@ def _unheld_status(view: MysisView) -> StatusWord:
 
 
 def is_starting(view: MysisView) -> bool:
-    """Return whether a mysis has a turn to begin that has neither reached a model nor been kept from it."""
+    """Return whether a mysis has a turn to begin that is not held up and reached no model."""
     is_quiet = view.activity is Activity.IDLE and find_status(view) in (StatusWord.WORKING, StatusWord.IDLE)
     return view.state is MysisState.RUNNING and is_quiet and (view.in_turn or bool(view.pending))
 

@@ -296,7 +296,7 @@ class CommitApi(Protocol):
         ...
 
     async def pick(self, revision: str, ref: str) -> str:
-        """Add the messages of one commit to what a mysis knows, and return the id of its new commit.
+        """Add the messages of a commit to what a mysis knows; return the new commit.
 
         Its next turn begins with its whole conversation, as after `resume`.
 

@@ -84,7 +84,7 @@ class GroupGuard:
             self._tell(f"+ {group} {mark}\n")
 
     def signal(self, group: int, number: signal.Signals) -> None:
-        """Send a signal to the processes left in a group that was added, unless others have its id by now."""
+        """Signal the processes left in an added group, unless others have its id now."""
         with self._lock:
             if group in self._groups and not _is_of_others(group):
                 with suppress(ProcessLookupError, PermissionError):

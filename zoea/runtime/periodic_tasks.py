@@ -106,7 +106,7 @@ async def _release_always(store: Store, clock: Clock) -> None:
 async def record_minutes(
     store: Store, clock: Clock, count_statuses: Callable[[], Counter[StatusWord]]
 ) -> AsyncIterator[None]:
-    """Store a row about what the swarm does at the start, after each minute and at the end."""
+    """Store a row about the swarm at the start, each minute and at the end."""
 
     async def record(minute: int | None = None) -> None:
         statuses = {str(word): count for word, count in count_statuses().items()}

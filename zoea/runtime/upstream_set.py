@@ -58,7 +58,7 @@ def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:
 
 
 def workbench_upstream(places: Places) -> UpstreamConfig:
-    """Build the upstream of files: a process for each mysis, over the folder or worktree that it works on."""
+    """Build the upstream of files: a process per mysis, over its folder or worktree."""
     given = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith("ZOEA_FILES__")}
     return UpstreamConfig(
         WORKBENCH,

@@ -53,7 +53,7 @@ class Page(StrEnum):
 
 
 def section(default: Any, title: str, page: Page, description: str | None = None) -> Any:
-    """Return a field that holds a section of settings, all on one page unless one of them names another."""
+    """Return a field that holds a section of settings, on one page by default."""
     return Field(default, title=title, description=description, json_schema_extra={"page": page})
 
 

@@ -24,7 +24,7 @@ def is_inert(field: FieldInfo) -> bool:
 
 
 def iterate_fields(model: type[BaseModel], above: KeyPath = ()) -> Iterator[tuple[KeyPath, FieldInfo]]:
-    """Yield each key of a schema with its field; entries of `provider` and `upstream` have the name NAME."""
+    """Yield each key of a schema with its field. Entries of `provider` and `upstream` have the name NAME."""
     for name, field in model.model_fields.items():
         path = (*above, field.alias or name)
         if (inner := find_model(field.annotation)) is None:

@@ -80,7 +80,7 @@ class LoadedSettings(Struct, frozen=True):
 
     @property
     def trust_notice(self) -> str:
-        """What a person has to know at the start about files of the project without effect; "" for nothing."""
+        """A notice at the start about files of the project without effect; "" for none."""
         lines = list(self.ignored)
         if self.untrusted:
             names = ", ".join(self.untrusted[:MOST_NAMED])

@@ -62,7 +62,7 @@ class ApprovalQueue:
             self._template_grants.add((row["template"], row["upstream"], row["tool"], row["schema_hash"]))
 
     def is_granted(self, mysis_id: int, template: str, spec: ToolSpec, arguments: str = "{}") -> bool:
-        """True where a person allowed this tool before with the same schema, and its command where it takes one."""
+        """Whether a person allowed this tool with the same schema before, and its command if any."""
         scope = find_grant_scope(arguments) if spec.takes_command else None
         if scope == "":
             return False

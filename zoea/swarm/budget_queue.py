@@ -24,7 +24,7 @@ class _WaitingRequest(Struct):
 
 
 class BudgetQueue:
-    """Waiting requests in order of arrival, each by a key: its mysis, where that has one request at a time."""
+    """Waiting requests in order of arrival, by a key such as their mysis."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -136,7 +136,7 @@ class FileWork(Protocol):
         ...
 
     async def folder(self, uid: str, name: str, template: Template) -> Path:
-        """Return the folder that an external agent works in: its worktree, the folder of the template, or its own.
+        """Return an external agent's folder: its worktree, the template's folder, or its own.
 
         Links in its path are resolved.
 

@@ -249,7 +249,7 @@ class Swarm:
         return self.resolved_template(self.runners[sender.id].mysis.template_hash).template
 
     def adopt(self, settings: Settings) -> None:
-        """Apply changed settings: nudges and waits at once, all others from the next turn of each mysis on."""
+        """Apply changed settings: nudges and waits at once, others from each next turn on."""
         self.services.settings = settings
         self.services.gate.resize(**count_places(settings))
         self._resolved_templates.clear()

@@ -29,7 +29,7 @@ def reveal_call(name: str, arguments: str) -> str:
 
 
 def reveal_arguments(arguments: str) -> str:
-    """Show everything hidden in the arguments of a call as escapes, also blanks that look like a space.
+    """Show everything hidden in a call's arguments as escapes, also unusual blanks.
 
     The result parses to the same value as the arguments.
     """

@@ -189,7 +189,7 @@ def matches_command(pattern: str, line: Any) -> bool:
 
 
 def parse_simple_command(line: Any) -> tuple[str, ...]:
-    """Return program and arguments of a line or list that runs one program and nothing else; empty where it may not."""
+    """Return program and arguments of a command that runs one program only. Empty where it may run more."""
     words = line if isinstance(line, list) else [line]
     if not all(isinstance(word, str) and word.isascii() and _PLAIN.fullmatch(word) for word in words):
         return ()

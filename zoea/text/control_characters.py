@@ -92,7 +92,7 @@ def reveal_exactly(text: str) -> str:
 
 
 def reveal_unambiguously(text: str) -> str:
-    """Show hidden characters of a text that is no JSON as escapes that no other text looks like.
+    """Show hidden characters of a text that is no JSON as escapes that are unambiguous.
 
     Someone may write the six characters of an escape. So backslashes before such characters, or before a hidden one,
     are doubled: an even number of them stands for themselves. Not idempotent.

@@ -71,7 +71,7 @@ def parse_patch(patch: str) -> tuple[FileDiff, ...]:
 
 
 def restore_texts(file: FileDiff, text: str) -> tuple[list[str], list[str]] | None:
-    """Return the lines of a file before and after its change; None where the text does not fit the patch.
+    """Return the lines of a file before and after its change. None where the text does not fit the patch.
 
     Args:
         text: What the file holds after the change; only its lines outside of hunks are taken from it.

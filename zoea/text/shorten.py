@@ -24,7 +24,7 @@ def head(text: str, max_chars: int) -> str:
 
 
 def head_with_length(text: str, max_chars: int) -> str:
-    """Return the first characters of a text, followed by its length in characters if any were left out."""
+    """Return the first characters of a text, with its length if any were left out."""
     return text if len(text) <= max_chars else f"{head(text, max_chars)} ({len(text):,} characters)"
 
 

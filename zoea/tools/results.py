@@ -153,7 +153,7 @@ def error_result(why: str) -> ToolResult:
 
 
 def parse_fields(wire: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a result as one JSON object: structured content, or text that is JSON, also inside of it. Else empty."""
+    """Read a result as one JSON object: structured content, or text that holds JSON. Else empty."""
     structured = wire.get("structuredContent")
     if not isinstance(structured, Mapping):
         return _parse_object(parse_result(wire).content)

@@ -375,7 +375,7 @@ class CockpitApp(Cockpit):
             self.action_do("app.quit")
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy a text as it is shown: its hidden characters are escapes, because it may be pasted into a shell."""
+        """Copy a text with its hidden characters as escapes, because it may be pasted into a shell."""
         super().copy_to_clipboard(reveal(text))
 
     def _selected_text(self) -> str:

@@ -107,7 +107,7 @@ def fit_text(text: str, width: int, *, right: bool = False) -> str:
 
 
 def cut_text(text: str, width: int) -> str:
-    """Return the beginning of a text that is longer than `width` cells, with an ellipsis: at most `width` cells.
+    """Cut a text longer than `width` cells to that width, with an ellipsis at the end.
 
     A number is left out whole: the beginning of `n=40` as `n=4…` would be another number.
     """

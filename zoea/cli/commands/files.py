@@ -88,7 +88,7 @@ def diff(
 
 
 def _read_origins(where: Places, name: str, git: Git, base: str, patch: str) -> list[dict[str, Any]]:
-    """Return the turn and the approval of each hunk; nothing where the swarm has no database."""
+    """Return the turn and the approval of each hunk. Nothing without a database."""
     from zoea.queries.change_origins import read_origins
     from zoea.text.patches import parse_patch
 

@@ -124,7 +124,7 @@ async def _serve_own_swarm(server: BrowserServer, options: StartOptions, where: 
 
 
 async def _serve_running_swarm(server: BrowserServer, options: StartOptions, where: Places) -> None:
-    """Attach to the swarm of another process, and to each successor that takes the workspace over."""
+    """Attach to the swarm of another process, and to each that follows it."""
     ending = _end_at_signals()
     if options.world:
         sys.stderr.write("zoea: --world has no effect: a running swarm keeps the world it was started with\n")

@@ -120,7 +120,7 @@ class CallPieces:
 
 
 def split_arguments(pieces: list[str]) -> list[str]:
-    """Return the arguments of a call in one text, or those of several calls that a server joined.
+    """Return the arguments of a call, or of several calls that a server joined.
 
     The same object twice is one call: some servers send it again, whole, at the end, or more of it with each piece.
     """

@@ -51,7 +51,7 @@ _PAIRS = (("action", "action_input"), ("tool_name", "tool_input"))
 
 
 def read_names(answer: Answer, tools: Collection[str]) -> Answer:
-    """Return the answer with the names of its calls as they were offered, without what a template adds to them."""
+    """Return the answer with the names of its calls as offered, without a template's additions."""
     named = [_FRAME.sub("", call.name) if call.name not in tools else call.name for call in answer.calls]
     calls = tuple(
         replace(call, name=name) if name in tools else call for call, name in zip(answer.calls, named, strict=True)

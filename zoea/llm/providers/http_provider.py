@@ -364,7 +364,7 @@ class HttpProvider:
         )
 
     async def forward(self, request: ForwardedRequest) -> AsyncGenerator[ForwardedItem, None]:
-        """Send a request as it is, through the gate, and yield the head and the bytes of its answer.
+        """Send a request through the gate as it is; yield head and bytes of its answer.
 
         What a refusal or an answer holds of the key is hidden. Closing it closes the connection.
         Raises ProviderError where no answer comes, or where it breaks off.

@@ -55,7 +55,7 @@ class CachedFetch(Generic[T]):
         return self._value
 
     async def get_loaded(self) -> T:
-        """Return the value as `get` does, but wait while the server loads its model, for `LOADING_US` at most."""
+        """Return the value as `get` does, after waiting up to `LOADING_US` for the model."""
         until = self._clock.uptime() + LOADING_US
         while True:
             try:

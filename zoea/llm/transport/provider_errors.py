@@ -369,7 +369,7 @@ _CODE_KEYS = (
 
 
 def is_error(payload: dict[str, Any]) -> bool:
-    """Return whether an object in the place of an answer is an error, in any of the usual shapes."""
+    """Return whether an object in the place of an answer is an error in a usual shape."""
     if payload.get("error") or "error" in (payload.get("object"), payload.get("type")):
         return True
     says = any(isinstance(payload.get(key), str) and payload[key] for key in ("message", "msg", "errorMessage"))

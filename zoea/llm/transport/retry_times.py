@@ -119,7 +119,7 @@ def sentence_time(text: str, now_us: int | None, zone: tzinfo = UTC) -> float | 
 
 
 def read_time(value: Any, now_us: int | None, *, in_ms: bool = False, zone: tzinfo = UTC) -> float | None:
-    """Return a wait of at least 0 s from a number, a span, a date or a time.
+    """Return a wait in s, at least 0, from a number, span, date or time.
 
     Without the time of now, dates say nothing. None for what no server means, as a negative number.
     """

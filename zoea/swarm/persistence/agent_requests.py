@@ -74,7 +74,7 @@ def read_situation(rows: Sequence[sqlite3.Row]) -> AgentSituation:
 
 
 def reserve_for_agent(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Reservation) -> Reserved:
-    """Reserve a request of an agent, which may have several at once: each counts for the budget of the turn."""
+    """Reserve a request of an agent. It may have several at once; each counts for the budget of the turn."""
     row = conn.execute(_USED_IN_TURN, (ask.turn_id,)).fetchone()
     limits = replace(limits, turn_used=row["used"])
     return reserve(conn, owner, limits, replace(ask, iteration=row["requests"] + 1))

@@ -267,7 +267,7 @@ def grant_key(asked: sqlite3.Row) -> tuple[str, str, str]:
 
 
 def name_granted(tool: str, scope: str | None) -> str:
-    """Return the name of a grant: the tool's, with the command that it may run where it takes one."""
+    """Return the name of a grant: the tool's, with its command if it takes one."""
     return tool if scope is None else f"{tool}: {scope}"
 
 

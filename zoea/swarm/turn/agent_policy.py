@@ -56,7 +56,7 @@ def apply_template(spec: ToolSpec, tools: ToolPolicySettings) -> ToolSpec | None
 
 
 def is_covered(call: MergedCall, folder: str, tools: ToolPolicySettings) -> bool:
-    """Return whether a template lets a command run, or all files of a change be written, unasked."""
+    """Return whether a template allows a command, or the files of a change, unasked."""
     if call.takes_command:
         return covers_call(call.write_scope(), tools.commands, (), takes_command=True)
     if call.name not in CHANGE_KINDS or not call.files:
@@ -97,7 +97,7 @@ def find_scope(call: MergedCall) -> str:
 
 
 def relative_path(path: str, folder: str) -> str | None:
-    """Return a path relative to a folder; None where it leads out of it, or may for a shell or as an address."""
+    """Return a path relative to a folder. None where it may lead out of it, also for a shell or as an address."""
     if path.startswith(("~", "$")) or "://" in path:
         return None
     given = PurePosixPath(path)

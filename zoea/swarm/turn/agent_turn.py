@@ -206,7 +206,7 @@ class AgentTurn:
         return None
 
     def steer(self, delivery_id: int) -> None:
-        """Let a message join the turn: the agent is interrupted as soon as no call of it runs."""
+        """Let a message join the turn. The agent is interrupted as soon as no call of it runs."""
         self._steers = (*self._steers, delivery_id)
         self._wake()
 

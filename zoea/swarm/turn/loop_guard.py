@@ -52,7 +52,7 @@ def drop_warning(text: str, notes: Sequence[Note]) -> str:
 
 
 def is_warned(notes: Sequence[Note], memories: Sequence[Memory]) -> bool:
-    """Return whether a warning is the newest entry of the turn, so that the next request ends with it."""
+    """Return whether the next request ends with a warning, the newest entry of the turn."""
     return any(note.kind == NOTE_KIND and note.after_seq >= memories[-1].seq for note in notes)
 
 

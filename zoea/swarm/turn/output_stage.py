@@ -55,7 +55,7 @@ class OutputStage(Struct):
         topic_ops.end_task(conn, self.profile.mysis_id, self.rules.cluster_id)
 
     async def commit_files(self, op: t.TurnOp, end: t.TurnEnd) -> FileCommit:
-        """Commit what the turn changed in the worktree of its mysis, with the mysis's last words as the message."""
+        """Commit the turn's changes in its worktree, with the mysis's last words as the message."""
         files = self.services.files
         if files is None or isinstance(op, t.BreakOffTurn):
             return NO_COMMIT

@@ -47,7 +47,7 @@ class TurnWrite(Struct, frozen=True):
 
 
 class StoredOp(NamedTuple):
-    """An op as it was stored, with the counters of its mysis, the turn's tokens, and `Clock.ahead` at the time."""
+    """A stored op, with the counters of its mysis, the turn's tokens, and `Clock.ahead` then."""
 
     stored: t.OpStored
     tally: sqlite3.Row

@@ -190,7 +190,7 @@ class Unplannable(Struct, frozen=True):
 
 
 class BudgetVerdict(Struct, frozen=True):
-    """The decision of the budgets: go, rest until a time, or refused with a reason and what to do.
+    """The decision of the budgets: go, rest until a time, or refused with a reason.
 
     After a hold (`held`) or a question to a person (`asked`, ended by `TimePassed`) the budgets are
     asked again.
@@ -420,7 +420,7 @@ class SettleRequest(Struct, frozen=True):
 
 
 class RetryNote(Struct, frozen=True):
-    """A retry, as people see it: the next attempt of so many, after a rest in µs, and why."""
+    """A retry as people see it: its number, the rest before it in µs, and why."""
 
     turn_id: int
     after_seq: int

@@ -40,7 +40,7 @@ _OTHER_SESSION = re.compile(
 
 
 def names_lost_session(status: int, text: str, *, is_message: bool) -> bool:
-    """Return whether a refusal of a request with a session says that the server has it no longer.
+    """Return whether a refusal says that the server no longer has the session.
 
     The protocol asks for a 404; servers send others too, among them a 200, and say it in words.
     """
@@ -96,7 +96,7 @@ def name_status_in(body: bytes, status: int) -> tuple[int, str, Any] | None:
 
 
 def read_sentence(body: bytes) -> str:
-    """Return what a body says, on one line: a member of JSON, the title of a page, or its text."""
+    """Return what a body says on one line: a JSON member, a page's title, or its text."""
     text = body.decode("utf-8", "replace").strip()
     try:
         found = _find_sentence(json.loads(text), 4)

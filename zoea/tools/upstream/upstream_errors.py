@@ -56,7 +56,7 @@ class CallFailure(Exception):
 
 
 def is_permanent(error: Exception, *, was_open: bool) -> bool:
-    """Return whether a session that failed to open fails the same way when it is tried again at once.
+    """Return whether a session that failed to open would fail again at once.
 
     Args:
         was_open: The server spoke MCP before, so that another answer is probably that of its restart.

@@ -152,7 +152,7 @@ def clashes(actions: Collection[Action] = ACTIONS) -> list[tuple[Action, Action]
 
 
 def _find_self_answered(actions: Collection[Action]) -> Iterator[tuple[str, str, str]]:
-    """Yield the ids of two actions, where the key that opens a dialog also decides in it, and the error."""
+    """Yield two actions and the error where the key that opens a dialog decides in it."""
     for decision in DECISIONS:
         answers = [(key, "", "") for key in decision.keys]
         answers += [(action.key, action.id, f" ({action.id})") for action in actions if action.id in decision.actions]

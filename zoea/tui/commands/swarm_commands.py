@@ -249,7 +249,7 @@ def undo_last(cockpit: Cockpit) -> None:
 
 
 def resume_with_key(cockpit: Cockpit, provider: str) -> None:
-    """Apply the new key of a provider, and relaunch the myses of which it refused the old one."""
+    """Apply a provider's new key, and relaunch the myses whose old one it refused."""
 
     def relaunch() -> None:
         views = [view for view in cockpit.feed.in_order() if find_refusing_providers((view,)) == [provider]]

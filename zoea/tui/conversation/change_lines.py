@@ -108,7 +108,7 @@ def _side(width: int) -> int:
 def build_pair(
     file: FileDiff, row: ChangeRow, words: str, width: int, marks: tuple[str | None, str | None] = (None, None)
 ) -> list[Piece]:
-    """Return one row side by side, with the marks of the text at the left and of that at the right."""
+    """Return one row side by side, with the marks of both texts."""
     before, after = marks
     left = _build_side(file, row.left, row.left_text, row.is_first, words, before, is_new=False)
     gap = " " * max(0, _side(width) - count_cells(left))
@@ -164,7 +164,7 @@ def _colour(text: str, sign: str, marks: str | None) -> Iterator[Piece]:
 
 
 def find_start(rows: Sequence[ChangeRow], place: int) -> tuple[int, int]:
-    """Return where the texts of a row begin in their lines, at the left and at the right."""
+    """Return where the texts of a row begin in their lines, left and right."""
     first = place
     while not rows[first].is_first:
         first -= 1

@@ -105,7 +105,7 @@ class ConnectDialog(FormDialog[str | None]):
         self._tell([])
 
     def _fill_in_known(self) -> None:
-        """Fill empty fields with what a connected provider of the typed name has, so that its key can be replaced."""
+        """Fill empty fields from the connected provider of the typed name, to replace its key."""
         fields = {field: self.query_one(f"#{field}", Input) for field in ("name", "address", "model", "window", "key")}
         name, *others = fields.values()
         known = self._known.get(name.value.strip())

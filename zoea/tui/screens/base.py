@@ -177,7 +177,7 @@ class BaseScreen(Screen[T]):
         return super().post_message(message)
 
     def place_toasts(self) -> None:
-        """Show toasts at the top while the person writes below, and in one line on a low screen."""
+        """Show toasts at the top while the person writes, on a low screen in one line."""
         focused, is_low = self.focused, self.size.height < LOW
         writes_below = focused is not None and is_typing(focused) and focused.region.bottom > self.size.height // 2
         self.set_class(writes_below or is_low, "-toasts-above")

@@ -23,7 +23,7 @@ DEADLINE_S = 10.0
 
 
 async def read_marks(places: Places, name: str, files: Sequence[FileDiff]) -> list[Sequence[str]]:
-    """Return the marks of `syntax_lexer` for each line of each file, as it is shown; nothing for one that stays plain.
+    """Return the marks of `syntax_lexer` for each line of each file, as shown. None for one that stays plain.
 
     Where the lexer was ended at a file, those after it are not in the list.
     """

@@ -164,7 +164,7 @@ class TypeAhead:
         self._discards_until = time.monotonic() + BURST_S
 
     def discard_text(self) -> None:
-        """Drop the text that is typed for an input that did not open, however slowly, up to a pause."""
+        """Drop the text typed for an input that did not open, up to a pause."""
         self.discard()
         self._discards_text_until = time.monotonic() + PAUSE_S
 

@@ -53,7 +53,7 @@ def find_repository(folder: str) -> Path | None:
 
 
 async def find_named(folder: str, part: str) -> tuple[str, ...]:
-    """Return the files of a repository whose paths hold a text; those whose names begin with it come first."""
+    """Return the files whose paths hold a text. Those whose names begin with it come first."""
     from zoea.files.file_search import FileSearch
 
     top = find_repository(folder)
@@ -221,7 +221,7 @@ def _read_stamps(record: Record) -> tuple[int, ...]:
 
 
 def read_change(places: Places, name: str, file: FileDiff) -> tuple[list[str], list[str]] | None:
-    """Return the lines of a file before and after its change; None where it is too large or changes again."""
+    """Return the lines of a file before and after its change. None where it is too large or changes again."""
     from zoea.files.safe_folder import SafeFolder
 
     with suppress(ZoeaError, OSError), closing(SafeFolder(open_worktrees(places).owned.path(name))) as folder:

@@ -76,7 +76,7 @@ def build_broadcast_lines(
 
 
 def format_replies(said: Broadcast, myses: Mapping[int, MysisView] | None = None) -> str:
-    """Format the replies: `4 answered · 1 asking · 1 queued`; empty for a message to the commander.
+    """Format the replies: `4 answered · 1 asking · 1 queued`. Empty for a message to the commander.
 
     Args:
         myses: Myses by id. Those that have not answered yet are counted by the statuses of their rows.

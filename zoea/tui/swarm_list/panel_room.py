@@ -37,7 +37,7 @@ class PanelRoom(Struct, frozen=True):
 
 
 def has_room_below(body: int, rows: int) -> bool:
-    """Return whether all rows fit above the other panels, so that each panel is as wide as the screen."""
+    """Return whether all rows fit above the other panels, each as wide as the screen."""
     return rows + _HEADS + _FRAME + DETAIL + SIDE <= body
 
 

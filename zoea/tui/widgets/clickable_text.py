@@ -76,7 +76,7 @@ def key_hints(text: str) -> KeyHints:
 
 
 def put_titles(widget: Widget, title: Content | None, subtitle: Content | None) -> None:
-    """Set the titles of a frame; draw only its two lines again, and only where a title changed.
+    """Set the titles of a frame. Draw only its two lines again, and only where a title changed.
 
     Textual draws the whole widget whenever a title is set.
     """
