@@ -17,11 +17,11 @@ from tests.swarm.harness import Swarm, script, swarm
 from zoea.model.enums import ApprovalAnswer, MysisState
 from zoea.model.errors import UsageError
 from zoea.model.request import Answer, AnswerCall, ToolSpec
-from zoea.runtime.upstream_set import build_policy, world_upstream
+from zoea.runtime.upstream_set import WORKBENCH, build_policy, world_upstream
 from zoea.settings.key_paths import Layer
 from zoea.settings.paths import Places
 from zoea.settings.schema import NudgeSettings, Settings
-from zoea.settings.template import parse_template
+from zoea.settings.template import Template, parse_template, work_on
 from zoea.settings.template_library import SHIPPED, Level, Templates
 from zoea.tools import UpstreamConfig
 from zoea.tools.catalogue import RemoteTool, to_tool_spec
@@ -118,6 +118,23 @@ def test_a_template_that_says_so_asks_before_commands_and_changes(name: str) -> 
     ]
     asked = [spec.asks for tool in tools if (spec := apply_policy(to_tool_spec(tool, other), policy)) is not None]
     assert asked == [says_so, False, True]
+
+
+@pytest.mark.parametrize("more", [{}, {"ask_unless_read_only": False}])
+@pytest.mark.parametrize("name", sorted(Templates().names()))
+def test_a_mysis_that_works_on_a_folder_asks_unless_its_template_says_that_it_does_not(
+    name: str, more: dict[str, bool]
+) -> None:
+    template = Templates().get(name)
+    rules = {**template.tools.model_dump(exclude_unset=True), **more}
+    given = {name: getattr(template, name) for name in template.model_fields_set - {"tools"}}
+    at_work = parse_template(work_on(Template(**given, tools=rules), "/src", worktree=True).text)
+    policy = build_policy(at_work, ("work",), Settings())
+    change, look = RemoteTool("change", "Does it.", {}), RemoteTool("look", "Does it.", {}, read_only=True)
+    upstreams = [UpstreamConfig("work", command="x"), UpstreamConfig(WORKBENCH, command="x")]
+    tools = [to_tool_spec(tool, upstream) for upstream in upstreams for tool in (change, look)]
+    asked = [spec.asks for tool in tools if (spec := apply_policy(tool, policy))]
+    assert asked == [not more, False, template.tools.ask_unless_read_only and not more, False]
 
 
 @pytest.mark.parametrize("name", sorted(Templates().names()))

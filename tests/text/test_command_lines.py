@@ -88,6 +88,23 @@ TAKES = [
         )
     ),
 ]
+TAKES += [
+    *((name, schema(keys=TEXT)) for name in ("send_keys", "SendKeys", "sendkeys")),
+    *((name, schema(data=TEXT)) for name in ("write_stdin", "pty_write", "jupyter_put")),
+    ("notebook_cell", schema(source=TEXT)),
+    ("add_cell", schema(code=TEXT)),
+    *((name, schema(x=TEXT)) for name in ("make_target", "npm_test", "cargo_build", "docker_compose_up")),
+    ("do_it", schema(how={"enum": ["sh -c", "cat"]}, body=TEXT)),
+    ("do_it", schema(how={"const": "/usr/bin/python3.11 -c"}, body=TEXT)),
+    ("do_it", schema(how={"enum": ["bash", "zsh"]}, body=TEXT)),
+    ("do_it", schema(language={"enum": ["python -c", "node -e"]}, body=TEXT)),
+    ("\u0455hell", schema(x=TEXT)),  # Cyrillic letters, in these three
+    ("\u0435\u0445\u0435\u0441", schema(x=TEXT)),
+    ("do_it", schema(сmd=TEXT)),
+    ("t\u03bfol", schema(x=TEXT)),  # a Greek letter
+    ("sh\u200bell", schema(x=TEXT)),
+    ("\u0412\u044b\u043f\u043e\u043b\u043d\u0438\u0442\u044c", schema(x=TEXT)),
+]
 TAKES_NOT = [
     ("read_file", schema(path=TEXT)),
     ("read_file", schema(path={"type": "string", "title": "Path", "description": "A shell of the sea."})),
@@ -112,7 +129,12 @@ TAKES_NOT = [
         (name, schema(x=TEXT))
         for name in ("git_status", "git_add", "make_offer", "go", "system", "call_tool", "aws_docs")
     ),
+    *((name, schema(text=TEXT)) for name in ("send_message", "key_press", "read_notebook", "make_friend")),
+    ("format", schema(language={"enum": ["bash", "python"]}, snippet=TEXT)),
+    ("fly", schema(how={"enum": ["dock", "crash"]}, body=TEXT)),
+    ("fly", schema(how={"enum": ["sh -c"]})),
     ("reisen", schema(ziel=TEXT)),
+    ("\u043a\u0430\u0440\u0442\u0430", schema(где=TEXT)),
     ("\u79fb\u52d5", schema(x=TEXT)),
 ]
 
@@ -132,8 +154,51 @@ def test_a_description_that_says_so_counts() -> None:
     assert takes_command("do_it", "Executes arbitrary code.", schema(text=TEXT))
     assert takes_command("do_it", "Runs a program on the host.", schema(text=TEXT))
     assert takes_command("do_it", "Ex\u00e9cute une ligne de commande.", schema(text=TEXT))
+    assert takes_command("do_it", "Runs any \u0455hell command.", schema(text=TEXT))
     assert not takes_command("do_it", "Shows the shell of the turtle.", schema(text=TEXT))
     assert not takes_command("do_it", "Sells goods in any system.", schema(text=TEXT))
+
+
+SAID = [
+    "Executes Python code.",
+    "Run the given script.",
+    "Führt einen Befehl aus.",
+    "Damit werden Befehle auf dem Rechner ausgeführt.",
+    "Exécute une commande.",
+    "Ejecuta un comando en el servidor.",
+    "Executa código Python.",
+    "Esegue uno script.",
+    "Voert een opdracht uit.",
+    "Wykonuje polecenie.",
+    "Spouští příkaz.",
+    "Komut çalıştırır.",
+    "Menjalankan perintah.",
+    "Thực thi lệnh.",
+    "Выполняет команду.",
+    "Запускает скрипт на сервере.",
+    "Εκτελεί μια εντολή.",
+    "在服务器上执行命令。",
+    "コマンドを実行します。",
+    "명령을 실행합니다.",
+]
+SAID_NOT = [
+    "Führt durch die Ausstellung.",
+    "Crée une commande pour un client.",
+    "Ejecuta una búsqueda.",
+    "Показывает команду игрока.",
+    "Выполняет поиск.",
+    "执行查询。",
+    "検索を実行します。",
+    "Executes a trade at the market, and returns its code.",
+    "Lists what is executed, with the code of each script.",
+    "Sends the order code to the captain.",
+]
+
+
+@pytest.mark.parametrize(("text", "says_so"), [*((text, True) for text in SAID), *((text, False) for text in SAID_NOT)])
+def test_a_description_counts_in_any_of_many_languages(text: str, says_so: bool) -> None:
+    assert takes_command("do_it", text, schema(text=TEXT)) is says_so
+    assert takes_command("do_it", "", schema(text={**TEXT, "description": text})) is says_so
 
 
 SIMPLE = {

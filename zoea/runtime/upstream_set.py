@@ -109,6 +109,7 @@ def build_policy(
         ask_destructive=template.tools.ask_destructive,
         ask_commands=template.tools.ask_commands,
         ask_unless_read_only=template.tools.ask_unless_read_only,
+        trusts=(WORKBENCH,) if template.asks_unmarked else None,
         send=Send(template.send),
         search=SearchScope(template.search),
         topics=bool(template.subscribes or template.publishes),

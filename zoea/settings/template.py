@@ -116,7 +116,8 @@ class ToolPolicySettings(Section):
     ask_unless_read_only: bool = setting(
         False,
         "Ask for changes",
-        "Ask for every tool of an upstream that its server does not mark as one that only reads.",
+        "Ask for every tool of an upstream that its server does not mark as one that only reads. Not set in a template "
+        "that works on a folder: for all but the tools of that folder.",
     )
     commands: Words = setting(
         (),
@@ -294,6 +295,11 @@ class Template(Section):
     def hash(self) -> bytes:
         """The BLAKE3 hash of the text, 32 bytes."""
         return blake3(self.text.encode("utf-8", "surrogatepass")).digest()
+
+    @property
+    def asks_unmarked(self) -> bool:
+        """Whether tools of servers ask that do not only read, because it works on a folder and says nothing of them."""
+        return bool(self.workbench) and "ask_unless_read_only" not in self.tools.model_fields_set
 
     @property
     def id(self) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from zoea.text.control_characters import drop_hidden
 from zoea.text.lazy_pattern import compile_lazily
 
 
@@ -45,13 +46,49 @@ _PROGRAMS = _read_words(
     " rsync rustc sed sqlite sqlite3 systemctl tar terraform uv uvx vim wget xargs yarn"
 )
 """Programs that run what they are told, or what a package or a file says."""
-_USES = _read_words("3 call cli client install launch process start system tool")
+_USES = _read_words(
+    "3 apply build call ci cli client compile compose deploy install launch playbook process publish start system"
+    " target targets test tests tool up"
+)
 """Words that a tool's name may hold besides a program's."""
+_TYPES_KEYS = tuple(
+    map(_read_words, ("send keys", "sendkeys", "keystrokes", "stdin", "pty", "tty", "jupyter", "ipynb"))
+)
+"""Words of a name that say together that a tool writes into a program that runs."""
+_CELLS, _SOURCES = _read_words("cell cells kernel notebook"), _read_words("code source src")
+"""Words of a tool's name, and of an argument's, that say together that it runs code."""
 _ELSEWHERE = compile_lazily(
     "команд|выполн|запуст|скрипт|консол|терминал|εντολ|εκτελ|命令|指令|执行|執行|运行|運行|終端|终端|脚本|腳本"
-    "|コマント|実行|スクリフト|シェル|ターミナル|명령|실행|스크립트|셸|쉘|터미널|تنفيذ|أمر|امر|פקודה|कमांड|आदेश"
+    "|コマント|実行|スクリフト|シェル|ターミナル|명령|실행|스크립트|셸|쉘|터미널|تنفيذ|أمر|امر|פקודה|कमांड|आदेश",
+    re.IGNORECASE,
 )
 """Words for a command, a script, a terminal and to run one in other writings, as `_fold` gives them."""
+_RUNS_ELSEWHERE = compile_lazily(
+    r"\b(?:(?:aus)?(?:ge)?fuhr(?:en?|t)\b"
+    r"|execut(?:a|er|ez|ent|e (?:une?|des?|la|les?|d[ao]s?|u[mn]a?)\b)"
+    r"|ejecut|esegu|voert?\b|uit(?:ge)?voer|wykon|uruchami|spou?st|calistir"
+    r"|(?:men)?jalankan|kjor|utfor|suorit|futtat|thuc thi|chay)|выполн|запус|εκτελ|执行|執行|运行|運行|実行|실행|تنفيذ",
+    re.IGNORECASE,
+)
+_COMMANDS_ELSEWHERE = compile_lazily(
+    r"\b(?:befehl|kommando|commandes?\b|comand[oi]s?\b|polecen|prikaz|komut|perintah|opdracht|komento|parancs|lenh"
+    r"|[ck]od(?:e|igo|ice)?\b|s[ck]ript)|команд|скрипт|консол|терминал|код(?![^\W\d_])|εντολ|命令|指令|終端|终端|脚本|腳本|代码|代碼"
+    r"|コマント|スクリフト|シェル|ターミナル|コート|명령|스크립트|셸|쉘|터미널|코드|أمر|امر",
+    re.IGNORECASE,
+)
+"""Words to run something and for a command: a sentence in another language holds both, as `_fold` gives it."""
+_SHELLS = compile_lazily(
+    r"(?:\S{0,200}[/\\])?(?P<shell>(?:ba|da|fi|k|z|tc|c)?sh|cmd|powershell|pwsh)(?:\.exe)?(?P<how>\s.*)?"
+    r"|(?:\S{0,200}[/\\])?(?:node|perl|php|python|ruby)[\d.]* -\w*[cer].{0,200}",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Values of a choice that run what another argument holds: `sh -c`."""
+_SYNTAX = _read_words("filetype format highlight highlighter lang language mime syntax type")
+"""Words of a choice's name in which `bash` is how a text is written."""
+_LOOKALIKES = str.maketrans("авеікмнорстухѕһјӏԁԛԝ", "abeikmhopctyxshjldqw")
+"""Cyrillic letters that look like Latin ones."""
+_MIXED = compile_lazily(r"[a-z][\u0370-\u058f\u13a0-\u13ff]|[\u0370-\u058f\u13a0-\u13ff][a-z]", re.IGNORECASE)
+"""Latin letters beside those of Greek, Cyrillic, Armenian or Cherokee in one word, which no language writes."""
 _LANGUAGES = _read_words("javascript js lua node perl php py python ruby")
 """Names of tools or arguments that say so alone or with a word of `_CODES`."""
 _ARGUMENTS = frozenset({"args", "arguments"})
@@ -61,6 +98,7 @@ _SAYS_SO = compile_lazily(
     r"|(?:bash|cmd|powershell|shell|terminal) (?:code|commands?|input|lines?|scripts?|snippets?|to (?:run|execute)))\b"
     r"|\b(?:any|arbitrary|host|os|shell|system|terminal)"
     r" (?:code|commands?|executables?|process(?:es)?|programs?|scripts?)\b"
+    r"|\b(?:execut\w*|evaluat\w*|runs?) (?:[\w-]+ ){0,3}(?:code|commands?|scripts?|snippets?)\b"
     r"|\b(?:code|commands?|process(?:es)?|programs?|scripts?)"
     r" on (?:a|the|this|your) (?:computer|host|machine|server|system)\b"
     r"|befehlszeile|kommandozeile|ligne de commande|linea de comandos|linha de comando|riga di comando"
@@ -93,20 +131,22 @@ _INTERPRETERS = _read_words("node perl php python ruby")
 def takes_command(name: str, description: str, schema: Mapping[str, Any]) -> bool:
     """Return whether a tool takes a command line, a script or code, by its name, its description or its arguments."""
     words = _split_words(name)
-    runs = bool(words & _RUNS or (words and words <= _LANGUAGES) or _ELSEWHERE.search(_fold(name)))
-    runs = runs or bool(words & _PROGRAMS and words <= _PROGRAMS | _USES)
-    codes = _CODES if runs or words & _LANGUAGES else frozenset()
+    runs = bool(words & _RUNS or (words and words <= _LANGUAGES) or _ELSEWHERE.search(_fold(name)) or _is_mixed(name))
+    runs = runs or bool(words & _PROGRAMS and words <= _PROGRAMS | _USES) or any(keys <= words for keys in _TYPES_KEYS)
+    codes = _CODES if runs or words & _LANGUAGES else _SOURCES if words & _CELLS else frozenset()
     arguments = list(_iterate_arguments(schema))
     arguments += [(title, kind) for _, kind in arguments if isinstance(title := kind.get("title"), str)]
     texts = [argument for argument, kind in arguments if _may_be_text(kind)]
     if any(_split_words(argument) & (_LINES | codes) or _names_language(argument) for argument in texts):
         return True
-    if any(_ELSEWHERE.search(_fold(argument)) for argument in texts):
+    if any(_ELSEWHERE.search(_fold(argument)) or _is_mixed(argument) for argument in texts):
+        return True
+    if texts and any(_chooses_shell(argument, kind) for argument, kind in arguments):
         return True
     if any(argument in _ARGUMENTS and _may_be_text(kind, ("string", "array")) for argument, kind in arguments):
         return True
     said = (description, *(str(kind.get("description", "")) for _, kind in arguments))
-    return bool(texts or not arguments) and (runs or any(_SAYS_SO.search(_fold(text)) for text in said))
+    return bool(texts or not arguments) and (runs or any(map(_says_so, said)))
 
 
 def names_command(argument: str) -> bool:
@@ -208,14 +248,39 @@ def parse_simple_command(line: Any) -> tuple[str, ...]:
 
 
 def _split_words(name: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(_fold(name))}
+    return {word.lower().translate(_LOOKALIKES) for word in _WORD.findall(_fold(name))}
+
+
+def _is_mixed(name: str) -> bool:
+    return not name.isascii() and _MIXED.search(_fold(name)) is not None
+
+
+def _says_so(text: str) -> bool:
+    """Return whether a description says that a tool runs commands or code."""
+    text = _fold(text)
+    if _SAYS_SO.search(text) or (_RUNS_ELSEWHERE.search(text) and _COMMANDS_ELSEWHERE.search(text)):
+        return True
+    return not text.isascii() and _SAYS_SO.search(text.lower().translate(_LOOKALIKES)) is not None
+
+
+def _chooses_shell(argument: str, kind: Mapping[str, Any]) -> bool:
+    """Return whether a choice holds a shell, or a language that reads its program from an argument."""
+    values = kind.get("enum")
+    found = [
+        match
+        for value in (*(values if isinstance(values, list) else ()), kind.get("const"))
+        if isinstance(value, str) and (match := _SHELLS.fullmatch(value.strip()))
+    ]
+    return any(match["how"] or not match["shell"] for match in found) or bool(
+        found and not _split_words(argument) & _SYNTAX
+    )
 
 
 def _fold(text: str) -> str:
-    """Return a text without accents, and with the plain forms of its characters."""
+    """Return a text without accents and hidden characters, and with the plain forms of its characters."""
     if text.isascii():
         return text
-    whole = unicodedata.normalize("NFKD", text)
+    whole = unicodedata.normalize("NFKD", drop_hidden(text))
     return unicodedata.normalize("NFC", "".join(sign for sign in whole if not unicodedata.combining(sign)))
 
 

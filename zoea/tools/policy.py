@@ -58,6 +58,7 @@ class ToolPolicy(Struct, frozen=True):
         ask_destructive: Tools that their server marks as destructive need an approval too.
         ask_commands: Tools that take a command line, a script or code need an approval too.
         ask_unless_read_only: All tools of upstreams but those that only read need an approval, except Reef's.
+        trusts: Those of upstreams but these ask as well, unless they only read. None for all.
         send: Recipients that the mysis may write to.
         search: Memories that it may search.
         topics: Whether it is offered the tools of topics, because its template subscribes or publishes.
@@ -76,6 +77,7 @@ class ToolPolicy(Struct, frozen=True):
     ask_destructive: bool = True
     ask_commands: bool = True
     ask_unless_read_only: bool = False
+    trusts: tuple[str, ...] | None = None
     send: Send = Send.SWARM
     search: SearchScope = SearchScope.OWN
     own: OwnTools = OwnTools.FULL
@@ -112,11 +114,12 @@ def apply_policy(spec: ToolSpec, policy: ToolPolicy, *, is_misnamed: bool = Fals
         return None
     is_question = spec.asks and not spec.upstream  # Zoea's own tool: its approval is the answer
     is_foreign = bool(spec.upstream) and not spec.is_own
+    asks_for_changes = policy.ask_unless_read_only or (policy.trusts is not None and spec.upstream not in policy.trusts)
     asks = (
         is_question
         or matches(policy.ask, spec.origin, spec.upstream)
         or (policy.ask_destructive and spec.destructive and not spec.read_only)
         or (policy.ask_commands and spec.takes_command and is_foreign)
-        or (policy.ask_unless_read_only and not spec.read_only and is_foreign)
+        or (asks_for_changes and not spec.read_only and is_foreign)
     )
     return replace(spec, asks=asks) if asks != spec.asks else spec
