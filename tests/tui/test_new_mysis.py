@@ -247,6 +247,18 @@ async def test_many_lines_are_pasted_whole_and_make_one_task(tmp_path: Path) -> 
         assert await stage.swarm.value("SELECT goal FROM mysis WHERE id = 4") == f"Explain:\n{text}"
 
 
+async def test_the_chosen_template_is_told_whole_below_the_task(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        await stage.press("n")
+        await stage.until(lambda: "▸ default" in stage.text())
+        assert "default: " not in stage.text()
+        await stage.press("tab")
+        await stage.until(lambda: "default: Works with any tools" in stage.text())
+        await stage.press("tab", "down", "down")
+        await stage.until(lambda: "coder: Changes code and tests it; asks before commands" in stage.text())
+        assert "Changes code and tests i…" in stage.text()
+
+
 async def test_a_count_that_is_too_large_is_told_as_text(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)

@@ -107,7 +107,7 @@ def build_failure_lines(
         mark: Symbol of an error.
         relaunch: Key that relaunches the mysis.
         now: Time in µs.
-        is_told: Whether the conversation ends with the same text, so that title and advice are left out.
+        is_told: Whether the conversation ends with the same text, so that cause and advice are left out.
 
     Returns no lines for a mysis that runs or did not fail.
     """
@@ -115,10 +115,10 @@ def build_failure_lines(
     if report is None:
         return []
     key: list[Piece] = [(relaunch, "key"), (" relaunch", "quiet")]
-    first: list[Piece] = [(f"{mark} ", "errored"), (report.what, "errored"), (f"  {report.since}", "quiet")]
     plan: Piece = (f"{report.plan}  ", "waiting")
     if is_told:
-        return [first, [("  ", ""), plan, *key]]
+        return [[(f"{mark} ", "errored"), (f"{report.since}  ", "quiet"), plan, *key]]
+    first: list[Piece] = [(f"{mark} ", "errored"), (report.what, "errored"), (f"  {report.since}", "quiet")]
     if report.title:
         first.insert(2, (f"  {report.title}", "quiet"))
     advice = [(f"{report.advice}  ", "")] if report.advice else []

@@ -19,7 +19,7 @@ from zoea.tui.dialogs.modal import ListDialog
 from zoea.tui.text_layout import Piece, count_cells, fit_text, wrap_pieces
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 
-_TITLE, _BAR = 16, 12
+_TITLE, _BAR = 16, 10
 _BOX, _EDGES = 76, 7
 """Columns of the box, and those of its frame, padding and scrollbar."""
 _ROLES = {
@@ -88,8 +88,10 @@ class BudgetsDialog(ListDialog):
             return
         lines: list[list[Piece]] = []
         room = min(_BOX, self.size.width) - _EDGES
-        for one in self._found:
-            lines += wrap_pieces(_row(one, room), room, by_words=True)
+        has_bars = all(count_cells(_row(one)) <= room for one in self._found)
+        for before, one in zip((None, *self._found), self._found, strict=False):
+            is_again = before is not None and before.title == one.title
+            lines += wrap_pieces(_row(one, has_bar=has_bars, is_again=is_again), room, by_words=True)
             if one.advice:
                 lines += wrap_pieces([("    ", ""), (one.advice, _ROLES[one.pressure])], room, by_words=True)
         notes: tuple[str, ...] = _NOTES
@@ -107,19 +109,20 @@ def _then(one: BudgetUse) -> str:
     return {"soft": "then slower", "approve": "then you are asked"}.get(one.enforcement, by_hard)
 
 
-def _row(one: BudgetUse, room: int) -> list[Piece]:
-    """Return one budget; the bar only where it leaves what follows its room."""
+def _row(one: BudgetUse, *, has_bar: bool = True, is_again: bool = False) -> list[Piece]:
+    """Return one budget. `is_again` is that of the line above, in dollars."""
     format_amount = format_dollars if one.is_money else number_format.tokens
-    title: Piece = (fit_text("  in dollars" if one.is_money else one_line(one.title), _TITLE), "")
+    title: Piece = (fit_text("  in dollars" if is_again else one_line(one.title), _TITLE), "")
     used = format_amount(one.used) + ("+$?" if one.is_money and one.unpriced else "")
     if one.limit is None:
         return [title, ("  ", ""), (f"{used}, no limit", "quiet")]
     filled, empty = number_format.bar(one.share, _BAR)
     role = _ROLES[one.pressure]
     reserved = f" · {format_amount(one.reserved)} reserved" if one.reserved else ""
-    row: list[Piece] = [
+    bar: list[Piece] = [("  ", ""), (filled, role), (empty, "quiet")] if has_bar else []
+    return [
+        title,
+        *bar,
         (f"  {used} of {format_amount(one.limit)}", role if role != "running" else ""),
         (f", {_then(one)}{reserved}", "quiet"),
     ]
-    with_bar: list[Piece] = [title, ("  ", ""), (filled, role), (empty, "quiet"), *row]
-    return with_bar if count_cells(with_bar) <= room else [title, *row]

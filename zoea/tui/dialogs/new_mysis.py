@@ -129,6 +129,7 @@ class NewMysisDialog(FormDialog[None]):
         self.query_one("#fold").display = False
         self.query_one("#more").display = True
         self.query_one("#name").focus()
+        self._draw()
 
     def _draw(self) -> None:
         """Say what enter makes and costs, and what the folded fields hold."""
@@ -152,6 +153,9 @@ class NewMysisDialog(FormDialog[None]):
                 if (provider or found.usual_provider) == AUTOPILOT:
                     lines.append([("the autopilot only plays the sandbox: work on files needs a model", "waiting")])
             lines.append([(f"first request ~{tokens:,} tokens{total}, {cost}; plus the tools", "quiet")])
+            if self.query_one("#more").display:  # the list of templates cuts it
+                told = next((one.title for one in found.templates if one.name == template), "")
+                lines += [[(f"{one_line(template)}: {one_line(told)}", "quiet")]] if told else []
             by = provider or found.describe_provider(template)
             parts = (
                 f"on {Path(on).name or on}" if on else "",
