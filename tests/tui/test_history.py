@@ -401,6 +401,8 @@ async def test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history(
         keys, parts = (part for part in (stage.text().splitlines()[-1], stage.text().splitlines()[1]))
         assert " left earlier  right later " in keys, "time is what a timeline is moved through"
         assert "ALL IT KNEW   tab" in parts
+        await stage.pilot.resize_terminal(80, 24)
+        await stage.until(lambda: " left earlier  right later " in stage.text() and " / choose a time " in stage.text())
         await stage.pilot.resize_terminal(120, 40)
         await stage.press("left")
         await stage.until(lambda: "first" in known.plain and "second" in known.plain)

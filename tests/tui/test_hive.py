@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from msgspec.structs import replace
 from textual.color import Color
 
 from tests.fakes.swarm import FakeSwarm
-from tests.tui.cockpit import cockpit, cockpit_over
+from tests.tui.cockpit import answering, cockpit, cockpit_over
 from tests.tui.test_roster import PLAIN
 from tests.tui.test_theme_files import contrast
 from zoea.model.enums import Activity, MysisState
@@ -37,6 +38,7 @@ def test_cells_are_as_large_as_the_room_allows() -> None:
     assert [(HiveLayout.fit(few, width, height).cell) for width, height in ((80, 20), (80, 6), (80, 3), (30, 4))] == [
         40, 24, 16, 2,
     ]  # fmt: skip
+    assert [HiveLayout.fit(few, *room).cell for room in ((135, 50), (135, 30))] == [80, 60]
     assert HiveLayout.fit(many, 196, 40).cell == 2
     large = HiveLayout.fit(few, 80, 20)
     assert [(line.first, line.part) for line in large.lines[1:5]] == [(0, 0), (0, 1), (0, 2), (2, 0)]
@@ -62,6 +64,18 @@ async def test_a_large_cell_shows_the_name_what_it_does_and_its_newest_text(tmp_
         assert table.cursor.name == "beta"
         await stage.press("space")
         await stage.until(lambda: "▌⬡ beta" in stage.text())
+
+
+async def test_the_largest_cell_has_the_room_for_a_whole_text(tmp_path: Path) -> None:
+    words = " ".join(f"belt{number}" for number in range(30))
+    async with cockpit(tmp_path, answering(words), names=("alpha", "beta"), size=(200, 60)) as stage:
+        await stage.api.send("beta", "Look around")
+        await stage.until(lambda: stage.view("beta").turns == 1)
+        await stage.swarm.settled("beta")
+        await stage.press("v")
+        await stage.until(lambda: "belt29" in stage.text() and "⬡ beta" in stage.text())
+        await stage.pilot.resize_terminal(80, 24)
+        await stage.until(lambda: re.search(r"belt\d+…", stage.text()))
 
 
 def test_the_cursor_moves_up_and_down_within_its_column() -> None:

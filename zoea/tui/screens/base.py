@@ -280,7 +280,7 @@ class CockpitScreen(BaseScreen[T]):
                     self.cockpit.keys,
                     self._badge(),
                     leads_back=self.LEADS_BACK,
-                    kept=self._retitled.keys() - {"app.find"},  # its other title only says what it finds here
+                    kept=self._retitled,
                 )
 
     def retitle(self, action_id: str, title: str) -> None:

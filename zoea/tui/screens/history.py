@@ -479,7 +479,13 @@ class HistoryScreen(TabbedScreen):
         self.moment = moment
         self.__dict__.pop("handlers", None)
         self._filter.placeholder = _WORDS_HINT if moment is None else _TIME_HINT
-        self.retitle("app.find", "choose a time" if moment is not None else "")
+        # A key with a title of its own is left out of the footer last.
+        for action, title in (
+            ("app.find", "choose a time"),
+            ("timeline.earlier", "earlier"),
+            ("timeline.later", "later"),
+        ):
+            self.retitle(action, title if moment is not None else "")
 
     def back(self) -> None:
         """Go back to the commits, remove the mark, then the filter, or leave."""

@@ -19,7 +19,7 @@ from zoea.tui.swarm_list import attention
 
 CELL = 2
 """Columns of the smallest cell."""
-CELL_SIZES = ((40, 3), (24, 2), (16, 1), (CELL, 1))
+CELL_SIZES = ((80, 6), (60, 4), (40, 3), (24, 2), (16, 1), (CELL, 1))
 """Columns and lines of a cell, the largest first: glyph; name; status, activity and time; newest text."""
 NO_TAG = "no tag"
 LEVELS = 4

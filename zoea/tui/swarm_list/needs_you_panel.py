@@ -26,7 +26,7 @@ from zoea.tui.widgets.status_bars import key_name
 
 Line = list[ClickablePiece]
 
-WORDS_FROM = 100
+WORDS_FROM = 90
 """From this width on a line names the actions of every mysis, not only of the one that keys act on."""
 NAME_MOST = 20
 CAUSE_LINES = 2

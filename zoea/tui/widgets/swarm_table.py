@@ -7,6 +7,7 @@ A list of widgets takes seconds to mount 1,000 rows; a DataTable uses most of a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Self, cast
 
@@ -43,7 +44,7 @@ from zoea.tui.swarm_list.mysis_row import (
 )
 from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.swarm_list.row_order import RowOrder
-from zoea.tui.text_layout import Piece, fit_text
+from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
 
@@ -402,8 +403,12 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         room = self._hive.cell - 2
         if part == 0:
             return fit_text(f"{self._glyphs.get(str(view.status), '?')[:1]} {one_line(view.name)}", room)
-        if part == 2:
-            return fit_text(f"  {status_text(view)}", room)
+        if part > 1:
+            shown = self._hive.height - 2
+            lines = list(islice(wrap_words(status_text(view), room - 2), shown + 1))
+            if len(lines) > shown:
+                lines[shown - 1] += f" {lines.pop()}"  # which is cut
+            return fit_text(f"  {lines[part - 2] if part - 2 < len(lines) else ''}", room)
         row = self._row_of(view)
         words = (describe_activity(view) or str(view.status), format_time(view, row.now, row.since))
         return fit_text(f"  {' '.join(words)}", room)
