@@ -158,7 +158,7 @@ class TestBlocks:
             block = build_turn_blocks(turn(answer(2, "", call(5)), result(3, 5, text)), START, MARKS)[-1]
             strips = paint_block(block, PaintOptions(80, palette, MARKS), is_open=True)
             colours = {segment.text: segment.style for strip in strips for segment in strip}
-            assert (colours["-a"], colours["+b"]) == (palette.style("errored"), palette.style("ok"))
+            assert (colours["-a"], colours["+b"]) == (palette.style("-"), palette.style("+"))
 
     def test_a_folded_error_shows_its_first_words(self, palette: ConversationPalette) -> None:
         made = call(5, state=CallState.ERROR)

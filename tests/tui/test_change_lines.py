@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.files.repositories import git, make_repository
 from zoea.text.patches import parse_patch
+from zoea.tui.conversation.argument_lines import iterate_argument_lines, mark_diff
 from zoea.tui.conversation.change_lines import (
+    ChangeRow,
     arrange_pairs,
     arrange_rows,
     build_line,
@@ -128,3 +131,13 @@ def test_lines_are_named_by_their_numbers_after_the_change() -> None:
     assert name_lines(file, [2]) == "a.txt:2 (removed)"
     assert name_lines(file, [0]) == name_lines(file, [-1]) == "a.txt"
     assert name_lines(binary, [0]) == "x.bin"
+
+
+def test_review_arguments_and_results_draw_a_changed_line_alike() -> None:
+    patch = PATCH.partition("@@ -10")[0]
+    lines = [line for line in parse_patch(patch)[0].lines if line.sign in ("+", "-", " ")]
+    reviewed = [build_line(line, ChangeRow(0, 0, line.text), "")[-1] for line in lines]
+    arguments = json.dumps({"old": "one\n-- two\nthree", "new": "one\n++ 2\nthree"})
+    assert [pieces[-1] for pieces in iterate_argument_lines(arguments)][1:] == reviewed
+    assert [(text[1:], role) for text, role in mark_diff(patch)][5:-1] == reviewed
+    assert [role for _, role in reviewed] == ["", "-", "+", ""]

@@ -17,6 +17,7 @@ from zoea.text.call_text import parse_arguments, reveal_arguments
 from zoea.text.command_lines import names_command
 from zoea.text.control_characters import one_line, reveal_line
 from zoea.text.large_json import indent, is_deep
+from zoea.tui.conversation.change_lines import DIFF_ROLES
 from zoea.tui.text_layout import Piece
 
 GUTTER = "│ "
@@ -39,7 +40,6 @@ _PATHS = ("path", "file_path", "filePath", "file", "filename")
 _CONTENTS = ("content", "contents", "file_text")
 _HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@", re.MULTILINE)
 _FILE = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
-_ROLES = {"+": "ok", "-": "errored"}
 
 
 class FileChange(Struct, frozen=True):
@@ -134,7 +134,7 @@ def _find_replacements(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _compare(old: list[str], new: list[str]) -> Iterator[list[Piece]]:
     for sign, line in _iterate_diff(old, new):
-        yield [(f"{sign} {GUTTER}", _ROLES.get(sign, "quiet")), (reveal_line(line), _ROLES.get(sign, ""))]
+        yield [(f"{sign} {GUTTER}", DIFF_ROLES.get(sign, "quiet")), (reveal_line(line), DIFF_ROLES.get(sign, ""))]
 
 
 def _iterate_diff(old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
@@ -162,7 +162,7 @@ def mark_diff(text: str) -> Iterator[tuple[str, str]]:
         role = ""
         if old > 0 or new > 0:
             sign = line[:1]
-            role = _ROLES.get(sign, "")
+            role = sign if sign in ("+", "-") else ""
             old -= sign in ("", " ", "-")
             new -= sign in ("", " ", "+")
         elif is_diff and (hunk := _HUNK.match(line)):
@@ -194,7 +194,7 @@ def _find_changes(value: Any, path: str, writes: bool) -> Iterator[tuple[str, in
         for place, file in enumerate(files):
             end = files[place + 1].start() if place + 1 < len(files) else len(value)
             roles = [role for _, role in mark_diff(value[file.start() : end])]
-            yield one_line(file[1]), roles.count("ok"), roles.count("errored")
+            yield one_line(file[1]), roles.count("+"), roles.count("-")
     elif isinstance(value, dict):
         path = next((value[name] for name in _PATHS if isinstance(value.get(name), str)), path)
         for old, new in _find_replacements(value):

@@ -15,7 +15,8 @@ GUTTER = 12
 """Cells of the two line numbers and the blanks beside them."""
 _PAIR_GUTTER = 7
 """Cells of one line number, a blank and the sign."""
-_ROLES = {"+": "ok", "-": "errored", "@": "llm", "": "quiet"}
+DIFF_ROLES = {"+": "+", "-": "-", "@": "llm", "": "quiet"}
+"""The roles of the lines of any diff by their signs: what was added or removed stands on a tint."""
 SYNTAX = {"k": "keyword", "s": "string", "c": "comment"}
 """The roles of the letters of `syntax_lexer`."""
 
@@ -106,7 +107,7 @@ def _side(width: int) -> int:
 
 
 def build_pair(
-    file: FileDiff, row: ChangeRow, words: str, width: int, marks: tuple[str | None, str | None] = (None, None)
+    file: FileDiff, row: ChangeRow, words: str, width: int, marks: tuple[str, str] = ("", "")
 ) -> list[Piece]:
     """Return one row side by side, with the marks of both texts."""
     before, after = marks
@@ -117,44 +118,41 @@ def build_pair(
 
 
 def _build_side(
-    file: FileDiff, at: int, text: str, is_first: bool, words: str, marks: str | None, *, is_new: bool
+    file: FileDiff, at: int, text: str, is_first: bool, words: str, marks: str, *, is_new: bool
 ) -> list[Piece]:
     sign = file.lines[at].sign if at >= 0 else " "
     marked = _mark(text, sign, words, marks)
     if at < 0 or not is_first:
         return [(" " * _PAIR_GUTTER, ""), *marked]
     number = file.lines[at].new if is_new else file.lines[at].old
-    return [(f"{number or '':>5} ", "quiet"), (sign, _ROLES.get(sign, "")), *marked]
+    return [(f"{number or '':>5} ", "quiet"), (sign, DIFF_ROLES.get(sign, "")), *marked]
 
 
-def build_line(line: ChangedLine, row: ChangeRow, words: str, marks: str | None = None) -> list[Piece]:
+def build_line(line: ChangedLine, row: ChangeRow, words: str, marks: str = "") -> list[Piece]:
     """Return one row of a line, with its numbers and sign, and the found words marked.
 
     Args:
-        marks: Letters of the syntax of the text, which may be fewer; None where the theme has no colours for it.
+        marks: Letters of the syntax of the text, which may be fewer.
     """
     if line.sign in ("@", ""):
-        return [(" " * GUTTER, "quiet"), *_mark(row.text, line.sign, words, None)]
+        return [(" " * GUTTER, "quiet"), *_mark(row.text, line.sign, words, "")]
     numbers = f"{line.old or '':>5}{line.new or '':>6} " if row.is_first else " " * GUTTER
     sign = line.sign if row.is_first else " "
-    return [(numbers, "quiet"), (sign, _ROLES.get(line.sign, "")), *_mark(row.text, line.sign, words, marks)]
+    return [(numbers, "quiet"), (sign, DIFF_ROLES.get(line.sign, "")), *_mark(row.text, line.sign, words, marks)]
 
 
-def _mark(text: str, sign: str, words: str, marks: str | None) -> Iterator[Piece]:
+def _mark(text: str, sign: str, words: str, marks: str) -> Iterator[Piece]:
     at = 0
     for start in _find_places(text, words):
-        yield from _colour(text[at:start], sign, marks and marks[at:start])
+        yield from _colour(text[at:start], sign, marks[at:start])
         at = start + len(words)
         yield text[start:at], "hit"
-    yield from _colour(text[at:], sign, marks and marks[at:])
+    yield from _colour(text[at:], sign, marks[at:])
 
 
-def _colour(text: str, sign: str, marks: str | None) -> Iterator[Piece]:
+def _colour(text: str, sign: str, marks: str) -> Iterator[Piece]:
     """Yield the text in the colours of its syntax, over the tint of its sign."""
-    if marks is None:
-        yield text, _ROLES.get(sign, "")
-        return
-    tint, at = sign.strip(), 0
+    tint, at = DIFF_ROLES.get(sign, ""), 0
     for letter, same in groupby(marks[: len(text)]):
         end = at + len(list(same))
         yield text[at:end], tint + SYNTAX.get(letter, "")

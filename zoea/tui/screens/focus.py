@@ -133,7 +133,7 @@ class FocusScreen(CockpitScreen[None]):
     def compose_body(self) -> ComposeResult:
         with Container(id="body"):
             with Vertical(id="talk", classes="panel"):
-                palette = ConversationPalette(self.cockpit.theme_spec)
+                palette = ConversationPalette(self.cockpit.theme_spec, no_color=self.app.no_color)
                 yield ConversationView(palette, self.symbols, self._edge_reached, id="transcript")
                 yield LiveAnswer(id="live")
                 yield self._wrong
@@ -341,7 +341,7 @@ class FocusScreen(CockpitScreen[None]):
 
     def theme_changed(self) -> None:
         super().theme_changed()
-        self.transcript.draw_as(ConversationPalette(self.cockpit.theme_spec), self.symbols)
+        self.transcript.draw_as(ConversationPalette(self.cockpit.theme_spec, no_color=self.app.no_color), self.symbols)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.share_room)

@@ -223,10 +223,10 @@ class ReviewScreen(CockpitScreen[None]):
             return [mark, *build_pair(file, row, self._words, width, syntax)]
         return [mark, *build_line(file.lines[row.line], row, self._words, syntax[1])]
 
-    def _read_syntax(self, place: int, row: ChangeRow) -> tuple[str | None, str | None]:
-        """Return the marks of the texts of a row, left and right; None without colours for them in the theme."""
-        if self.app.no_color or not styles_of(self.changes).has_syntax:
-            return None, None
+    def _read_syntax(self, place: int, row: ChangeRow) -> tuple[str, str]:
+        """Return the marks of the texts of a row, left and right; none without colours for them in the theme."""
+        if not styles_of(self.changes).has_syntax:
+            return "", ""
         marks = self._marks.get(row.file)
         if marks is None and 0 <= place - self.changes.scroll_offset.y < self.changes.size.height:
             self._marks[row.file] = ()

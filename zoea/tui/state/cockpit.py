@@ -516,7 +516,7 @@ class Cockpit(App[str]):
         self._theme_stamps = themes.read_file_stamps(self.config)
         self.theme_specs, self.theme_errors = themes.load_themes(self.config)
         self.theme_spec = self.theme_specs.get(name) or self.theme_specs[themes.DEFAULT]
-        self.role_styles = RoleStyles(self.theme_spec)
+        self.role_styles = RoleStyles(self.theme_spec, no_color=self.no_color)
         for spec in self.theme_specs.values():
             self.register_theme(spec.theme())
         self.theme = self.theme_spec.name
@@ -524,7 +524,7 @@ class Cockpit(App[str]):
     def use_theme(self, name: str) -> None:
         """Show another theme."""
         self.theme_spec = self.theme_specs[name]
-        self.role_styles = RoleStyles(self.theme_spec)
+        self.role_styles = RoleStyles(self.theme_spec, no_color=self.no_color)
         self.theme = name
         self.theme_changed()
 

@@ -22,12 +22,13 @@ class RoleStyles:
     """Cache the styles of one theme.
 
     Roles are the theme's own, and `strong`, `quiet`, `key`, `ok` (success); the empty role is plain. A role after `+`
-    or `-` stands on the tint of an added or removed line; these signs alone are its plain text.
+    or `-` stands on the tint of an added or removed line; these signs alone are its plain text. There are no tints
+    with `no_color`, and where the theme has no colours for syntax.
     """
 
-    def __init__(self, theme: ThemeSpec) -> None:
+    def __init__(self, theme: ThemeSpec, *, no_color: bool = False) -> None:
         self._theme = theme
-        self.has_syntax = theme.has_syntax
+        self.has_syntax = theme.has_syntax and not no_color
         self._made: dict[tuple[str, bool], Style] = {}
         self._shades: dict[tuple[str, int], Style] = {}
 
@@ -56,6 +57,8 @@ class RoleStyles:
     def _make(self, role: str, background: bool) -> Style:
         if role.startswith(("+", "-")):
             sign = "ok" if role[0] == "+" else "errored"
+            if not self.has_syntax:
+                return self.of(sign)
             tint = self._theme.colours["success" if role[0] == "+" else "error"]
             ground = Color.parse(self._theme.colours["background"]).blend(Color.parse(tint), TINT)
             return self.of(role[1:] or sign) + Style(bgcolor=ground.hex)
@@ -87,9 +90,9 @@ def styles_of(widget: Widget) -> RoleStyles:
 class ConversationPalette:
     """Styles of a conversation: the roles of `RoleStyles`, `called` (tool name), Markdown."""
 
-    def __init__(self, theme: ThemeSpec) -> None:
+    def __init__(self, theme: ThemeSpec, *, no_color: bool = False) -> None:
         self.theme = theme
-        self._styles = RoleStyles(theme)
+        self._styles = RoleStyles(theme, no_color=no_color)
         self._own = {"called": self._styles.of("tool") + Style(bold=True)}
 
     def style(self, role: str) -> Style:
@@ -111,5 +114,5 @@ class ConversationPalette:
         styles |= {"strong": strong, "table.header": strong, "s": Style(strike=True)}
         styles |= dict.fromkeys(("em", "emph"), Style(italic=True))
         named = {key if key.startswith("markdown.") else f"markdown.{key}": style for key, style in styles.items()}
-        of_diffs = {f"zoea.{role}": self.style(role) for role in ("ok", "errored", "llm", "strong")}
+        of_diffs = {f"zoea.{role}": self.style(role) for role in ("+", "-", "llm", "strong")}
         return Theme({**named, **of_diffs, "zoea.code": self.code})
