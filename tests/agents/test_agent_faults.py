@@ -71,6 +71,17 @@ async def test_a_session_that_waits_for_a_login_has_a_deadline(tmp_path: Path, m
         assert "Browser login" in failure(s)
 
 
+async def test_an_agent_that_still_works_on_its_start_is_given_more_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_connection, "REQUEST_S", 1.0)
+    monkeypatch.setattr(agent_connection, "_WORK_S", 0.01)
+    async with agent_swarm(tmp_path, {"works": 1.5}) as s:  # seconds of a processor
+        await say(s, ["say", "late"])
+        await s.settled()
+        assert await conversation(s) == [("assistant", "late")]
+
+
 async def test_a_command_that_is_not_there_says_so(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
         template = tmp_path / "templates" / "outer.toml"

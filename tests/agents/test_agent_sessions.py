@@ -237,9 +237,15 @@ def test_data_files_make_a_launch_with_and_without_the_gateway(tmp_path: Path, n
         if text.startswith("{"):
             json.loads(text)
         assert "{token}" not in text
+        assert "{home}" not in text
     if agent.gateway is not None:
         told = json.dumps([launch.env, launch.command, launch.provider and launch.provider.base_url])
         assert "http://127.0.0.1:1/m/1/tok" in told
+
+
+def test_fast_agent_keeps_its_sessions_and_log_out_of_the_worktree(tmp_path: Path) -> None:
+    launch = build_launch(AgentSettings(agent="fast-agent"), tmp_path, None, environ={"HOME": "/home/me"})
+    assert launch.env == {"FAST_AGENT_HOME": "/home/me/.fast-agent"}
 
 
 def test_the_environment_of_a_template_may_name_variables(tmp_path: Path) -> None:

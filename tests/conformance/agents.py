@@ -275,6 +275,10 @@ class Trial:
         await self._approve()
         await self._check_end("answered")
         self._expect("iron", (place.find_tree(name) / "made.txt").read_text().strip(), "the file")
+        added = {one.name for one in place.find_tree(name).iterdir()} - {
+            one.name for one in (place.folder / name).iterdir()
+        }
+        self._expect({"made.txt"}, added, "what is new in the worktree")
         self._expect(False, (place.folder / name / "made.txt").exists(), "the file in the checkout of the person")
         found = await place.zoea("search", f"I did as {name} was told", "--json")
         self._expect(True, name in found, "the answer is found")
@@ -382,6 +386,7 @@ class Trial:
 
     async def _await_question_or_end(self) -> None:
         async def asks() -> Any:
+            self._expect_no_error()
             return self._place.ask(_OPEN_QUESTION, self._name) or self._find_end()
 
         await wait_for(f"{self._name} asks for a permission", asks)
@@ -402,10 +407,16 @@ class Trial:
 
     async def _check_end(self, outcome: str) -> None:
         async def has_ended() -> str | None:
+            self._expect_no_error()
             return self._find_end()
 
         found = await wait_for(f"the turn of {self._name} ends", has_ended)
         self._expect(outcome, found, f"how turn {self._turns} ended: {self._place.read_last(self._name)}")
+
+    def _expect_no_error(self) -> None:
+        """Raise Refused where the mysis waits for a person, because nothing comes then."""
+        error = "SELECT error FROM mysis WHERE name = ? AND state = 'errored'"
+        self._expect(None, self._place.ask(error, self._name), "its error")
 
     def _expect(self, wanted: object, found: object, what: str) -> None:
         if wanted != found:

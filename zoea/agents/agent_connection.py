@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 import zoea
-from zoea.agents.agent_process import AgentProcess
+from zoea.agents.agent_process import AgentProcess, read_processor_time
 from zoea.agents.updates import AgentUpdate, CallTold, PermissionOption, read_call, read_update
 from zoea.model.errors import AgentError, FilesError
 from zoea.text.control_characters import reveal
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from acp import schema
     from acp.connection import Connection
 
-INITIALIZE_S = 60.0
-"""Time for `initialize`: a first start of a large agent takes 10 s on a busy machine."""
 REQUEST_S = 60.0
-"""Time for other requests but a prompt. A session that waits for a login does not come."""
+"""Time for a request but a prompt. A session that waits for a login does not come."""
+MOST_WAITS = 5
+"""How often that time begins again while the agent works, because its start takes minutes on a busy machine."""
+_WORK_S = 0.5
+"""Processor time of an agent that works, in `REQUEST_S`."""
 NEVER = float("inf")
 PROTOCOL_VERSION = 1
 """Higher ones are drafts; an agent that answers with another one is refused."""
@@ -99,7 +101,6 @@ class AgentConnection:
                     client_info=schema.Implementation(name="zoea", title="Zoea", version=zoea.__version__),
                 ),
                 schema.InitializeResponse,
-                within=INITIALIZE_S,
             )
             if (version := opened.about.protocol_version) != PROTOCOL_VERSION:
                 raise AgentError(
@@ -135,20 +136,21 @@ class AgentConnection:
         """Send a request and wait for its answer.
 
         Raises:
-            AgentError: It was refused, is malformed, or did not come within so many seconds, or `REQUEST_S`.
+            AgentError: It was refused, is malformed, or did not come within so many seconds, or `REQUEST_S` in which
+                the agent did no work.
             AgentLost: The agent is gone.
         """
         from acp.exceptions import RequestError
 
+        most = 1 if within is not None else MOST_WAITS
         within = REQUEST_S if within is None else within
         sent = params.model_dump(mode="json", by_alias=True, exclude_none=True)
         try:
-            async with asyncio.timeout(within if within < NEVER else None):
-                raw = await self._rpc.send_request(method, sent)
-        except TimeoutError:
+            raw = await self._await_answer(asyncio.ensure_future(self._rpc.send_request(method, sent)), within, most)
+        except TimeoutError as waited:
             errors = self.process.last_errors()
             raise AgentError(
-                f"{self.name} did not answer {method} within {within:g} s"
+                f"{self.name} did not answer {method} within {waited} s"
                 + (f". The last it wrote:\n{errors}" if errors else ""),
                 hint=self._advise_login(),
             ) from None
@@ -162,6 +164,23 @@ class AgentConnection:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
             raise AgentError(f"the answer of {self.name} to {method} is not valid: {where}: {first['msg']}") from None
+
+    async def _await_answer(self, sending: asyncio.Future[Any], within: float, most: int) -> Any:
+        """Wait for an answer as long as the agent works. Raises TimeoutError with the seconds that it waited."""
+        used, waited = 0.0, 0
+        sending.add_done_callback(lambda one: one.cancelled() or one.exception())  # also where nothing waits any more
+        try:
+            while waited < most:
+                await asyncio.wait({sending}, timeout=within if within < NEVER else None)
+                if sending.done():
+                    return sending.result()
+                waited += 1
+                before, used = used, await asyncio.to_thread(read_processor_time, self.process.mark)
+                if used - before < _WORK_S:
+                    break
+            raise TimeoutError(f"{waited * within:g}")
+        finally:
+            sending.cancel()
 
     async def notify(self, method: str, params: BaseModel) -> None:
         """Send a notification; one to an agent that is gone is dropped."""

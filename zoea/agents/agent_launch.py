@@ -62,6 +62,7 @@ class KnownAgent(Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         install: The command line that installs it.
         mode: The mode that asks before it changes anything; empty where it always asks or has no modes.
+        env: Variables that it gets; `{home}` is the home folder.
         tried: The version that was tried with Zoea; empty where none was.
         home: What it keeps in the home folder, with its login and its sessions; `{data}` and others as XDG names them.
         moves_forks: Whether a fork of its session works in another folder where that is asked for.
@@ -170,7 +171,8 @@ def build_launch(
             "the template names neither an agent nor a command", hint="Set `agent` or `command` of `[acp]`."
         )
     args = settings.args or (agent.args if agent is not None else ())
-    env = dict(agent.env) if agent is not None else {}
+    home = environ.get("HOME") or str(Path.home())
+    env = {name: text.replace("{home}", home) for name, text in agent.env.items()} if agent is not None else {}
     use = agent.gateway if agent is not None and access is not None else None
     provider = None
     if use is not None and access is not None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea.model.errors import AgentError, AgentLost
-from zoea.process.group_guard import MARK, end_marked, guard, make_mark
+from zoea.process.group_guard import MARK, end_marked, find_marked, guard, make_mark
 from zoea.text.control_characters import reveal
 
 _log = logging.getLogger(__name__)
@@ -243,6 +243,16 @@ class AgentProcess:
                 return False
             await asyncio.sleep(every)
         return True
+
+
+def read_processor_time(mark: str) -> float:
+    """Return the seconds that the processes with a mark have run; 0 on systems without /proc."""
+    ticks = 0
+    for pid in find_marked(mark):
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
