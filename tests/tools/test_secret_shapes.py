@@ -90,6 +90,8 @@ IN_CALLS: dict[str, str] = {
     "a field beside its value": json.dumps({"field": "password", "value": SECRET}),
     "an element beside its text": json.dumps({"element": "Password field", "ref": "e1", "text": SECRET}),
     "a sentence": json.dumps({"text": f"The password is {SECRET}, and my name is bob"}),
+    "a name and its password": json.dumps({"auth": {"basic": ["bob", SECRET]}}),
+    "a name and its password as a text": json.dumps({"http_auth": f"bob:{SECRET}"}),
     "a Chinese sentence": json.dumps({"text": f"密码是{SECRET}"}),
 }
 """Shapes that are known in a call, where its server gets the value all the same."""
@@ -115,6 +117,15 @@ async def test_a_secret_in_a_call_is_a_mark_and_its_server_gets_the_value(shape:
     assert "‹secret:1›" in shown
     filled = await vault.fill("vault", {"whole": json.loads(shown)})
     assert filled["whole"] == json.loads(IN_CALLS[shape])
+
+
+@pytest.mark.parametrize("name", ["pin", "PIN", "cardPin", "sim_pin", "pin_number", "puk"])
+@pytest.mark.parametrize("value", [48213907, "48213907"])
+async def test_a_number_that_a_pin_is_called_is_a_mark(name: str, value: int | str) -> None:
+    arguments = {"door": {name: value}}
+    vault, shown = await conceal(json.dumps(arguments))
+    assert "48213907" not in shown
+    assert await vault.fill("vault", json.loads(shown)) == arguments
 
 
 async def test_long_arguments_of_many_calls_keep_one_number_for_each_value() -> None:
@@ -155,6 +166,13 @@ def test_a_secret_in_stored_json_is_redacted(shape: str) -> None:
         {"args": ["--verbose", "--user", "a", "--password"]},
         {"command": "grep --token-count x", "note": '{"a": [1, 2]}'},
         {"command": "login --password $PASSWORD"},
+        {
+            "pin": 13,
+            "pins": ["A0", "2048x"],
+            "spin": 12345,
+            "auth": "https://example.com/x1",
+            "basic": ["a", "b1", "c"],
+        },
         {"pin": "A0", "pwm": "fast-123", "body": "password: |\n"},
         {"code": "token = response\npassword: Optional[str]\nsecret = read_secret(name)", "env": ["PATH=/usr/bin1"]},
         {"headers": {"Accept": "text/html2"}, "env": [{"name": "MODE", "value": "fast-123"}]},

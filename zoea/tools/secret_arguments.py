@@ -54,6 +54,12 @@ _BESIDE = {
     "text": ("field", "element", "selector", "locator"),
 }
 """Names of values, each with the names beside it that may say what it is."""
+_PINS = compile_lazily(r"(?:^|_)(?:(?:card|door|sim|user)?pin|puk)(?:_(?:number|no))?$")
+_DIGITS = re.compile(r"\d{4,12}")
+"""What is a PIN under such a name; `A0` is one of a board."""
+_LOGINS = compile_lazily(r"(?:^|_)(?:basic|auth|http_?auth|basic_?auth|proxy_?auth|user_?pwd)$")
+"""Names of a user's name and password, as a list of two or with a colon between them."""
+_PAIR = compile_lazily(r"(?P<before>(?![a-z]+://)[^\s:]{1,100}:)(?P<value>\S+)")
 _HEADERS = compile_lazily(r"^(?:proxy_)?authorization$|^(?:set_)?cookie$")
 _SCHEME = compile_lazily(r"(?i)(?:bearer|basic|token|digest)[ \t]{1,8}(?=\S)")
 _NAMED = compile_lazily(r"(?:export[ \t]{1,8})?(?P<name>[^\W\d][\w.-]{0,60})(?:=|:[ \t]{1,8})(?P<value>\S.{0,4000})")
@@ -138,10 +144,13 @@ def replace_secrets(
                 level.values[key] = copied = value.copy()
                 if isinstance(key, str) and _GROUPS.search(_join_words(key)):
                     is_secret = isinstance(value, list) and not any(isinstance(one, dict | list) for one in value)
-                is_pair = isinstance(level.values, list) and isinstance(value, list) and len(value) == 2
-                waiting.append(_Level(copied, inner, is_secret=is_secret, numbers=numbers, is_pair=is_pair))
+                is_two = isinstance(value, list) and len(value) == 2
+                is_pair, is_login = is_two and isinstance(level.values, list), is_two and _is_named(key, _LOGINS)
+                waiting.append(_Level(copied, inner, is_secret, numbers, is_pair, is_login))
             elif is_secret:
                 level.values[key] = _replace_leaf(value, replace, numbers=numbers)
+            elif isinstance(value, str) and _is_named(key, _LOGINS) and (pair := _PAIR.fullmatch(value)):
+                level.values[key] = pair["before"] + replace(pair["value"])
             elif isinstance(value, str):
                 level.values[key] = _replace_inside(value, replace, is_made=is_made)
     return replaced
@@ -272,6 +281,7 @@ class _Level(Struct):
     is_secret: bool
     numbers: bool
     is_pair: bool = False
+    is_login: bool = False
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         return self.values.items() if isinstance(self.values, dict) else enumerate(self.values)
@@ -285,6 +295,7 @@ class _Level(Struct):
             is_option = isinstance(value, str) and value.startswith("-")
             follows = flag is not None and is_secret_name(flag["name"]) and not is_option
             follows = follows or (key == 1 and self.is_pair and isinstance(before, str) and is_secret_name(before))
+            follows = follows or (key == 1 and self.is_login and isinstance(before, str))
             follows = follows or (before in ("-b", "--cookie") and isinstance(value, str) and _is_cookie(value))
             return items, self.is_secret or follows, self.numbers or follows
         inner = [schema for part in parts if (schema := _property(part, key)) is not None]
@@ -297,7 +308,14 @@ class _Level(Struct):
         names = [key, *(name for name in beside if isinstance(name, str))]
         is_secret = self.is_secret or by_schema or any(map(is_secret_name, names))
         numbers = self.numbers or by_schema or any(_NUMBERS_TOO.search(_join_words(name)) for name in names)
-        return inner, is_secret, numbers
+        value = self.values[key]
+        is_pin = any(_is_named(name, _PINS) for name in names) and isinstance(value, str | int)
+        is_pin = is_pin and _DIGITS.fullmatch(str(value)) is not None
+        return inner, is_secret or is_pin, numbers or is_pin
+
+
+def _is_named(key: Any, names: re.Pattern[str]) -> bool:
+    return isinstance(key, str) and names.search(_join_words(key)) is not None
 
 
 def _is_cookie(value: str) -> bool:
