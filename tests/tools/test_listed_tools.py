@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.mcp_wire import TOOL, McpWire
+from tests.fakes.toolboxes import asked, meta
 from tests.tools.conftest import Opener
 from zoea.tools import UpstreamConfig
 from zoea.tools.upstream.listed_tools import MAX_LISTED, PROBLEM, repair_initialize, repair_tool_list
@@ -156,11 +157,12 @@ for line in sys.stdin:
     asked = json.loads(line)
     about = {"name": "deep", "version": "1"}
     hello = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about}
-    result = json.dumps(hello) if asked["method"] == "initialize" else open(sys.argv[1]).read()
+    page = sys.argv[1 if asked["method"] == "tools/list" else -1]
+    result = json.dumps(hello) if asked["method"] == "initialize" else open(page).read()
     if "id" in asked:
         print('{"jsonrpc":"2.0","id":%s,"result":%s}' % (asked["id"], result), flush=True)
 """
-"""Answers a request for its tools with the text of a file."""
+"""Answers a request for its tools with the text of a file, and a call with that of another."""
 
 
 @pytest.mark.parametrize("wire", ["stdio", "http", "events"])
@@ -179,6 +181,34 @@ async def test_a_schema_of_any_depth_loses_no_other_tool(
         catalogue = await box.session(1, "alpha", "").catalogue()
         await box.close()
     assert [tool.name for tool in catalogue.tools] == ["write", "odd", "last"]
+
+
+@pytest.mark.parametrize("wire", ["stdio", "http", "events"])
+@pytest.mark.parametrize("levels", [150, 250, 5_000, 100_000])
+@pytest.mark.parametrize("key", ["structuredContent", "_meta", "other"])
+async def test_a_result_with_a_part_of_any_depth_loses_no_text(
+    open_box: Opener, tmp_path: Path, wire: str, levels: int, key: str
+) -> None:
+    deep = f'{{"a":{"[" * levels}"end"{"]" * levels}}}'
+    result_text = f'{{"content": [{{"type": "text", "text": "beside it"}}], "{key}": {deep}}}'
+    (tmp_path / "page").write_text(json.dumps({"tools": [TOOL]}))
+    (tmp_path / "result").write_text(result_text)
+    answer = f'{{"jsonrpc":"2.0","id":ID,"result":{result_text}}}'
+    async with McpWire(
+        f"data: {answer}\n\n".encode() if wire == "events" else answer.encode(), events=wire == "events"
+    ) as server:
+        command = {
+            "command": sys.executable,
+            "args": ("-c", DEEP_SERVER, str(tmp_path / "page"), str(tmp_path / "result")),
+        }
+        box = open_box(UpstreamConfig("deep", **(command if wire == "stdio" else {"url": f"{server.url}/mcp"})))
+        session = box.session(1, "alpha", "")
+        await session.catalogue()
+        result = await session.call(asked("write", path="a", text="b"), meta=meta())
+        await box.close()
+    assert result.content.startswith("beside it"), result.content
+    if key == "structuredContent":
+        assert ("[nested over 190 levels deep: left out]" if levels > 200 else '"end"') in result.content
 
 
 def test_a_good_tool_is_as_it_was() -> None:

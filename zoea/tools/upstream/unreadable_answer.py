@@ -18,8 +18,12 @@ UNREADABLE: Final = -32095
 MISMATCHED: Final = -32094
 """Code of the error that replaces an answer with the id of another request."""
 
-_CUT = re.compile(rb'"tools"\s*:\s*\[|"error"\s*:\s*\{')
+_CUT = re.compile(rb'"(?:tools|content)"\s*:\s*\[|"error"\s*:\s*\{')
 _MARKS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
+
+_RESULT_DEPTH = 190
+"""Levels of a result that the SDK reads for certain."""
+_LEFT_OUT = b'"[nested over %d levels deep: left out]"' % _RESULT_DEPTH
 
 RequestKey = str
 """An id of a request as text: servers may answer 7 with "7"."""
@@ -71,12 +75,12 @@ def repair_message(data: bytes) -> bytes | None:
     """Replace bytes and escapes that are no characters. None if it is too long, or not JSON otherwise.
 
     In a list of tools, parts nested too deeply become null, because one schema must not lose the others; so do
-    they in an error, of which only code and message are read.
+    they in an error, of which only code and message are read. In a result a note takes their place.
     """
     if len(data) > MAX_REPAIRED_BYTES:
         return None
-    if _CUT.search(data) is not None and _may_be_cut(cut := _cut_deep(data)):
-        data = cut
+    if _CUT.search(data) is not None:
+        data = _cut_message(data)
     try:
         found = json.loads(data.decode("utf-8", "replace"))
         return json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
@@ -84,30 +88,35 @@ def repair_message(data: bytes) -> bytes | None:
         return None
 
 
-def _cut_deep(data: bytes) -> bytes:
-    """Replace parts nested more than `MAX_DEPTH` deep by null, without parsing."""
+def _cut_message(data: bytes) -> bytes:
+    """Cut a list of tools, an error or a result of a call. Any other message stays."""
+    cut = _cut_deep(data, MAX_DEPTH, b"null")
+    try:
+        message = json.loads(cut.decode("utf-8", "replace"))
+        part = message["error"]["message"] if "error" in message else message["result"].get("tools")
+        if isinstance(part, str | list):
+            return cut
+        is_result = isinstance(message["result"]["content"], list)
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return data
+    return _cut_deep(data, _RESULT_DEPTH, _LEFT_OUT) if is_result else data
+
+
+def _cut_deep(data: bytes, most: int, note: bytes) -> bytes:
+    """Replace parts nested more than `most` deep, without parsing."""
     parts: list[bytes] = []
     start, depth = 0, 0
     for mark in _MARKS.finditer(data):
         if mark[0] in (b"[", b"{"):
             depth += 1
-            if depth == MAX_DEPTH + 1:
+            if depth == most + 1:
                 parts.append(data[start : mark.start()])
         elif mark[0] in (b"]", b"}"):
-            if depth == MAX_DEPTH + 1:
-                parts.append(b"null")
+            if depth == most + 1:
+                parts.append(note)
                 start = mark.end()
             depth -= 1
     return b"".join([*parts, data[start:]]) if depth == 0 else data
-
-
-def _may_be_cut(data: bytes) -> bool:
-    """Return whether a message is a list of tools or an error."""
-    try:
-        message = json.loads(data.decode("utf-8", "replace"))
-        return isinstance(message["error"]["message"] if "error" in message else message["result"]["tools"], str | list)
-    except (ValueError, RecursionError, LookupError, TypeError):
-        return False
 
 
 def find_key(data: bytes) -> RequestKey | None:
