@@ -446,6 +446,24 @@ UNSUPPORTED: list[tuple[str, dict[str, Any]]] = [
     ("/chat/completions", {"Model": "other"}),
     ("/chat/completions", {"\u017ftream": True}),
     ("/chat/completions", {"service_tier": "priority"}),
+    *(
+        ("/chat/completions", {"provider": one})
+        for one in (
+            *({"order": ["dear"]}, {"only": ["dear"]}, {"ignore": ["cheap"]}, {"sort": "throughput"}, "dear", ["dear"]),
+            *(
+                {"sort": {"by": "latency"}},
+                {"quantizations": ["fp16"]},
+                {"max_price": {"prompt": 1}, "order": ["dear"]},
+            ),
+        )
+    ),
+    ("/responses", {"provider": {"order": ["dear"]}}),
+    ("/messages", {"provider": {"only": ["dear"]}, "max_tokens": 5}),
+    ("/chat/completions", {"providerOptions": {"gateway": {"models": ["other"], "order": ["dear"]}}}),
+    ("/chat/completions", {"custom_llm_provider": "dear"}),
+    ("/chat/completions", {"api_base": "https://dear.example"}),
+    ("/chat/completions", {"base_url": "https://dear.example"}),
+    ("/chat/completions", {"user_config": {"list": ["dear"]}}),
     ("/chat/completions", {"n": 50}),
     ("/chat/completions", {"n": "50"}),
     ("/chat/completions", {"best_of": 2}),
@@ -553,7 +571,13 @@ class TestBodies:
                 assert (reply.status, said["error"]["code"]) == (402, "over_budget")
             assert not server.asked
 
-    @pytest.mark.parametrize("more", [{"n": 1, "service_tier": "auto", "models": [], "tools": [FUNCTION]}])
+    @pytest.mark.parametrize(
+        "more",
+        [
+            {"n": 1, "service_tier": "auto", "models": [], "tools": [FUNCTION]},
+            {"provider": {"sort": "price", "data_collection": "deny", "zdr": True, "order": []}},
+        ],
+    )
     async def test_words_that_ask_no_other_model_pass(self, tmp_path: Path, more: dict[str, Any]) -> None:
         async with rig(tmp_path, server=Vendor(otherwise=lambda _: Say("ore")), has_turn=False) as r:
             assert (await r.chat(**more))[0] == 200

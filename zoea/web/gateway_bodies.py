@@ -16,6 +16,10 @@ _ELSEWHERE: dict[Wire, tuple[str, ...]] = {
 }
 """Keys for input that the vendor keeps, and for work that goes on after the request."""
 _OTHER_MODELS = re.compile(r"model|fallback|^preset$|^extra_body$", re.IGNORECASE)
+_HOSTS = re.compile(r"provider|^(?:api|base|custom)_?(?:base|key|url|config)$|^user_config$", re.IGNORECASE)
+"""Keys of OpenRouter, Vercel and LiteLLM that say which host answers for the model."""
+_ANY_HOST = frozenset({"allow_fallbacks", "data_collection", "max_price", "require_parameters", "zdr"})
+"""Keys in one of them that rank no host before a cheaper one and name none."""
 _WHOLE = "a request must hold all of its input and be answered at once, so that it can be shown and counted"
 _NUMBERS = ("n", "best_of")
 _OTHER_NAMES = {"n_predict": "max_tokens", "n_cmpl": "n"}
@@ -37,6 +41,8 @@ def find_unsupported(wire: Wire, body: dict[str, Any]) -> str:
             return f"{key}: write {_OTHER_NAMES[key]}, which Zoea counts"
         if key != "model" and value and _OTHER_MODELS.search(key):
             return f"{key}: only the model of the mysis is asked"
+        if value and _HOSTS.search(key) and _chooses_host(value):
+            return f"{key}: the host is that of the model of the mysis; others have other prices"
         if value and _DEARER.get(key) == value:
             return f"{key}: {value} costs more than the prices that Zoea counts with"
         if key in _NUMBERS and (read_whole(value) or 1) > 1:
@@ -61,6 +67,12 @@ def _holds_kept_file(outer: dict[str, Any]) -> bool:
     inner = [outer[field] for field in ("content", "output", "file", "source") if field in outer]
     parts = (part for value in inner if value.__class__ is not str for part in (as_mapping(value), *as_mappings(value)))
     return any(part.get("file_id") or _holds_kept_file(part) for part in parts)
+
+
+def _chooses_host(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return True
+    return any(one and key not in _ANY_HOST and (key, one) != ("sort", "price") for key, one in value.items())
 
 
 def _names_model(entry: dict[str, Any]) -> bool:
