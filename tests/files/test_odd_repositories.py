@@ -12,11 +12,14 @@ import pytest
 
 from tests.files.repositories import commit, git, make_repository
 from zoea.files.changes import find_base, open_diff
+from zoea.files.git import _FIXED
 from zoea.files.leftovers import find_leftovers
-from zoea.files.merge import MergeRules, merge, merge_all
+from zoea.files.merge import MergeConflict, MergeRules, merge, merge_all, send_back
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError, SettingsError, WorkHeld
+from zoea.queries.change_origins import trace_lines
 from zoea.settings.private_file import write_private
+from zoea.text.patches import parse_patch
 
 
 def plain(place: Path) -> Path:
@@ -70,6 +73,28 @@ def shallow(place: Path) -> Path:
     return place / "shallow"
 
 
+def partial_whose_remote_is_gone(place: Path) -> Path:
+    git(plain(place), "config", "uploadpack.allowFilter", "true")
+    git(place, "clone", "--quiet", "--filter=blob:none", f"file://{place / 'plain'}", "partial")
+    (place / "plain").rename(place / "away")
+    return place / "partial"
+
+
+def hooks_of_a_template(place: Path) -> Path:
+    hooks = place / "template" / "hooks"
+    hooks.mkdir(parents=True)
+    for name in (
+        "post-checkout", "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-merge-commit",
+        "post-merge", "reference-transaction", "post-index-change", "pre-auto-gc", "post-rewrite", "fsmonitor-watchman",
+    ):  # fmt: skip
+        (hooks / name).write_text(f"#!/bin/sh\necho {name} ran >&2\nexit 1\n")
+        (hooks / name).chmod(0o755)
+    repository = plain(place)
+    git(repository, "-c", f"init.templateDir={place / 'template'}", "init", "--quiet")
+    assert (repository / ".git" / "hooks" / "pre-commit").exists()
+    return repository
+
+
 def shared_objects(place: Path) -> Path:
     git(place, "clone", "--quiet", "--shared", str(plain(place)), "shared")
     return place / "shared"
@@ -104,7 +129,8 @@ def named(name: str) -> Callable[[Path], Path]:
 
 ODD = [
     plain, sparse, sparse_by_patterns, separate_git_folder, worktree_of_the_person, worktree_of_a_bare_one, submodule,
-    shallow, shared_objects, sha256, tags_of_the_same_names, by_a_link,
+    shallow, partial_whose_remote_is_gone, hooks_of_a_template, shared_objects, sha256, tags_of_the_same_names,
+    by_a_link,
     named("a:b"), named('quo"te'), named("back\\slash"), named("two\nlines"), named("$x 'y' é"), named("-dash"),
 ]  # fmt: skip
 
@@ -137,6 +163,98 @@ def test_an_odd_repository_is_worked_on_as_any_other(
     trees.drop("alpha")
     assert git(folder, "branch", "--list", "zoea/*") == ""
     assert find_leftovers(tmp_path / "data") == []
+
+
+CONFIGURED = [
+    "advice.detachedHead=true", "blame.ignoreRevsFile=missing", "blame.blankBoundary=true", "blame.showEmail=true",
+    "branch.autoSetupMerge=always", "branch.autoSetupRebase=always", "color.ui=always", "commit.cleanup=verbatim",
+    "commit.gpgSign=true", "commit.template=missing", "commit.verbose=true", "core.abbrev=4",
+    "core.attributesFile=missing", "core.autocrlf=input", "core.autocrlf=true", "core.commentChar=w",
+    "core.editor=false", "core.eol=crlf", "core.excludesFile=missing", "core.fileMode=false",
+    "core.fsmonitor=./missing", "core.fsmonitor=true", "core.hooksPath=missing", "core.logAllRefUpdates=always",
+    "core.pager=false", "core.quotePath=true", "core.safecrlf=true", "core.sharedRepository=group",
+    "core.splitIndex=true", "core.symlinks=false", "core.untrackedCache=true", "core.whitespace=tab-in-indent",
+    "diff.algorithm=patience", "diff.colorMoved=zebra", "diff.context=0", "diff.external=false",
+    "diff.ignoreSubmodules=all", "diff.interHunkContext=9", "diff.mnemonicPrefix=true", "diff.noprefix=true",
+    "diff.orderFile=missing", "diff.relative=true", "diff.renames=copies", "diff.renames=false",
+    "diff.submodule=log", "diff.suppressBlankEmpty=true", "diff.wsErrorHighlight=all",
+    "extensions.worktreeConfig=true", "feature.manyFiles=true", "format.pretty=fuller", "gpg.format=ssh",
+    "i18n.commitEncoding=ISO-8859-1", "i18n.logOutputEncoding=ISO-8859-1", "index.version=4", "log.date=relative",
+    "log.showSignature=true", "merge.autoStash=true", "merge.branchdesc=true", "merge.conflictStyle=diff3",
+    "merge.directoryRenames=true", "merge.ff=false", "merge.ff=only", "merge.log=true", "merge.renames=false",
+    "merge.renormalize=true", "merge.verifySignatures=true", "pull.ff=only", "pull.rebase=true", "push.gpgSign=true",
+    "rebase.autoStash=true", "rerere.autoUpdate=true", "rerere.enabled=true", "status.relativePaths=true",
+    "status.renames=copies", "status.showUntrackedFiles=no", "status.submoduleSummary=true", "tag.gpgSign=true",
+    "user.signingKey=missing", "user.useConfigOnly=true", "worktree.guessRemote=true",
+]  # fmt: skip
+"""Settings of a person's git that change what other commands of git do or write; in order, so that a key with two
+values stands beside itself.
+"""
+_TOGETHER = 10
+
+
+@pytest.mark.parametrize("settings", [CONFIGURED[at::_TOGETHER] for at in range(_TOGETHER)], ids=" ".join)
+def test_no_setting_of_git_changes_what_is_shown_committed_merged_and_sent_back(
+    tmp_path: Path, trees: Worktrees, settings: list[str]
+) -> None:
+    repository = plain(tmp_path)
+    for setting in settings:
+        git(repository, "config", *setting.split("="))
+    before = (repository / ".git" / "config").read_bytes()
+    record, tree = trees.make("alpha", repository), trees.owned.path("alpha")
+    trees.make("beta", repository)
+    for name in ("alpha", "beta"):
+        (trees.owned.path(name) / "a.txt").write_text(f"{name}\n")
+    (tree / "outer" / "kept.txt").rename(tree / "outer" / "é\ttab.txt")
+    with open_diff(trees.git(record), base := find_base(trees.git(record), record)) as diff:
+        assert diff.count(record.target).text == "+1 -1, 2 files"
+        files = {file.path: [line.sign for line in file.lines] for file in parse_patch(diff.patch())}
+    assert files["a.txt"] == ["@", "-", "+"]
+    assert "é\ttab.txt" in next(path for path in files if path.startswith("outer/"))
+    for name in ("alpha", "beta"):
+        trees.commit(name, f"# {name}: wörk")
+    assert git(tree, "-c", "i18n.logOutputEncoding=UTF-8", "log", "-1", "--format=%an %s", "--no-show-signature") == (
+        "alpha # alpha: wörk"
+    )
+    assert trace_lines(trees.git(record), base, "a.txt")[0] == {1: git(tree, "rev-parse", "HEAD")}
+    assert merge(trees, "alpha", MergeRules("test -e a.txt")).new == git(repository, "rev-parse", "main")
+    for is_known in (False, True):  # the second time git may know how it was resolved
+        with pytest.raises(MergeConflict, match=r"changed the same in a\.txt") as conflict:
+            merge(trees, "beta", MergeRules())
+        (one,) = conflict.value.conflicts
+        assert "<<<<<<<" in one.hunks[0]
+        assert "a.txt" in send_back(trees, "beta")
+        (trees.owned.path("beta") / "a.txt").write_text("alpha and beta\n")
+        trees.commit("beta", "resolved")
+        git(trees.owned.path("beta"), "reset", "--quiet", "--hard", "HEAD" if is_known else "HEAD@{1}")
+    assert merge(trees, "beta", MergeRules()).new == git(repository, "rev-parse", "main")
+    assert (repository / "a.txt").read_text() == "alpha and beta\n"
+    assert git(repository, "status", "--porcelain", "--untracked-files=all") == ""
+    for name in ("alpha", "beta"):
+        trees.drop(name)
+    assert git(repository, "branch", "--list", "--no-color", "zoea/*") == ""
+    assert (repository / ".git" / "config").read_bytes() == before
+    assert not (repository / ".git" / "rr-cache").exists()
+    assert find_leftovers(tmp_path / "data") == []
+
+
+def test_a_repository_of_another_user_is_worked_on_once_its_checkout_is_named_as_safe(
+    tmp_path: Path, trees: Worktrees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = plain(tmp_path)
+    monkeypatch.setitem(_FIXED, "GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(FilesError, match=rf"(?s)dubious ownership.*safe\.directory {repository}$") as refused:
+        trees.make("alpha", repository)
+    assert not refused.value.hint
+    for folder in (repository, trees.owned.path("alpha")):  # git takes the second for another user's only here
+        git(tmp_path, "config", "--global", "--add", "safe.directory", str(folder))
+    trees.make("alpha", repository)
+    (trees.owned.path("alpha") / "a.txt").write_text("two\n")
+    tip = trees.commit("alpha", "work")
+    assert merge(trees, "alpha", MergeRules()).new == tip
+    assert find_leftovers(tmp_path / "data") == []
+    trees.drop("alpha")
+    assert git(repository, "branch", "--list", "zoea/*") == ""
 
 
 def test_a_change_in_the_second_of_the_checkout_is_seen(tmp_path: Path, trees: Worktrees) -> None:

@@ -48,6 +48,7 @@ _OPTIONS = {
     "core.quotePath": "false",
     "core.alternateRefsCommand": "true",
     "commit.gpgSign": "false",
+    "merge.verifySignatures": "false",  # none of a mysis is signed, and no program is run to check one
     "gc.auto": "0",
     "maintenance.auto": "false",
     "merge.autoStash": "false",
@@ -59,8 +60,12 @@ _OPTIONS = {
     **dict.fromkeys(("gpg.program", "gpg.openpgp.program", "gpg.x509.program", "gpg.ssh.program"), "false"),
     "diff.noprefix": "false",
     "diff.mnemonicPrefix": "false",
+    "diff.orderFile": os.devnull,
+    "i18n.commitEncoding": "UTF-8",
+    "rerere.enabled": "false",
     "protocol.ext.allow": "never",
 }
+_NO_HOOKS = {"core.hooksPath": os.devnull}
 _CONFIGURED_HOOKS = (2, 54)
 """The version of git from which on a configuration can name hooks, as `hook.<name>.command`."""
 _LIST_HOOKS = ("config", "-z", "--name-only", "--get-regexp", r"^hook\..*\.")
@@ -97,15 +102,24 @@ class Git:
         hooks: Run the hooks of the repository.
         git_dir: The git directory of the folder, so that a `.git` which a mysis wrote there is not read.
         top: The top of that working tree, where the folder is below it.
+        is_safe: It is the repository of a checkout that git took for safe. For git it is a folder of its own, which the
+            `safe.directory` of a person does not name.
     """
 
     def __init__(
-        self, folder: Path, *, hooks: bool = False, git_dir: Path | None = None, top: Path | None = None
+        self,
+        folder: Path,
+        *,
+        hooks: bool = False,
+        git_dir: Path | None = None,
+        top: Path | None = None,
+        is_safe: bool = False,
     ) -> None:
         self.folder = folder
         self.hooks = hooks
         self.git_dir = git_dir
         self._top = top or folder
+        self._options = {**_OPTIONS, **({} if hooks else _NO_HOOKS), **({"safe.directory": folder} if is_safe else {})}
 
     def text(self, *arguments: str) -> str:
         """Run a command that only reads and return what it wrote. Raises GitError."""
@@ -144,8 +158,7 @@ class Git:
         """
         if (program := shutil.which("git")) is None:
             raise GitError("git is not installed", hint="Install git; without it a plain folder works.")
-        options = _OPTIONS if self.hooks else {**_OPTIONS, "core.hooksPath": os.devnull}
-        pairs = [part for key, value in options.items() for part in ("-c", f"{key}={value}")]
+        pairs = [part for key, value in self._options.items() for part in ("-c", f"{key}={value}")]
         where = () if self.git_dir is None else (f"--git-dir={self.git_dir}", f"--work-tree={self._top}")
         line = [program, "--no-pager", *where, *pairs, *arguments]
         if not self.hooks and arguments != _LIST_HOOKS and _read_version(program) >= _CONFIGURED_HOOKS:

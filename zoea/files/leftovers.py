@@ -67,7 +67,7 @@ def _find_branches(records: list[Record]) -> Iterator[Leftover]:
     for repository in sorted({record.repository for record in records}):
         known = {record.branch for record in records if record.repository == repository}
         try:
-            git = Git(Path(repository))
+            git = Git(Path(repository), is_safe=True)
             refs = git.text("for-each-ref", "--format=%(refname)", "refs/heads/zoea/").split()
             # Those of other workspaces have their records there.
             known |= {branch for folder, branch in list_worktrees(git).items() if Path(folder).is_dir()}

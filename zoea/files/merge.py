@@ -146,7 +146,7 @@ def merge(trees: Worktrees, name: str, rules: MergeRules) -> Merged:
         FilesError: Zoea did not make it, or git refused.
     """
     record, git = trees.open(name)
-    repository = Git(Path(record.repository), hooks=trees.hooks)
+    repository = trees.repository(record)
     changes, conflicts = find_changes_and_conflicts(git)
     if any(conflict.hunks for conflict in conflicts):
         raise _conflict(trees, record, conflicts)

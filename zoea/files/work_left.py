@@ -98,7 +98,7 @@ class Fork(Struct, frozen=True):
 def find_work(record: Record, path: Path) -> WorkLeft:
     """Return what would be lost with a worktree. It never raises: what cannot be told is work."""
     changes: tuple[str, ...] = ()
-    repository = Git(Path(record.repository))
+    repository = Git(Path(record.repository), is_safe=True)
     try:
         check_repository(record)
         if record.git_dir and path.exists():

@@ -53,6 +53,10 @@ class Worktrees:
             )
         return Git(path, hooks=self.hooks, git_dir=Path(record.git_dir))
 
+    def repository(self, record: Record) -> Git:
+        """Return git in the repository of a worktree."""
+        return Git(Path(record.repository), hooks=self.hooks, is_safe=True)
+
     def make(self, name: str, folder: Path, uid: str = "") -> Record:
         """Make a worktree with its branch from a folder's checkout. Return an existing one.
 
@@ -140,7 +144,7 @@ class Worktrees:
             return record
         check_repository(record)
         if not git_dir.is_dir():  # git has forgotten it
-            git = Git(Path(record.repository), hooks=self.hooks)
+            git = self.repository(record)
             return self._check_out(git, record, str(path), record.branch.removeprefix("refs/heads/"))
         path.mkdir()
         (path / ".git").write_text(f"gitdir: {git_dir}\n", encoding="utf-8")
@@ -154,7 +158,7 @@ class Worktrees:
         with self.owned.lock(name):
             made = Record(name, record.repository, record.top, commit)
             try:
-                made = self._add(Git(Path(record.repository), hooks=self.hooks), made, "--detach")
+                made = self._add(self.repository(record), made, "--detach")
                 yield self.git(made), self.owned.path(name)
             finally:
                 if self.owned.find(name) is not None:
@@ -238,7 +242,7 @@ class Worktrees:
         """
         path = self.owned.path(record.name)
         _remove_folder(path, self.owned.removed(record.name))
-        git = Git(Path(record.repository), hooks=self.hooks)
+        git = self.repository(record)
         if Path(record.repository).exists():
             if str(path) in list_worktrees(git):
                 git.write("worktree", "remove", "--force", "--force", str(path))
@@ -287,7 +291,10 @@ def _find_checkout(folder: Path) -> Path:
                 ) from error
             raise FilesError(f"{folder} is in no git repository", hint=hint) from error
         reason = error.what.partition(": ")[2]
-        raise FilesError(f"git finds no checkout at {folder}: {reason}", hint="Name a checkout.") from error
+        raise FilesError(
+            f"git finds no checkout at {folder}: {reason}",
+            hint="" if "safe.directory" in reason else "Name a checkout.",
+        ) from error
 
 
 def describe_drop(name: str, tip: str) -> str:

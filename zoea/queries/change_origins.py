@@ -140,7 +140,7 @@ def trace_lines(git: Git, base: str, path: str) -> tuple[Mapping[int, str], Mapp
 def _blame(git: Git, *arguments: str) -> list[tuple[str, int]]:
     """Return the commit of each line; nothing for a file that is not there."""
     try:
-        out = git.run("blame", "-s", "--porcelain", "--no-textconv", *arguments).out
+        out = git.run("blame", "-s", "--porcelain", "--no-textconv", "--no-ignore-revs-file", *arguments).out
     except GitError:
         return []
     return [(found[1].decode(), int(found[2])) for line in out.split(b"\n") if (found := _BLAMED.fullmatch(line))]
