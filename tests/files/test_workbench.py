@@ -215,7 +215,14 @@ def use_python(monkeypatch: pytest.MonkeyPatch) -> None:
 FILES = [".gitignore", "a.py", "b.txt", "kept.log", "src/c.py", "src/deep/d.py", "src/only-here"]
 
 
-@pytest.mark.parametrize("program", [use_ripgrep, use_git, use_python])
+def use_git_with_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_git(monkeypatch)
+    grep = "column = true\nfullName = true\nlineNumber = false\npatternType = fixed\nheading = true"
+    more = "[submodule]\nrecurse = true\n[color]\nui = always\n[core]\nquotePath = true\nfsmonitor = missing\n"
+    (Path.home() / ".gitconfig").write_text(f"[grep]\n{grep}\n{more}")
+
+
+@pytest.mark.parametrize("program", [use_ripgrep, use_git, use_git_with_settings, use_python])
 class TestSearching:
     @pytest.fixture
     async def found(

@@ -82,7 +82,8 @@ class FileSearch:
             cut = ("--max-columns=20000", "--max-columns-preview")
             return [self._ripgrep, *_RIPGREP, "-n", "--no-heading", "--color=never", *cut, *case, "-e", expression, "."]
         if self._git:
-            shown = ("-I", "-n", "-z", "--no-color", "--untracked", "-E")
+            settings = ("--no-color", "--no-column", "--no-heading", "--no-recurse-submodules")
+            shown = ("-I", "-n", "-z", "--untracked", "-E", *settings)
             return [self._git, *_GIT, "grep", *shown, *case, "-e", expression]
         return [*_PLAIN, *case, expression]
 
