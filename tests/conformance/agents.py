@@ -34,7 +34,7 @@ from zoea.llm.messages.wire_bodies import list_tools
 
 DEAR_TOKENS = 120_000
 """What the first answer of the last turn costs; its budget is less."""
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 _POLL_S = 0.3
 _PLAIN = "plain"
 _ORDER = re.compile(r"(?P<word>MAKE|DEAR|CALL) (?P<path>\S+) (?P<text>\S+) @\S+\s*$")
@@ -250,7 +250,7 @@ class Workplace:
 
 
 async def wait_for(what: str, condition: Callable[[], Awaitable[Any]]) -> Any:
-    """Wait until a condition holds, and return its value. Raises Refused after two minutes."""
+    """Wait until a condition holds, and return its value. Raises Refused after five minutes."""
     until = time.monotonic() + _PATIENCE_S
     while time.monotonic() < until:
         if found := await condition():
