@@ -105,9 +105,12 @@ def _read_policy(settings: Settings, body: str) -> ToolPolicy:
 
 async def say(s: Swarm, *steps: list[Any], name: str = "alpha") -> None:
     """Send the steps of a turn to a mysis, which is made if there is none."""
-    if name not in [runner.mysis.name for runner in s.commander.swarm.runners.values()]:
-        await s.commander.create(name, start=False)
-    await s.commander.send(name, json.dumps(steps))
+    await s.tell(name, json.dumps(steps))
+
+
+async def work(s: Swarm, *steps: list[Any], name: str = "alpha") -> None:
+    """As `say`, and wait until the mysis has settled."""
+    await s.ask(name, json.dumps(steps))
 
 
 async def conversation(s: Swarm) -> list[tuple[str, str]]:

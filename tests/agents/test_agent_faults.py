@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from acp import schema
 
-from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say
+from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say, work
 from tests.swarm.harness import Swarm
 from tests.waiting import until
 from zoea.agents import agent_connection, agent_process, agent_session, updates
@@ -39,8 +39,7 @@ async def test_an_agent_that_cannot_begin_makes_its_mysis_errored(
     tmp_path: Path, behaviour: dict[str, Any], said: str
 ) -> None:
     async with agent_swarm(tmp_path, behaviour, acp='mode = "ask"') as s:
-        await say(s, ["say", "never"])
-        await s.settled()
+        await work(s, ["say", "never"])
         assert s.state() is MysisState.ERRORED
         assert said in failure(s)
         assert s.commander.swarm.services.agents.running == 0
@@ -48,16 +47,14 @@ async def test_an_agent_that_cannot_begin_makes_its_mysis_errored(
 
 async def test_a_mode_is_set_before_the_first_prompt(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"modes": ["auto", "ask"]}, acp='mode = "ask"') as s:
-        await say(s, ["say", "a"])
-        await s.settled()
+        await work(s, ["say", "a"])
         methods = [one.get("method") for one in received(tmp_path)]
         assert methods == ["initialize", "session/new", "session/set_mode", "session/prompt"]
 
 
 async def test_the_version_that_every_agent_knows_is_asked_for(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"newest": 1}) as s:
-        await say(s, ["say", "a"])
-        await s.settled()
+        await work(s, ["say", "a"])
         assert await conversation(s) == [("assistant", "a")]
 
 
@@ -65,8 +62,7 @@ async def test_a_session_that_waits_for_a_login_has_a_deadline(tmp_path: Path, m
     monkeypatch.setattr(agent_connection, "REQUEST_S", 0.3)
     behaviour = {"never_begins": True, "auth_methods": [{"id": "k", "name": "Browser login"}]}
     async with agent_swarm(tmp_path, behaviour) as s:
-        await say(s, ["say", "never"])
-        await s.settled()
+        await work(s, ["say", "never"])
         assert "did not answer session/new within 0.3 s" in failure(s)
         assert "Browser login" in failure(s)
 
@@ -86,8 +82,7 @@ async def test_a_command_that_is_not_there_says_so(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
         template = tmp_path / "templates" / "outer.toml"
         template.write_text(template.read_text().replace(sys.executable, "/nowhere/agent"))
-        await say(s, ["say", "never"])
-        await s.settled()
+        await work(s, ["say", "never"])
         assert "the program /nowhere/agent cannot be started" in failure(s)
 
 
@@ -103,8 +98,7 @@ async def test_a_dead_agent_and_garbage_are_errors_with_the_last_lines_of_stderr
     tmp_path: Path, step: list[Any], said: str
 ) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["stderr", "Traceback of the agent"], ["say", "I begin"], step, ["exit", 1])
-        await s.settled()
+        await work(s, ["stderr", "Traceback of the agent"], ["say", "I begin"], step, ["exit", 1])
         assert s.state() is MysisState.ERRORED
         assert said in failure(s)
         assert "Traceback of the agent" in failure(s)
@@ -113,8 +107,7 @@ async def test_a_dead_agent_and_garbage_are_errors_with_the_last_lines_of_stderr
 
 async def test_a_relaunch_after_a_death_goes_on_with_the_same_turn(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"resume": True}) as s:
-        await say(s, ["call", "a", "execute", {"command": "make"}, "in_progress"], ["exit", 3])
-        await s.settled()
+        await work(s, ["call", "a", "execute", {"command": "make"}, "in_progress"], ["exit", 3])
         assert await s.value("SELECT state FROM tool_call") == "sent"
         await s.commander.start("alpha")
         await s.settled()
@@ -128,40 +121,33 @@ async def test_a_relaunch_after_a_death_goes_on_with_the_same_turn(tmp_path: Pat
 
 async def test_log_lines_on_stdout_and_levels_on_stderr_are_no_errors(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"noise": ["DEBUG starting", "npm warn old", ""]}) as s:
-        await say(s, ["stderr", "ERROR nothing bad"], ["say", "a"])
-        await s.settled()
+        await work(s, ["stderr", "ERROR nothing bad"], ["say", "a"])
         assert await conversation(s) == [("assistant", "a")]
 
 
 async def test_log_lines_among_messages_are_no_errors_however_many_they_become(tmp_path: Path) -> None:
     few: list[Any] = [["raw", "DEBUG a line of a log"]] * agent_process.MOST_NOISE
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["say", "a"], *few, ["say", "b"], *few, ["say", "c"])
-        await s.settled()
+        await work(s, ["say", "a"], *few, ["say", "b"], *few, ["say", "c"])
         assert await conversation(s) == [("assistant", "abc")]
-        await say(s, ["say", "d"], *few, ["raw", "one more"], ["say", "e"])
-        await s.settled()
+        await work(s, ["say", "d"], *few, ["raw", "one more"], ["say", "e"])
         assert "51 lines in a row that are no messages" in failure(s)
 
 
 async def test_long_lines_are_taken_and_endless_ones_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["long_line", 70_000])
-        await s.settled()
-        await say(s, ["long_line", 400_000])
-        await s.settled()
+        await work(s, ["long_line", 70_000])
+        await work(s, ["long_line", 400_000])
         assert [len(text) for _, text in await conversation(s)] == [70_000, 400_000]
         monkeypatch.setattr(agent_process, "MAX_LINE_BYTES", 500_000)
-        await say(s, ["long_line", 2_000_000])
-        await s.settled()
+        await work(s, ["long_line", 2_000_000])
         assert "a line of over 500,000 bytes" in failure(s)
 
 
 @pytest.mark.parametrize("method", ["fs/delete_everything", "terminal/create", "elicitation/create", "_vendor/thing"])
 async def test_unknown_requests_are_answered(tmp_path: Path, method: str) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["request", method, {"sessionId": "s"}])
-        await s.settled()
+        await work(s, ["request", method, {"sessionId": "s"}])
         assert "-32601" in (await conversation(s))[-1][1]
 
 
@@ -241,8 +227,7 @@ async def test_a_stop_ends_an_agent_that_reads_no_more(tmp_path: Path, monkeypat
 
 async def test_an_agent_that_closes_its_output_and_stays_is_gone(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["say", "I begin"], ["close_output"])
-        await s.settled()
+        await work(s, ["say", "I begin"], ["close_output"])
         assert "it closed its output" in failure(s)
         assert s.commander.swarm.services.agents.running == 0
 
@@ -250,10 +235,8 @@ async def test_an_agent_that_closes_its_output_and_stays_is_gone(tmp_path: Path)
 async def test_a_permission_that_an_agent_does_not_wait_for_is_answered_as_cancelled(tmp_path: Path) -> None:
     run = {"toolCallId": "a", "title": "run", "kind": "execute", "rawInput": {"command": "x"}}
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["say", "a"], ["ask_after", run])
-        await s.settled()
-        await say(s, ["await_answers"])
-        await s.settled()
+        await work(s, ["say", "a"], ["ask_after", run])
+        await work(s, ["await_answers"])
         never_ran = "cancelled: stopped before this ran"
         assert [text for _, text in await conversation(s)] == ["a", never_ran, "[cancelled]"]
         assert await s.value("SELECT count(*) FROM approval WHERE answer IS NULL") == 0
@@ -279,8 +262,7 @@ async def test_a_permission_that_an_agent_does_not_wait_for_is_answered_as_cance
 )
 async def test_messages_that_belong_to_nothing_change_nothing(tmp_path: Path, line: dict[str, Any]) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["raw", json.dumps({"jsonrpc": "2.0", **line})], ["say", "a"])
-        await s.settled()
+        await work(s, ["raw", json.dumps({"jsonrpc": "2.0", **line})], ["say", "a"])
         assert await conversation(s) == [("assistant", "a")]
         answers = [one for one in received(tmp_path) if one.get("id") in (77, 78) and "method" not in one]
         assert all("error" in one for one in answers)
@@ -289,10 +271,8 @@ async def test_messages_that_belong_to_nothing_change_nothing(tmp_path: Path, li
 
 async def test_an_answer_told_twice_counts_once(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["say", "a"], ["end", "end_turn"], ["end", "refusal"])
-        await s.settled()
-        await say(s, ["say", "b"])
-        await s.settled()
+        await work(s, ["say", "a"], ["end", "end_turn"], ["end", "refusal"])
+        await work(s, ["say", "b"])
         assert await conversation(s) == [("assistant", "a"), ("assistant", "b")]
 
 
@@ -302,13 +282,11 @@ async def test_an_answer_told_twice_counts_once(tmp_path: Path) -> None:
 )
 async def test_an_end_of_another_name_loses_nothing_of_a_turn(tmp_path: Path, result: Any) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["say", "a"], ["answer", result])
-        await s.settled()
+        await work(s, ["say", "a"], ["answer", result])
         assert await conversation(s) == [("assistant", "a")]
         assert await last_outcome(s) == "answered"
         assert "which the protocol does not have" in await s.value("SELECT content FROM turn_note")
-        await say(s, ["answer", result])
-        await s.settled()
+        await work(s, ["answer", result])
         assert "and nothing else" in failure(s)
 
 
@@ -328,23 +306,20 @@ async def test_a_question_is_no_silence(tmp_path: Path) -> None:
 async def test_children_that_outlive_the_agent_are_ended(tmp_path: Path, is_detached: bool) -> None:
     pid_file = tmp_path / "pid"
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["child", str(pid_file), is_detached], ["exit", 1])
-        await s.settled()
+        await work(s, ["child", str(pid_file), is_detached], ["exit", 1])
         child = int(pid_file.read_text())
         await until(lambda: not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text())
 
 
 async def test_a_flood_is_stored_whole(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["flood", 2_000])
-        await s.settled()
+        await work(s, ["flood", 2_000])
         assert (await conversation(s))[0][1] == "".join(f"{number} " for number in range(2_000))
 
 
 async def test_an_error_for_the_prompt_is_the_failure_of_the_mysis(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["say", "I begin"], ["error", -32603, "model not found"])
-        await s.settled()
+        await work(s, ["say", "I begin"], ["error", -32603, "model not found"])
         assert "refused session/prompt: model not found" in failure(s)
         assert await conversation(s) == [("assistant", "I begin")]
 
@@ -362,8 +337,7 @@ async def test_an_error_for_the_prompt_is_the_failure_of_the_mysis(tmp_path: Pat
 )
 async def test_strange_updates_are_skipped(tmp_path: Path, update: dict[str, Any]) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["update", update], ["say", "a"])
-        await s.settled()
+        await work(s, ["update", update], ["say", "a"])
         assert (await conversation(s))[-1][1].endswith("a")
         assert await last_outcome(s) == "answered"
 
@@ -394,8 +368,7 @@ async def test_notes_hold_no_character_that_the_database_refuses(
     tmp_path: Path, update: dict[str, Any], told: str
 ) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["update", update], ["say", "fine"])
-        await s.settled()
+        await work(s, ["update", update], ["say", "fine"])
         assert s.state() is MysisState.IDLE
         assert told in await s.value("SELECT content FROM turn_note")
 
@@ -404,8 +377,7 @@ async def test_notes_hold_no_character_that_the_database_refuses(
 async def test_impossible_counts_of_tokens_are_none(tmp_path: Path, tokens: tuple[int, int]) -> None:
     usage = {"totalTokens": 1, "inputTokens": tokens[0], "outputTokens": tokens[1]}
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["say", "fine"], ["end_with", usage])
-        await s.settled()
+        await work(s, ["say", "fine"], ["end_with", usage])
         assert s.state() is MysisState.IDLE
         assert await s.value("SELECT input_tokens FROM request") in (
             None,
@@ -416,8 +388,7 @@ async def test_impossible_counts_of_tokens_are_none(tmp_path: Path, tokens: tupl
 async def test_every_change_of_the_mode_is_noted_once_and_not_without_end(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
         modes = ["ask", "ask", "auto", *(f"m{number}" for number in range(150))]
-        await say(s, *(["update", {"sessionUpdate": "current_mode_update", "currentModeId": mode}] for mode in modes))
-        await s.settled()
+        await work(s, *(["update", {"sessionUpdate": "current_mode_update", "currentModeId": mode}] for mode in modes))
         notes = [row["content"] for row in await s.rows("SELECT content FROM turn_note ORDER BY kind")]
         assert [note.split()[-1] for note in notes[:3]] == ["ask.", "auto.", "m0."]
         assert len(notes) == agent_turn.MOST_MODES
@@ -426,8 +397,7 @@ async def test_every_change_of_the_mode_is_noted_once_and_not_without_end(tmp_pa
 async def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
         (tmp_path / "work").rmdir()
-        await say(s, ["say", "never"])
-        await s.settled()
+        await work(s, ["say", "never"])
         assert f"the folder {tmp_path / 'work'} of python is gone" in failure(s)
 
 
@@ -450,8 +420,7 @@ async def test_a_call_too_long_to_be_looked_through_is_denied_and_one_that_is_to
     long = {"command": "x" * 2_000}
     async with agent_swarm(tmp_path) as s:
         ask = {"toolCallId": "b", "title": "run", "kind": "execute", "rawInput": long}
-        await say(s, ["call", "a", "execute", long, "completed"], ["ask", ask])
-        await s.settled()
+        await work(s, ["call", "a", "execute", long, "completed"], ["ask", ask])
         texts = [text for _, text in await conversation(s)]
         assert texts[-1] == "[no]"
         assert "nobody can look through a call" in texts[-2]

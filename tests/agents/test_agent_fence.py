@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.agent_harness import FAKE, agent_swarm, conversation, say
+from tests.agents.agent_harness import FAKE, agent_swarm, conversation, say, work
 from zoea.agents.agent_launch import build_launch, known_agents
 from zoea.files.sandbox import find_sandbox
 from zoea.model.enums import MysisState
@@ -51,8 +51,7 @@ async def test_a_fenced_agent_writes_its_folder_and_what_the_template_names_alon
 
 async def test_in_the_fence_it_reaches_zoea_s_tools_and_its_children_end_with_it(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"log": ""}, acp=f"fence = true\nwritable = {NEEDED}", serves=True) as s:
-        await say(s, ["tool", "zoea_list_myses", {}])
-        await s.settled()
+        await work(s, ["tool", "zoea_list_myses", {}])
         if WORKS:
             assert '"you": "alpha"' in (await conversation(s))[-1][1]
         await s.commander.stop("alpha")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.agent_harness import OneFolder, agent_swarm, conversation, received, say
+from tests.agents.agent_harness import OneFolder, agent_swarm, conversation, received, say, work
 from tests.swarm.harness import Swarm
 
 
@@ -30,8 +30,7 @@ async def fork(s: Swarm, commit: str, name: str = "beta") -> None:
 
 async def test_the_agent_forks_its_session_and_is_told_who_it_is_now(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"fork": True, "resume": True}, more='prompt = "You are careful."') as s:
-        await say(s, ["say", "first answer"])
-        await s.settled()
+        await work(s, ["say", "first answer"])
         await fork(s, "@alpha")
         assert begun(tmp_path) == ["session/new", "session/fork"]
         assert [text for _, text in await conversation(s)] == ["first answer", "from the fork"]
@@ -44,8 +43,7 @@ async def test_the_agent_forks_its_session_and_is_told_who_it_is_now(tmp_path: P
         assert len(notes) == 1
         assert "forked its session with alpha" in notes[0]
     async with agent_swarm(tmp_path, {"fork": True, "resume": True}) as s:
-        await say(s, ["say", "again"], name="beta")
-        await s.settled("beta")
+        await work(s, ["say", "again"], name="beta")
         [resumed] = [one["params"] for one in received(tmp_path) if one.get("method") == "session/resume"]
         assert resumed["sessionId"].startswith("fork of ")
 
@@ -53,8 +51,7 @@ async def test_the_agent_forks_its_session_and_is_told_who_it_is_now(tmp_path: P
 @pytest.mark.parametrize("behaviour", [{}, {"fork": True, "forgets": True}], ids=["cannot", "does not know it"])
 async def test_else_a_new_session_is_told_the_conversation(tmp_path: Path, behaviour: dict[str, Any]) -> None:
     async with agent_swarm(tmp_path, behaviour) as s:
-        await say(s, ["say", "first answer"])
-        await s.settled()
+        await work(s, ["say", "first answer"])
         await fork(s, "@alpha")
         assert begun(tmp_path)[-1] == "session/new"
         assert "first answer" in prompts(tmp_path)[1]
@@ -62,10 +59,8 @@ async def test_else_a_new_session_is_told_the_conversation(tmp_path: Path, behav
 
 async def test_a_fork_of_an_earlier_moment_forks_no_session_that_knows_more(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"fork": True}) as s:
-        await say(s, ["say", "first answer"])
-        await s.settled()
-        await say(s, ["say", "second answer"])
-        await s.settled()
+        await work(s, ["say", "first answer"])
+        await work(s, ["say", "second answer"])
         await fork(s, "@alpha~1")
         assert begun(tmp_path) == ["session/new", "session/new"]
         told = prompts(tmp_path)[2]
@@ -75,13 +70,10 @@ async def test_a_fork_of_an_earlier_moment_forks_no_session_that_knows_more(tmp_
 
 async def test_a_fork_whose_origin_went_on_before_it_began_forks_no_session(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"fork": True}) as s:
-        await say(s, ["say", "first answer"])
-        await s.settled()
+        await work(s, ["say", "first answer"])
         await s.commander.create("beta", commit="@alpha", start=False)
-        await say(s, ["say", "second answer"])
-        await s.settled()
-        await say(s, ["say", "from the fork"], name="beta")
-        await s.settled("beta")
+        await work(s, ["say", "second answer"])
+        await work(s, ["say", "from the fork"], name="beta")
         assert begun(tmp_path) == ["session/new", "session/new"]
         assert "second answer" not in prompts(tmp_path)[2]
 
@@ -91,8 +83,7 @@ async def test_a_fork_with_a_folder_of_its_own_forks_the_session_of_an_agent_tha
     tmp_path: Path, acp: str, how: str
 ) -> None:
     async with agent_swarm(tmp_path, {"fork": True, "modes": ["read-only"]}, acp=acp) as s:
-        await say(s, ["say", "first answer"])
-        await s.settled()
+        await work(s, ["say", "first answer"])
         files = s.commander.swarm.services.files
         assert isinstance(files, OneFolder)
         files.others["beta"] = tmp_path

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.agent_harness import FAKE, agent_swarm, conversation, last_outcome, received, say
+from tests.agents.agent_harness import FAKE, agent_swarm, conversation, last_outcome, received, say, work
 from tests.fakes.processes import find_processes
 from tests.swarm.harness import script
 from tests.waiting import until
@@ -38,11 +38,9 @@ def methods(folder: Path) -> list[str]:
 async def test_after_a_restart_the_session_goes_on_without_its_replay(tmp_path: Path, way: str) -> None:
     behaviour = {way: True} if way else {}
     async with agent_swarm(tmp_path, behaviour) as s:
-        await say(s, ["say", "first answer"])
-        await s.settled()
+        await work(s, ["say", "first answer"])
     async with agent_swarm(tmp_path, behaviour) as s:
-        await say(s, ["say", "second answer"])
-        await s.settled()
+        await work(s, ["say", "second answer"])
         assert [text for _, text in await conversation(s)] == ["first answer", "second answer"]
         begun = methods(tmp_path)[3:]
         assert (f"session/{way}" if way else "session/new") in begun
@@ -58,12 +56,10 @@ async def test_a_session_that_goes_on_in_another_way_brings_its_answers_and_noth
     tmp_path: Path, way: str
 ) -> None:
     async with agent_swarm(tmp_path, {"load": way}) as s:
-        await say(s, ["say", "first answer"])
-        await s.settled()
+        await work(s, ["say", "first answer"])
     async with agent_swarm(tmp_path, {"load": way}) as s:
         for text in ("second answer", "third answer"):
-            await say(s, ["say", text])
-            await s.settled()
+            await work(s, ["say", text])
         assert [text for _, text in await conversation(s)] == ["first answer", "second answer", "third answer"]
 
 
@@ -90,8 +86,7 @@ async def test_a_kill_of_zoea_in_the_middle_of_a_turn_leaves_its_calls_unknown(t
 
 async def test_a_turn_whose_prompt_never_reached_the_agent_is_prompted_whole(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"fails_once": str(tmp_path / "mark")}) as s:
-        await say(s, ["say", "at last"])
-        await s.settled()
+        await work(s, ["say", "at last"])
         assert s.state() is MysisState.ERRORED
         await s.commander.start("alpha")
         await s.settled()
@@ -115,8 +110,7 @@ async def test_a_prompt_for_an_agent_whose_process_is_being_ended_begins_another
     settings = Settings.model_validate({"acp": {"max_processes": 1}})
     behaviour = {"close": True, "keeps_session": True, "resume": True}
     async with agent_swarm(tmp_path, behaviour, settings=settings) as s:
-        await say(s, ["say", "one"])
-        await s.settled()
+        await work(s, ["say", "one"])
         await say(s, ["say", "other"], name="beta")
         await until(lambda: "session/close" in methods(tmp_path))
         await say(s, ["await_file", str(tmp_path / "go")], ["say", "two"])
@@ -163,12 +157,10 @@ async def test_a_place_whose_process_could_not_be_ended_is_still_taken() -> None
 
 async def test_a_process_that_was_killed_between_turns_is_replaced(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"resume": True}) as s:
-        await say(s, ["say", "one"])
-        await s.settled()
+        await work(s, ["say", "one"])
         [pid] = find_processes((str(tmp_path / "agent.log"),))
         os.kill(pid, signal.SIGKILL)
-        await say(s, ["say", "two"])
-        await s.settled()
+        await work(s, ["say", "two"])
         assert [text for _, text in await conversation(s)] == ["one", "two"]
         assert s.state() is MysisState.IDLE
 
@@ -211,15 +203,13 @@ async def test_a_place_that_is_being_made_free_is_given_once() -> None:
 
 async def test_a_template_that_is_changed_starts_the_agent_again(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"modes": ["auto", "ask"]}) as s:
-        await say(s, ["say", "a"])
-        await s.settled()
+        await work(s, ["say", "a"])
         runner = s.commander.swarm.runner("alpha")
         changed = runner.known.template.model_copy(
             update={"acp": runner.known.template.acp.model_copy(update={"mode": "ask"})}
         )
         runner.configure(runner.mysis, changed.text, type(runner.known)(changed, runner.known.settings))
-        await say(s, ["say", "b"])
-        await s.settled()
+        await work(s, ["say", "b"])
         assert methods(tmp_path).count("initialize") == 2
         assert "session/set_mode" in methods(tmp_path)
 
@@ -274,12 +264,10 @@ async def test_a_conversation_goes_from_an_agent_to_zoea_and_back(tmp_path: Path
         await s.settled()
         (tmp_path / "templates" / "own.toml").write_text('run = "once"\nprompt = "own"\n')
         await s.commander.create("beta", commit="@alpha", template="own", start=False)
-        await s.commander.send("beta", "what do you know?")
-        await s.settled("beta")
+        await s.ask("beta", "what do you know?")
         assert ("tool", "iron") in s.sent()[0]
         await s.commander.create("gamma", commit="@beta", template="outer", start=False)
-        await s.commander.send("gamma", "and you?")
-        await s.settled("gamma")
+        await s.ask("gamma", "and you?")
         prompts = [one["params"]["prompt"] for one in received(tmp_path) if one.get("method") == "session/prompt"]
         told = "\n".join(block["text"] for block in prompts[-1])
         assert "I know of iron." in told
@@ -289,15 +277,12 @@ async def test_a_conversation_goes_from_an_agent_to_zoea_and_back(tmp_path: Path
 async def test_a_mysis_may_change_from_an_agent_to_zoea_and_back(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"resume": True}, rules=script(Answer(text="from a model"))) as s:
         (tmp_path / "templates" / "own.toml").write_text('run = "once"\n')
-        await say(s, ["say", "from the agent"])
-        await s.settled()
+        await work(s, ["say", "from the agent"])
         await s.commander.configure("alpha", template="own")
-        await s.commander.send("alpha", "hello")
-        await s.settled()
+        await s.ask("alpha", "hello")
         assert s.commander.swarm.services.agents.running == 0
         await s.commander.configure("alpha", template="outer")
-        await say(s, ["say", "from the agent again"])
-        await s.settled()
+        await work(s, ["say", "from the agent again"])
         texts = [text for _, text in await conversation(s)]
         assert texts == ["from the agent", "from a model", "from the agent again"]
 
@@ -314,8 +299,7 @@ async def test_an_agent_may_be_named_in_place_of_a_provider(tmp_path: Path, monk
     async with agent_swarm(tmp_path) as s:
         (tmp_path / "templates" / "own.toml").write_text('run = "once"\n')
         await s.commander.create("alpha", template="own", provider="agent:qwen", start=False)
-        await say(s, ["say", "by qwen"])
-        await s.settled()
+        await work(s, ["say", "by qwen"])
         assert await conversation(s) == [("assistant", "by qwen")]
         with pytest.raises(AgentError, match="there is no agent 'nobody'"):
             await s.commander.create("beta", provider="agent:nobody")

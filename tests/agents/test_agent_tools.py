@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say
+from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say, work
 from tests.fakes.acp_agent import post
 from tests.swarm.harness import Swarm
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
@@ -49,8 +49,7 @@ def find_files(folder: Path, text: str) -> list[str]:
 async def test_it_lists_and_calls_the_tools_of_its_template(tmp_path: Path, behaviour: dict[str, Any]) -> None:
     async with agent_swarm(tmp_path, behaviour, serves=True) as s:
         await s.commander.create("beta", start=False)
-        await say(s, ["tell_tools"], ["tool", *SEND])
-        await s.settled()
+        await work(s, ["tell_tools"], ["tool", *SEND])
         (_, names), (_, result), (_, said) = await conversation(s)
         assert {"zoea_send_message", "zoea_done", "zoea_recall", "zoea_ask"} <= set(names.split())
         assert not {"look", "act"} & set(names.split())
@@ -64,8 +63,7 @@ async def test_it_lists_and_calls_the_tools_of_its_template(tmp_path: Path, beha
 async def test_the_rules_of_its_template_are_those_of_its_tools(tmp_path: Path) -> None:
     rules = 'send = "none"\n[tools]\ndeny = ["zoea_list_myses"]'
     async with agent_swarm(tmp_path, HTTP, more=rules, serves=True) as s:
-        await say(s, ["tell_tools"], ["tool", *SEND], ["tool", "look", {"text": "x"}], ["tool", "zoea_list_myses", {}])
-        await s.settled()
+        await work(s, ["tell_tools"], ["tool", *SEND], ["tool", "look", {"text": "x"}], ["tool", "zoea_list_myses", {}])
         text = (await conversation(s))[0][1]
         names, *refused = text.split("[refused ")
         assert "zoea_send_message" not in names
@@ -145,8 +143,7 @@ async def test_a_message_joins_a_turn_whose_agent_did_not_wait_for_an_answer(tmp
 async def test_what_the_agent_tells_of_its_calls_of_zoea_is_stored_once(tmp_path: Path, title: str, kind: str) -> None:
     async with agent_swarm(tmp_path, HTTP, serves=True) as s:
         await s.commander.create("beta", start=False)
-        await say(s, ["tool", *SEND, title, kind])
-        await s.settled()
+        await work(s, ["tool", *SEND, title, kind])
         assert await calls(s) == [("", "zoea_send_message", "done")]
 
 
@@ -154,8 +151,7 @@ async def test_a_call_that_never_came_to_zoea_is_stored_as_the_agent_tells_it(tm
     told = {"title": "zoea_zoea_send_message", "rawInput": {"text": "x"}}
     start = {"sessionUpdate": "tool_call", "toolCallId": "a", "kind": "other", "status": "pending", **told}
     async with agent_swarm(tmp_path, HTTP, serves=True) as s:
-        await say(s, ["update", start], ["told", "a", "failed", "the agent refused it"])
-        await s.settled()
+        await work(s, ["update", start], ["told", "a", "failed", "the agent refused it"])
         assert await calls(s) == [("outer", "other", "error")] or (await calls(s))[0][1:] == ("other", "error")
 
 
@@ -234,16 +230,14 @@ async def test_an_agent_that_never_lists_the_tools_says_so_and_rests(tmp_path: P
         notes = await s.rows("SELECT kind, content FROM turn_note")
         assert [row["kind"] for row in notes] == ["agent tools"]
         assert "has not asked for Zoea's tools" in notes[0]["content"]
-        await s.commander.send("alpha", json.dumps([["say", "again"]]))
-        await s.settled()
+        await s.ask("alpha", json.dumps([["say", "again"]]))
         assert await s.value("SELECT count(*) FROM turn_note") == 1
 
 
 class TestToken:
     async def test_it_opens_nothing_once_its_process_has_gone(self, tmp_path: Path) -> None:
         async with agent_swarm(tmp_path, HTTP, serves=True) as s:
-            await say(s, ["say", "x"])
-            await s.settled()
+            await work(s, ["say", "x"])
             assert "zoea_done" in await list_tools(tmp_path)
             await s.commander.stop("alpha")
             await s.until(lambda: s.state() is MysisState.STOPPED)
@@ -261,8 +255,7 @@ class TestToken:
 
     async def test_between_turns_it_calls_nothing(self, tmp_path: Path) -> None:
         async with agent_swarm(tmp_path, HTTP, serves=True) as s:
-            await say(s, ["say", "x"])
-            await s.settled()
+            await work(s, ["say", "x"])
             url, heads = token_of(tmp_path)
             call = {"name": "zoea_broadcast", "arguments": {"text": "late"}}
             body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
@@ -273,16 +266,15 @@ class TestToken:
     async def test_it_acts_as_its_own_mysis_alone(self, tmp_path: Path) -> None:
         async with agent_swarm(tmp_path, HTTP, serves=True) as s:
             await say(s, ["tool", "zoea_list_myses", {}], name="alpha")
-            await say(s, ["tool", "zoea_list_myses", {}], name="beta")
-            await s.settled()
+            await work(s, ["tool", "zoea_list_myses", {}], name="beta")
+            await s.settled("alpha")
             told = [text for role, text in await conversation(s) if role == "tool"]
             assert sorted(json.loads(text)["you"] for text in told) == ["alpha", "beta"]
             assert token_of(tmp_path, place=0)[1] != token_of(tmp_path, place=1)[1]
 
     async def test_it_is_no_argument_and_in_no_file(self, tmp_path: Path) -> None:
         async with agent_swarm(tmp_path, serves=True) as s:
-            await say(s, ["say", "x"])
-            await s.settled()
+            await work(s, ["say", "x"])
             [begun] = [one for one in received(tmp_path) if one.get("method") == "session/new"]
             [server] = begun["params"]["mcpServers"]
             token = {one["name"]: one["value"] for one in server["env"]}["ZOEA_TOOLS_TOKEN"]
@@ -291,8 +283,7 @@ class TestToken:
 
     async def test_pages_and_other_hosts_are_refused(self, tmp_path: Path) -> None:
         async with agent_swarm(tmp_path, HTTP, serves=True) as s:
-            await say(s, ["say", "x"])
-            await s.settled()
+            await work(s, ["say", "x"])
             url, heads = token_of(tmp_path)
             for more in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}):
                 answer = await asyncio.to_thread(post, url, "{}", {**heads, **more})
@@ -301,8 +292,7 @@ class TestToken:
 
 async def test_a_malformed_message_gets_an_error_and_ends_nothing(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, HTTP, serves=True) as s:
-        await say(s, ["say", "x"])
-        await s.settled()
+        await work(s, ["say", "x"])
         url, heads = token_of(tmp_path)
         bad = ["", "[]", "null", '{"id": 1, "method": "x"}', '{"id": 1, "method": "tools/call", "params": {"name": 4}}']
         odd = '{"id": 1, "method": "tools/call", "params": {"name": "zoea_ask", "arguments": {"question": %s}}}'

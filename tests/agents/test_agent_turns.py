@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say
+from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say, work
 from tests.swarm.test_commit_capture import read_messages
 from zoea.agents import agent_session
 from zoea.model.enums import DeliveryMode, MysisState
@@ -79,10 +79,8 @@ async def test_calls_that_overlap_keep_their_own_results_and_order(tmp_path: Pat
 
 async def test_a_second_turn_uses_the_same_process_and_session(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["say", "one"])
-        await s.settled()
-        await say(s, ["say", "two"])
-        await s.settled()
+        await work(s, ["say", "one"])
+        await work(s, ["say", "two"])
         methods = [message.get("method") for message in received(tmp_path)]
         assert methods.count("initialize") == methods.count("session/new") == 1
         assert methods.count("session/prompt") == 2
@@ -90,9 +88,7 @@ async def test_a_second_turn_uses_the_same_process_and_session(tmp_path: Path) -
 
 async def test_the_first_prompt_is_preceded_by_the_prompt_of_the_template(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, more='prompt = "You are careful."') as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
-        await s.settled()
+        await s.ask("alpha", "hello")
         [prompt] = [one["params"]["prompt"] for one in received(tmp_path) if one.get("method") == "session/prompt"]
         assert [block["text"] for block in prompt] == ["You are careful.", "hello"]
         assert await conversation(s) == [("assistant", "echo: hello")]
@@ -100,8 +96,7 @@ async def test_the_first_prompt_is_preceded_by_the_prompt_of_the_template(tmp_pa
 
 async def test_updates_before_the_session_is_known_and_after_the_end_are_kept(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"early": "early "}) as s:
-        await say(s, ["say", "in time "], ["end_before", "late"])
-        await s.settled()
+        await work(s, ["say", "in time "], ["end_before", "late"])
         assert await conversation(s) == [("assistant", "early in time late")]
 
 
@@ -110,8 +105,7 @@ async def test_all_of_an_answer_may_come_after_the_end_of_its_turn(
 ) -> None:
     monkeypatch.setattr(agent_session, "QUIET_S", 1.0)
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["end_before", "all of it", 0.1])
-        await s.settled()
+        await work(s, ["end_before", "all of it", 0.1])
         assert await conversation(s) == [("assistant", "all of it")]
 
 
@@ -122,8 +116,7 @@ async def test_ids_of_calls_may_come_again(tmp_path: Path) -> None:
                 ["call", "same", "search", {"q": text}, "in_progress"],
                 ["told", "same", "completed", text],
             ]
-            await say(s, *step, *step)
-            await s.settled()
+            await work(s, *step, *step)
         assert [text for role, text in await conversation(s) if role == "tool"] == [
             "first",
             "first",
@@ -134,8 +127,7 @@ async def test_ids_of_calls_may_come_again(tmp_path: Path) -> None:
 
 async def test_a_call_whose_end_is_not_told_is_unknown(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["call", "a", "execute", {"command": "make"}, "in_progress"], ["say", "done"])
-        await s.settled()
+        await work(s, ["call", "a", "execute", {"command": "make"}, "in_progress"], ["say", "done"])
         assert await s.value("SELECT state FROM tool_call") == "unknown"
         assert await last_outcome(s) == "answered"
 
@@ -164,8 +156,7 @@ async def test_a_call_that_was_only_announced_is_told_with_its_arguments(tmp_pat
 )
 async def test_reasons_of_ends_are_outcomes(tmp_path: Path, reason: str, outcome: str, state: MysisState) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["say", "text"], ["end", reason])
-        await s.settled()
+        await work(s, ["say", "text"], ["end", reason])
         assert await last_outcome(s) == outcome
         assert s.state() is state
         assert [text for _, text in await conversation(s)] == ["text"]
@@ -209,12 +200,9 @@ async def test_a_stop_cancels_the_turn_and_ends_the_process(tmp_path: Path) -> N
 async def test_usage_is_what_the_agent_tells(tmp_path: Path) -> None:
     told = {"sessionUpdate": "usage_update", "used": 500, "size": 1000, "cost": {"amount": 0.5, "currency": "USD"}}
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["say", "a"], ["end", "end_turn"])
-        await s.settled()
-        await say(s, ["update", told], ["say", "b"])
-        await s.settled()
-        await say(s, ["say", "c"])
-        await s.settled()
+        await work(s, ["say", "a"], ["end", "end_turn"])
+        await work(s, ["update", told], ["say", "b"])
+        await work(s, ["say", "c"])
         rows = await s.rows("SELECT provider, state, estimated_tokens AS tokens FROM request ORDER BY id")
         assert [row["state"] for row in rows] == ["estimated"] * 3
         assert rows[1]["tokens"] == 500
@@ -225,10 +213,8 @@ async def test_a_spent_budget_refuses_the_next_prompt(tmp_path: Path) -> None:
     settings = Settings.model_validate({"budget": {"mysis": 1_000, "enforcement": "hard", "max_output_tokens": 256}})
     told = {"sessionUpdate": "usage_update", "used": 5_000, "size": 10_000}
     async with agent_swarm(tmp_path, settings=settings) as s:
-        await say(s, ["update", told], ["say", "much"])
-        await s.settled()
-        await say(s, ["say", "more"])
-        await s.settled()
+        await work(s, ["update", told], ["say", "much"])
+        await work(s, ["say", "more"])
         assert await last_outcome(s) == "budget"
         assert [text for _, text in await conversation(s)] == ["much"]
 
@@ -247,8 +233,7 @@ async def test_a_hold_keeps_the_prompt_back(tmp_path: Path) -> None:
 
 async def test_an_agent_without_a_word_is_no_answer(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["end", "end_turn"])
-        await s.settled()
+        await work(s, ["end", "end_turn"])
         assert await conversation(s) == [("assistant", "(no response)")]
 
 
@@ -259,8 +244,7 @@ async def test_plans_and_modes_are_notes_that_people_see(tmp_path: Path) -> None
     }
     mode = {"sessionUpdate": "current_mode_update", "currentModeId": "code"}
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["update", plan], ["update", mode], ["say", "a"])
-        await s.settled()
+        await work(s, ["update", plan], ["update", mode], ["say", "a"])
         notes = await s.rows("SELECT content FROM turn_note ORDER BY kind")
         assert [note["content"] for note in notes] == [
             "The agent changed its mode to code.",

@@ -43,8 +43,7 @@ async def remember_secret(folder: Path) -> None:
     async with swarm(folder, answers) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.create("beta", start=False)
-        await s.commander.send("alpha", f"remember {SECRET}")
-        await s.settled("alpha")
+        await s.ask("alpha", f"remember {SECRET}")
         await s.settled("beta")
         await s.store.write(_add_blobs)
 
@@ -150,8 +149,7 @@ def test_a_redacted_swarm_is_read_and_searched_as_before(zoea: Zoea, where: Plac
 
     async def open_again() -> None:
         async with swarm(where.data, script(Answer(text="back"))) as s:
-            await s.commander.send("alpha", "again")
-            await s.settled("alpha")
+            await s.ask("alpha", "again")
 
     asyncio.run(open_again())
     assert not [form for form in forms(SECRET) if form in every_text(where)]
@@ -193,8 +191,7 @@ def test_a_word_of_zoea_s_own_is_replaced_in_texts_alone(zoea: Zoea, where: Plac
 
     async def open_again() -> None:
         async with swarm(where.data, script(Answer(text="back"))) as s:
-            await s.commander.send("alpha", "again")
-            await s.settled("alpha")
+            await s.ask("alpha", "again")
 
     asyncio.run(open_again())
 

@@ -61,8 +61,8 @@ class Recorder:
     _seq: int = 1
     _calls: int = 0
 
-    def open(self, *prompts: str, label: str = "", source: Source = Source.DIRECT) -> None:
-        """Open the next turn with prompts, or with a nudge if there are none."""
+    def open(self, *prompts: str, label: str = "", source: Source = Source.DIRECT) -> Recorder:
+        """Open the next turn with prompts, or with a nudge if there are none. Returns itself."""
         self.before = max((memory.id for memory in self.memories), default=0)
         self.turn += 1
         self._seq = 1
@@ -70,6 +70,7 @@ class Recorder:
         self.opened_by = OpenedBy.PROMPT if prompts else OpenedBy.NUDGE
         for prompt in prompts:
             self.steer(prompt, label=label, source=source)
+        return self
 
     def steer(self, text: str, *, label: str = "", source: Source = Source.DIRECT) -> Memory:
         """Add a prompt to the open turn."""

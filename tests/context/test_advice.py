@@ -85,8 +85,7 @@ def apply_advice(advice: str) -> dict[str, int]:
 @pytest.mark.parametrize("window", [None, 5000, 9000, 50_000])
 @pytest.mark.parametrize("budget", [1200, 2500, 4000, 8000])
 def test_following_the_advice_of_a_turn_keeps_each_pack_whole(budget: int, window: int | None) -> None:
-    recorder = Recorder()
-    recorder.open("old")
+    recorder = Recorder().open("old")
     recorder.slice("get_map", "m" * 9000)
     recorder.answer("well " * 400)
     recorder.open("go")
@@ -102,8 +101,7 @@ def test_following_the_advice_of_a_turn_keeps_each_pack_whole(budget: int, windo
 
 
 def test_where_no_setting_allows_so_much_none_is_named() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     for number in range(9):
         recorder.slice("read", f"page {number} " * 9_000)
     made = recorder.plan(max_tokens=20_000)
@@ -143,8 +141,7 @@ def test_the_most_that_the_advice_names_is_what_the_setting_allows() -> None:
 @pytest.mark.parametrize("calibration", [0.8, 1.0, 1.37, 2.0])
 def test_following_the_advice_for_tools_leaves_none_out(calibration: float) -> None:
     sizes = {f"peer__tool_{number}": 900 + 7 * number for number in range(30)}
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
 
     def choose(frozen: FrozenTurn) -> FrozenTurn:
         return leave_out_tools(frozen, sizes, 1, dict)

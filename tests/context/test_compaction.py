@@ -20,8 +20,7 @@ def kinds(plan: Plan) -> dict[int, str]:
 
 
 def working(*results: str, tool: str = "mine") -> Recorder:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     for number, result in enumerate(results):
         recorder.slice(tool, result, arguments=f'{{"n": {number}}}')
     return recorder
@@ -29,8 +28,7 @@ def working(*results: str, tool: str = "mine") -> Recorder:
 
 class TestSupersededSnapshots:
     def test_superseded_snapshots_are_replaced_first(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         recorder.slice("get_status", "old " * 700)
         recorder.slice("mine", "ore " * 700)
         recorder.slice("get_status", "new " * 400)
@@ -40,37 +38,32 @@ class TestSupersededSnapshots:
         assert plan.messages[2].calls[0].id == plan.messages[3].call_id
 
     def test_a_superseded_snapshot_stays_while_the_turn_fits(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         recorder.slice("get_status", "old " * 500)
         recorder.slice("get_status", "new " * 500)
         assert recorder.plan().steps == ()
 
     @pytest.mark.parametrize("second", [Asked("get_status", '{"of": 2}'), Asked("get_map"), Asked("list_all")])
     def test_only_a_call_of_the_same_tool_and_arguments_supersedes(self, second: Asked) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         recorder.slice("get_status", "old " * 1000)
         recorder.result(recorder.answer("", second), 0, "new " * 1000)
         assert "superseded" not in kinds(recorder.plan(max_tokens=1500)).values()
 
     def test_other_tools_than_snapshot_tools_are_not_superseded(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         recorder.slice("mine", "old " * 500)
         recorder.slice("mine", "new " * 500)
         assert "superseded" not in kinds(recorder.plan(max_tokens=900)).values()
 
     def test_a_failed_call_supersedes_nothing(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         recorder.slice("get_status", "old " * 500)
         recorder.slice("get_status", "timed out " * 200, is_error=True)
         assert "superseded" not in kinds(recorder.plan(max_tokens=900)).values()
 
     def test_the_earlier_of_two_equal_calls_in_one_message_is_superseded(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         answer = recorder.answer("", Asked("get_status"), Asked("get_status"))
         recorder.result(answer, 1, "b" * 2000)
         recorder.result(answer, 0, "a" * 2000)
@@ -79,8 +72,7 @@ class TestSupersededSnapshots:
         assert plan.messages[4].content == "b" * 2000
 
     def test_a_snapshot_tool_is_recognized_behind_its_upstream_prefix(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         recorder.slice("reef__get_status", "old " * 500)
         recorder.slice("reef__get_status", "new " * 500)
         assert "superseded" in kinds(recorder.plan(max_tokens=900)).values()
@@ -102,8 +94,7 @@ class TestCuts:
         assert content.endswith("abc")
 
     def test_arguments_of_earlier_calls_are_cut_and_stay_a_json_object(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         recorder.slice("write_file", "ok", arguments=json.dumps({"path": "a.txt", "text": "x" * 50_000}))
         recorder.slice("mine", "ore")
         plan = recorder.plan(max_tokens=8000)
@@ -113,15 +104,13 @@ class TestCuts:
         assert len(arguments["text"]) < 16_100
 
     def test_arguments_of_the_last_slice_are_never_cut(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         recorder.slice("write_file", "ok", arguments=json.dumps({"text": "x" * 50_000}))
         with pytest.raises(PlanError, match="latest calls"):
             recorder.plan(max_tokens=8000)
 
     def test_earlier_reasoning_is_dropped_and_the_latest_is_kept(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         for _ in range(3):
             native = Native("anthropic", "m", '["signed"]')
             recorder.result(recorder.answer("", Asked("mine"), reasoning="r" * 4000, native=native), 0, "ore")
@@ -144,8 +133,7 @@ class TestCuts:
 
 class TestFolding:
     def folded(self) -> Plan:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         for number in range(30):
             result = f'{{"ore_id": "ore-{number}", "note": "{"n" * 60}"}}'
             recorder.slice("mine", result, arguments='{"at": "belt_7"}', text="Digging.", is_error=number == 1)
@@ -168,16 +156,14 @@ class TestFolding:
         assert not shown & set(folded)
 
     def test_arguments_of_a_line_are_at_most_200_characters(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         for _ in range(12):
             recorder.slice("write", "ok", arguments=json.dumps({"text": "w" * 900}))
         line = recorder.plan(max_tokens=1500).messages[2].content.split("\n")[0]
         assert len(line.removeprefix("(earlier in this turn: ")) <= len("write() ok") + 200
 
     def test_prompts_between_slices_stay_where_they_are(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         for number in range(20):
             recorder.slice("mine", f"ore {number} " * 30)
             if number == 3:
@@ -192,8 +178,7 @@ class TestFolding:
         assert plan.messages[3].content == "carefully"
 
     def test_an_answer_that_a_prompt_followed_folds_too(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         recorder.answer("a long tale " * 400)
         recorder.steer("shorter")
         plan = recorder.plan(max_tokens=300)
@@ -208,8 +193,7 @@ class TestFolding:
 
 
 def test_slices_of_kept_tools_are_never_touched() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     secret = json.dumps({"session_id": "s-1", "welcome": "w" * 1500})
     recorder.slice("login", secret)
     recorder.slice("login", secret)
@@ -220,8 +204,7 @@ def test_slices_of_kept_tools_are_never_touched() -> None:
 
 
 def test_required_parts_that_cannot_fit_are_refused_with_sizes_and_advice() -> None:
-    recorder = Recorder()
-    recorder.open("p" * 40_000)
+    recorder = Recorder().open("p" * 40_000)
     with pytest.raises(PlanError) as raised:
         recorder.plan(max_tokens=5000, tools_tokens=100)
     assert "the prompts and latest calls of the turn 10,005 (40,000 characters)" in raised.value.what
@@ -231,8 +214,7 @@ def test_required_parts_that_cannot_fit_are_refused_with_sizes_and_advice() -> N
 
 
 def test_the_refusal_names_the_window_if_it_is_the_limit() -> None:
-    recorder = Recorder()
-    recorder.open("p" * 40_000)
+    recorder = Recorder().open("p" * 40_000)
     with pytest.raises(PlanError) as raised:
         recorder.plan(context_window=8192, max_output_tokens=4096)
     assert raised.value.hint.startswith("Start the model server with a window of at least 14,")
@@ -242,8 +224,7 @@ def test_the_refusal_names_the_window_if_it_is_the_limit() -> None:
 
 
 def test_a_system_prompt_over_the_budget_is_never_cut_and_the_error_names_its_size_and_the_setting() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     with pytest.raises(PlanError) as refused:
         recorder.plan(system="s" * 9000, max_tokens=1000)
     assert "the system prompt 2,255 (9,000 characters)" in refused.value.what
@@ -251,8 +232,7 @@ def test_a_system_prompt_over_the_budget_is_never_cut_and_the_error_names_its_si
 
 
 def test_after_large_tools_a_compaction_leaves_room_and_the_prefix_lasts() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     kept = 0
     earlier: Plan | None = None
     for number in range(30):
@@ -265,8 +245,7 @@ def test_after_large_tools_a_compaction_leaves_room_and_the_prefix_lasts() -> No
 
 
 def test_the_effective_budget_is_the_least_of_all_bounds() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     assert request_limit(recorder.frozen(max_tokens=9000)).setting == "budget.token_budget_per_agent"
     windowed = request_limit(recorder.frozen(context_window=8192, max_output_tokens=1192))
     assert (windowed.tokens, windowed.setting) == (7000, "provider.NAME.context_window")
@@ -304,8 +283,7 @@ class TestStability:
         return sum(later.messages[: len(earlier.messages)] != earlier.messages for earlier, later in pairs)
 
     def long_turn(self, *, steps: int, max_tokens: int, size: int) -> list[Plan]:
-        recorder = Recorder()
-        recorder.open("old")
+        recorder = Recorder().open("old")
         recorder.slice("mine", "past " * 20)
         recorder.answer("well")
         recorder.open("go")

@@ -9,8 +9,7 @@ from zoea.context import Pack, explain, explain_data, plan
 
 
 def pressed() -> Recorder:
-    recorder = Recorder()
-    recorder.open("old")
+    recorder = Recorder().open("old")
     recorder.slice("get_map", "m" * 9000)
     recorder.answer("well")
     recorder.open("go")

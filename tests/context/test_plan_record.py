@@ -54,8 +54,7 @@ def test_damaged_or_newer_json_is_an_error_with_a_hint(text: str) -> None:
 
 
 def working() -> Recorder:
-    recorder = Recorder()
-    recorder.open("first", label="[message from mysis alpha]")
+    recorder = Recorder().open("first", label="[message from mysis alpha]")
     recorder.slice("mine", "ore " * 3000)
     recorder.answer("mined " * 200)
     recorder.open()

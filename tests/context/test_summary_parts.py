@@ -86,8 +86,7 @@ def test_a_long_conversation_asks_for_no_more_prose_than_a_model_writes_in_time(
 )
 @settings(deadline=None, max_examples=60)
 def test_every_request_fits_and_the_parts_come_to_an_end(texts: list[str], earlier: str, room: int, reply: str) -> None:
-    recorder = Recorder()
-    recorder.open("begin")
+    recorder = Recorder().open("begin")
     for text in texts:
         recorder.slice("look", text)
     parts, prose = written(recorder, earlier, room, reply)
@@ -99,8 +98,7 @@ def test_every_request_fits_and_the_parts_come_to_an_end(texts: list[str], earli
 
 
 def test_a_fact_in_the_part_of_a_prose_that_was_cut_is_appended() -> None:
-    recorder = Recorder()
-    recorder.open("Never restart node n-17 by day.")
+    recorder = Recorder().open("Never restart node n-17 by day.")
     prose = "It was a long talk about the weather and the sea. " * 20 + "Never restart node n-17 by day."
     text = summarise(recorder.memories, 150, prose=prose)
     assert "Never restart node n-17 by day." in text

@@ -36,8 +36,7 @@ def said(plan: Plan) -> list[str]:
 
 
 def worked_example() -> Recorder:
-    recorder = Recorder()
-    recorder.open("user old")
+    recorder = Recorder().open("user old")
     recorder.slice("call", "result_1")
     recorder.slice("call", "result_2")
     recorder.open("user new")
@@ -101,8 +100,7 @@ def test_only_a_nudged_turn_needs_the_standing_order() -> None:
 
 
 def test_a_first_turn_is_system_and_prompt() -> None:
-    recorder = Recorder()
-    recorder.open("hello")
+    recorder = Recorder().open("hello")
     assert said(recorder.plan()) == ["You are a mysis.", "hello"]
 
 
@@ -132,8 +130,9 @@ def test_tool_work_follows_the_nudge_so_that_the_next_request_extends_the_one_be
 
 
 def test_the_standing_order_keeps_its_label() -> None:
-    recorder = Recorder()
-    recorder.open("dig\n[message from mysis beta]", label="[broadcast from mysis alpha]", source=Source.BROADCAST)
+    recorder = Recorder().open(
+        "dig\n[message from mysis beta]", label="[broadcast from mysis alpha]", source=Source.BROADCAST
+    )
     recorder.answer("done")
     recorder.open()
     order = recorder.plan().messages[1]
@@ -144,14 +143,12 @@ def test_the_standing_order_keeps_its_label() -> None:
 
 
 def test_a_prompt_is_verbatim_after_its_label() -> None:
-    recorder = Recorder()
-    recorder.open("[message from client x]\nobey", label="[message from mysis alpha]")
+    recorder = Recorder().open("[message from client x]\nobey", label="[message from mysis alpha]")
     assert said(recorder.plan())[1] == "[message from mysis alpha]\n[message from client x]\nobey"
 
 
 def test_several_prompts_are_separate_messages() -> None:
-    recorder = Recorder()
-    recorder.open("one", "two")
+    recorder = Recorder().open("one", "two")
     assert said(recorder.plan())[1:] == ["one", "two"]
 
 
@@ -171,8 +168,7 @@ def test_the_last_answer_is_omitted_if_the_setting_is_off() -> None:
 
 
 def test_only_the_answer_of_the_previous_turn_is_included() -> None:
-    recorder = Recorder()
-    recorder.open("one")
+    recorder = Recorder().open("one")
     recorder.answer("first answer")
     recorder.open("two")
     recorder.slice("mine", "ore")
@@ -183,8 +179,7 @@ def test_only_the_answer_of_the_previous_turn_is_included() -> None:
 
 
 def test_the_compact_last_answer_is_its_last_400_characters() -> None:
-    recorder = Recorder()
-    recorder.open("one")
+    recorder = Recorder().open("one")
     recorder.answer("x" * 4000 + "y" * 400)
     recorder.open("two")
     plan = recorder.plan(max_tokens=400)
@@ -193,8 +188,7 @@ def test_the_compact_last_answer_is_its_last_400_characters() -> None:
 
 
 def test_the_history_is_compact_if_its_results_do_not_fit() -> None:
-    recorder = Recorder()
-    recorder.open("one")
+    recorder = Recorder().open("one")
     recorder.slice("get_map", "m" * 42_000)
     recorder.open("two")
     plan = recorder.plan(max_tokens=2000)
@@ -206,8 +200,7 @@ def test_the_history_is_compact_if_its_results_do_not_fit() -> None:
 
 
 def test_the_history_is_the_latest_complete_slice() -> None:
-    recorder = Recorder()
-    recorder.open("one")
+    recorder = Recorder().open("one")
     recorder.slice("mine", "ore")
     recorder.answer("", Asked("sell"), Asked("buy"))
     recorder.open("two")
@@ -215,8 +208,7 @@ def test_the_history_is_the_latest_complete_slice() -> None:
 
 
 def test_the_history_is_found_only_within_the_scan_window() -> None:
-    recorder = Recorder()
-    recorder.open("one")
+    recorder = Recorder().open("one")
     recorder.slice("mine", "ore")
     for number in range(19):
         recorder.open(f"prompt {number}")
@@ -225,24 +217,21 @@ def test_the_history_is_found_only_within_the_scan_window() -> None:
 
 
 def test_the_situation_is_a_titled_message_marked_as_data() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     plan = recorder.plan(situation="tick 7\nfuel low")
     assert said(plan)[1] == "[data: situation]\ntick 7\nfuel low"
     assert plan.messages[1].source is Source.SYSTEM
 
 
 def test_the_situation_is_one_line_if_it_does_not_fit() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     content = said(recorder.plan(situation="tick 7\n" * 1000, max_tokens=100))[1]
     assert content.startswith("[data: situation]\ntick 7 tick 7")
     assert content.count("\n") == 1
 
 
 def test_a_note_follows_the_slice_it_falls_into() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     answer = recorder.answer("", Asked("mine"), Asked("sell"))
     recorder.result(answer, 0, "ore")
     recorder.note("You repeat yourself.")
@@ -253,15 +242,13 @@ def test_a_note_follows_the_slice_it_falls_into() -> None:
 
 
 def test_a_first_note_follows_the_nudge() -> None:
-    recorder = Recorder()
-    recorder.open()
+    recorder = Recorder().open()
     recorder.note("The budget is nearly spent.", "budget")
     assert said(recorder.plan())[1:] == [NUDGE, "The budget is nearly spent."]
 
 
 def test_results_are_in_call_order_for_any_order_of_arrival() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     answer = recorder.answer("both", Asked("a"), Asked("b"))
     recorder.result(answer, 1, "second")
     recorder.result(answer, 0, "first")
@@ -269,8 +256,7 @@ def test_results_are_in_call_order_for_any_order_of_arrival() -> None:
 
 
 def test_a_steer_between_a_call_and_its_results_follows_them() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     answer = recorder.answer("", Asked("a"), Asked("b"))
     recorder.result(answer, 0, "first")
     recorder.steer("wait")
@@ -279,8 +265,7 @@ def test_a_steer_between_a_call_and_its_results_follows_them() -> None:
 
 
 def test_a_partial_answer_is_never_replayed() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     recorder.answer("I was about t", partial=True)
     plan = recorder.plan()
     assert said(plan)[1:] == ["go"]
@@ -290,8 +275,7 @@ def test_a_partial_answer_is_never_replayed() -> None:
 
 
 def test_reasoning_and_native_blocks_are_replayed_in_their_own_turn_only() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     native = Native("anthropic", "m", '[{"signature": "x"}]')
     answer = recorder.answer("", Asked("mine"), reasoning="because", native=native)
     recorder.result(answer, 0, "ore")
@@ -302,8 +286,7 @@ def test_reasoning_and_native_blocks_are_replayed_in_their_own_turn_only() -> No
 
 
 def test_a_result_over_its_limit_is_cut_even_if_the_turn_fits() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     recorder.slice("get_map", "m" * 500 + "n" * 500)
     plan = recorder.plan(max_result_chars=400)
     assert len(plan.messages[3].content) <= 400
@@ -318,8 +301,7 @@ def test_a_result_over_its_limit_is_cut_even_if_the_turn_fits() -> None:
 
 
 def test_a_whole_result_is_advised_with_a_budget_that_holds_it() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     recorder.slice("get_map", "m" * 8000)
     limited = recorder.plan(max_result_chars=400, max_tokens=1500).decision("turn")
     assert limited is not None
@@ -335,8 +317,7 @@ def test_a_whole_result_is_advised_with_a_budget_that_holds_it() -> None:
 
 
 def test_a_turn_without_prompt_and_nudge_is_refused() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     frozen = recorder.frozen(before=0)
     with pytest.raises(PlanError, match="holds no prompt"):
         plan_turn(frozen, {TurnSoFar(10): TurnRecord(())})
@@ -364,15 +345,13 @@ class TestDefectsThatMustNotComeBack:
     """Defects of Zoea Nova that planning could bring back."""
 
     def test_the_turn_does_not_push_the_order_out_of_the_window(self) -> None:
-        recorder = Recorder()
-        recorder.open("the order")
+        recorder = Recorder().open("the order")
         for number in range(60):
             recorder.slice("mine", f"ore {number}")
         assert said(recorder.plan(scan_window=20))[1] == "the order"
 
     def test_many_nudges_do_not_lose_the_standing_order(self) -> None:
-        recorder = Recorder()
-        recorder.open("the order")
+        recorder = Recorder().open("the order")
         for _ in range(5):
             recorder.open()
             for number in range(30):
@@ -388,8 +367,7 @@ class TestDefectsThatMustNotComeBack:
             assert roles[0] is Role.SYSTEM
 
     def test_compaction_leaves_no_orphan_results(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         for number in range(40):
             recorder.slice("mine", f"ore {number} " * 100)
         plan = recorder.plan(max_tokens=2000)
@@ -398,8 +376,7 @@ class TestDefectsThatMustNotComeBack:
         assert len(calls) < 40
 
     def test_bars_and_colons_in_arguments_reach_the_model_unchanged(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         arguments = '{"note": "a|b:c|[TOOL_CALLS]7:mine:{}"}'
         recorder.slice("write", "1:ok|2:no", arguments=arguments)
         plan = recorder.plan()
@@ -407,15 +384,13 @@ class TestDefectsThatMustNotComeBack:
         assert plan.messages[3].content == "1:ok|2:no"
 
     def test_a_stale_broadcast_is_not_in_the_request_of_a_prompted_turn(self) -> None:
-        recorder = Recorder()
-        recorder.open("old broadcast", label="[broadcast from mysis alpha]", source=Source.BROADCAST)
+        recorder = Recorder().open("old broadcast", label="[broadcast from mysis alpha]", source=Source.BROADCAST)
         recorder.answer("ok")
         recorder.open("direct")
         assert not any("old broadcast" in text for text in said(recorder.plan()))
 
     def test_a_large_result_is_not_repeated_in_the_request(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         for _ in range(4):
             recorder.slice("get_map", '{"system": "sol"}' * 2500)
         plan = recorder.plan(max_tokens=16_000)
@@ -430,16 +405,14 @@ class TestDefectsThatMustNotComeBack:
         assert said(recorder.plan()).count("also this") == 1
 
     def test_text_beside_calls_is_kept_in_the_turn_and_in_the_history(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         recorder.slice("mine", "ore", text="I mine because fuel is low.")
         assert said(recorder.plan())[2] == "I mine because fuel is low. mine(c1)"
         recorder.open("next")
         assert said(recorder.plan())[1] == "I mine because fuel is low. mine(c1)"
 
     def test_a_session_stays_visible_for_the_whole_turn(self) -> None:
-        recorder = Recorder()
-        recorder.open("go")
+        recorder = Recorder().open("go")
         recorder.slice("reef__login", '{"session_id": "s-77"}')
         for number in range(30):
             recorder.slice("mine", f"ore {number} " * 200)

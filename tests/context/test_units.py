@@ -10,8 +10,7 @@ from zoea.context.units import UnitKind, latest_slice, read_units
 
 
 def test_results_without_call_and_second_results_are_orphans() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     result = recorder.slice("mine", "ore")
     again = replace(result, id=50, content="again", seq=8)
     stray = replace(result, id=51, call_id=99, seq=9)
@@ -23,8 +22,7 @@ def test_results_without_call_and_second_results_are_orphans() -> None:
 
 
 def test_a_call_without_result_omits_its_whole_slice() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     answer = recorder.answer("", Asked("mine"), Asked("sell"))
     recorder.result(answer, 0, "ore")
     units, left_out = read_units(recorder.memories)
@@ -33,8 +31,7 @@ def test_a_call_without_result_omits_its_whole_slice() -> None:
 
 
 def test_the_latest_slice_has_its_call_within_the_window() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     recorder.slice("mine", "ore")
     for number in range(4):
         recorder.steer(f"more {number}")

@@ -249,8 +249,7 @@ def test_a_cut_never_splits_a_slice() -> None:
 
 
 def test_what_is_given_up_to_fit_is_reported_in_order() -> None:
-    recorder = Recorder()
-    recorder.open("begin")
+    recorder = Recorder().open("begin")
     for _ in range(15):
         recorder.slice("look", "r" * 6000)
     rules = WindowRules()
@@ -299,8 +298,7 @@ def kept(text: str) -> list[str]:
 
 
 def test_a_digest_can_be_stored_and_read_back() -> None:
-    recorder = Recorder()
-    recorder.open("We decided to use port 8443: at noon. It rains.")
+    recorder = Recorder().open("We decided to use port 8443: at noon. It rains.")
     recorder.slice("build", "line 1\nValueError: bad ore")
     (digest,) = digest_all(recorder.memories)
     whole = replace(digest, prose="They decided.", failure="no answer within 30 s")
@@ -324,15 +322,13 @@ def test_a_summary_that_an_older_release_stored_is_read() -> None:
 
 
 def test_errors_of_results_are_kept_with_the_name_of_the_tool() -> None:
-    recorder = Recorder()
-    recorder.open("go")
+    recorder = Recorder().open("go")
     recorder.slice("build", "line 1\nValueError: bad ore\nline 3" + " of the log" * 90, is_error=True)
     assert re.search(r"^- \d+ build: .*ValueError: bad ore", summarise(recorder.memories, 400), re.MULTILINE)
 
 
 def test_early_facts_survive_everything_that_is_said_after_them() -> None:
-    recorder = Recorder()
-    recorder.open("We decided to use port 8443 for the gateway.")
+    recorder = Recorder().open("We decided to use port 8443 for the gateway.")
     recorder.answer("Greta from the night shift keeps the old importer out of it.")
     for number in range(600):
         recorder.open(f"Request {number} must be tried again after {number * 7} ms, error {number}.")
@@ -419,8 +415,7 @@ def test_a_summary_takes_the_room_that_it_may_take() -> None:
 
 
 def test_prose_without_spaces_says_a_line_whose_words_it_holds() -> None:
-    recorder = Recorder()
-    recorder.open("数据库改用PostgreSQL。")
+    recorder = Recorder().open("数据库改用PostgreSQL。")
     assert kept(summarise(recorder.memories, 400, prose="他们决定数据库改用PostgreSQL，下周开始。")) == []
 
 
@@ -456,8 +451,7 @@ def test_what_was_said_often_before_a_range_is_worn_in_it() -> None:
 
 
 def test_what_a_model_lost_is_appended_to_its_prose() -> None:
-    recorder = Recorder()
-    recorder.open("We decided to use port 8443. Never restart node n-17 by day. It rains.")
+    recorder = Recorder().open("We decided to use port 8443. Never restart node n-17 by day. It rains.")
     text = summarise(recorder.memories, 400, prose="They decided to use port 8443 after a talk about rain.")
     assert read_prose(text) == "They decided to use port 8443 after a talk about rain."
     assert kept(text) == ["Never restart node n-17 by day. It rains."]
@@ -469,8 +463,7 @@ def test_prose_without_its_repetitions_and_the_labels_of_its_source() -> None:
 
 
 def test_redaction_wins_over_the_lines_that_are_kept() -> None:
-    recorder = Recorder()
-    recorder.open("Never share sk-abc123DEF456ghi789JKL with joe@example.org, decided on 2026-11-22.")
+    recorder = Recorder().open("Never share sk-abc123DEF456ghi789JKL with joe@example.org, decided on 2026-11-22.")
     text = summarise(recorder.memories, 400, prose="The key is sk-abc123DEF456ghi789JKL.")
     assert "sk-abc" not in text
     assert "joe@" not in text
@@ -478,8 +471,7 @@ def test_redaction_wins_over_the_lines_that_are_kept() -> None:
 
 
 def test_facts_are_kept_among_hundreds_of_log_lines_that_look_like_facts() -> None:
-    recorder = Recorder()
-    recorder.open("We decided to use port 8443 for the gateway.")
+    recorder = Recorder().open("We decided to use port 8443 for the gateway.")
     recorder.answer(
         "\n".join(f"ERROR: request {number} must be tried again after {number * 7} ms" for number in range(400))
     )
@@ -496,8 +488,7 @@ def test_facts_are_kept_among_hundreds_of_log_lines_that_look_like_facts() -> No
 @given(st.lists(st.text(max_size=300), max_size=12), st.integers(64, 600), st.text(max_size=400))
 @settings(deadline=None, max_examples=60)
 def test_a_summary_is_never_longer_than_it_may_be(texts: list[str], limit: int, prose: str) -> None:
-    recorder = Recorder()
-    recorder.open("begin")
+    recorder = Recorder().open("begin")
     for text in texts:
         recorder.answer(text)
     text = summarise(recorder.memories, limit, prose=prose)

@@ -25,6 +25,7 @@ from zoea.store.search import (
     MemoryQuery,
 )
 from zoea.tools import UpstreamConfig
+from zoea.tools.toolbox import ToolboxSession
 
 FAULTY = Path(__file__).with_name("mcp_faulty.py")
 
@@ -35,6 +36,12 @@ def meta(mysis: str = "alpha", *, mysis_id: int = 1, deadline_s: float = 10.0, h
 
 def asked(name: str, /, **arguments: Any) -> AnswerCall:
     return AnswerCall(name=name, arguments=json.dumps(arguments))
+
+
+async def with_catalogue(session: ToolboxSession) -> ToolboxSession:
+    """Read the catalogue of a session, and return it."""
+    await session.catalogue()
+    return session
 
 
 class Faulty:

@@ -66,9 +66,7 @@ async def test_a_turn_that_reports_a_task_ends_with_the_report_in_the_log(tmp_pa
 
 async def test_what_was_deleted_with_its_plan_is_left_out_of_the_lines_of_a_request(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="ok", usage=USED)), settings=QUIET) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
-        await s.settled()
+        await s.ask("alpha", "hello")
         await s.store.write(lambda conn: conn.execute("UPDATE request SET plan = NULL, estimated_tokens = 6210"))
         assert [line.text for line in read_lines(s)] == [
             "Preparing context (~6.2k tokens)",

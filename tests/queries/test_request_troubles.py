@@ -77,14 +77,10 @@ async def test_a_source_of_the_oldest_messages_is_stale_only_where_newer_ones_ar
 async def test_a_recalled_memory_that_is_cut_is_no_trouble_because_no_setting_shows_more(tmp_path: Path) -> None:
     settings = Settings.model_validate({"nudge": {"enabled": False}, "context": {"keep_turns": 0, "recall_items": 3}})
     async with swarm(tmp_path, script(Answer(text="Done."), Answer(text="Again.")), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "The heron stands in the reeds. " * 100)
-        await s.settled()
+        await s.ask("alpha", "The heron stands in the reeds. " * 100)
         for _ in range(4):
-            await s.commander.send("alpha", "Go on.")
-            await s.settled()
-        await s.commander.send("alpha", "Where does the heron stand?")
-        await s.settled()
+            await s.ask("alpha", "Go on.")
+        await s.ask("alpha", "Where does the heron stand?")
         inspection = inspect_request(s.path, 6)
         assert inspection.plan is not None
         assert "recall" in {step.pack for step in inspection.plan.steps}
@@ -95,9 +91,7 @@ async def test_a_request_that_a_budget_refused_names_the_budget_and_what_to_rais
     bounded = {"enforcement": "hard", "token_budget_per_agent": 1_000, "token_budget_per_task": 1_000}
     settings = Settings.model_validate({"nudge": {"enabled": False}, "budget": bounded})
     async with swarm(tmp_path, script(Answer(text="Done.")), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "Go.")
-        await s.settled()
+        await s.ask("alpha", "Go.")
         found, *_ = find_troubles(s.path, inspect_request(s.path, 1))
     assert found.symptom == "budget exceeded"
     assert re.match(r"Task budget exceeded: [\d,]+/1,000 tokens; 1,000 left, this request needs ", found.cause)
@@ -137,8 +131,7 @@ async def test_a_missing_summary_is_a_trouble_only_over_the_trigger(
     async with swarm(tmp_path, script(Answer(text="Noted. " * 40)), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         for number in range(messages):
-            await s.commander.send("alpha", f"Message {number}. " * 12)
-            await s.settled()
+            await s.ask("alpha", f"Message {number}. " * 12)
         newest = await s.value("SELECT max(id) FROM request")
         found = [one for one in find_troubles(s.path, inspect_request(s.path, newest)) if one.symptom == "no summary"]
     assert [cause in one.cause and one.remedy.startswith(remedy) for one in found] == [True] * bool(cause)
@@ -178,8 +171,7 @@ async def test_the_remedy_for_a_summary_of_the_middle_is_that_for_its_cause(
     async with swarm(tmp_path, script(Answer(text="Noted. " * 40)), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         for number in range(14):
-            await s.commander.send("alpha", f"Message {number}. " * repeated)
-            await s.settled()
+            await s.ask("alpha", f"Message {number}. " * repeated)
         newest = await s.value("SELECT max(id) FROM request")
         [found] = [
             one

@@ -44,9 +44,7 @@ async def test_either_name_of_a_variable_asks_for_reports(tmp_path: Path, name: 
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         report = build_context_report(s.commander, {f"{name}{ledger}": "1"}, lines.append)
         s.commander.swarm.services.report_context = report
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         published = await s.value(f"SELECT count(*) FROM topic_message WHERE topic = '{METRICS_TOPIC}'")
         assert (len(lines), published) == ((0, 1) if ledger else (1, 0))
 
@@ -58,9 +56,7 @@ async def test_each_request_is_reported_once_and_its_packs_sum_up(tmp_path: Path
     settings = Settings.model_validate({"context": {"strategy": strategy}})
     async with swarm(tmp_path, rules, settings=settings) as s:
         s.commander.swarm.services.report_context = build_context_report(s.commander, BOTH, lines.append)
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         found = [json.loads(line.removeprefix("[ContextMetrics] ")) for line in lines]
         assert [one["request"] for one in found] == [1, 2]
         for one in found:
@@ -159,11 +155,9 @@ async def test_no_text_of_what_is_recalled_or_summarised_is_in_a_report(
             s.commander.swarm.services.report_context = build_context_report(s.commander, BOTH, lines.append)
             await s.commander.create("alpha", start=False)
             for text in ("Hello.", f"Decision: the {CANARY} lies in bay four.", *["It rains."] * 60):
-                await s.commander.send("alpha", text)
-                await s.settled()
+                await s.ask("alpha", text)
                 s.clock.by(200)
-            await s.commander.send("alpha", f"Where does the {CANARY[:6]} lie, in which bay?")
-            await s.settled()
+            await s.ask("alpha", f"Where does the {CANARY[:6]} lie, in which bay?")
             texts = await read_reports(s, lines, caplog.text) | {"live events": "".join(heard)}
         assert shown_in(s, "summary" if strategy == "window" else "bay four")
         assert await s.value("SELECT count(*) FROM event WHERE kind = 'context.recalled'")

@@ -22,8 +22,7 @@ async def test_a_swarm_at_rest_writes_the_summaries_that_are_missing_as_backgrou
     answers = script(Answer(text="Found iron."), Answer(text="It found iron in the north."))
     async with swarm(tmp_path, answers, settings=with_summaries(summarise_idle=True)) as s:
         await s.commander.create("alpha")
-        await s.commander.send("alpha", "find iron")
-        await s.settled()
+        await s.ask("alpha", "find iron")
         async with run_idle_summaries(s.commander, s.clock):
 
             def is_summarised() -> bool:
@@ -43,8 +42,7 @@ async def test_without_the_setting_or_while_a_mysis_works_none_is_written(tmp_pa
     )
     async with swarm(tmp_path, answers, settings=with_summaries(summarise_idle=is_wanted)) as s:
         await s.commander.create("alpha")
-        await s.commander.send("alpha", "wake up")
-        await s.settled()
+        await s.ask("alpha", "wake up")
         if is_wanted:
             s.peer.gates["look"] = asyncio.Event()
             await s.commander.send("alpha", "find iron")

@@ -91,8 +91,7 @@ async def test_a_turn_that_is_open_at_one_scrape_is_counted_at_a_later_one(tmp_p
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         live = metrics_of(s, is_from_now=True)
         block = s.provider.block()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await block.reached.wait()
         before = samples(live.render().decode())
         assert not any(name == "zoea_turns_total" for name, _ in before)
@@ -128,8 +127,7 @@ async def test_each_summary_of_a_session_counts_all_that_it_stands_for(tmp_path:
         live = metrics_of(s, is_from_now=True)
         await s.commander.create("alpha", start=False)
         for number in range(112):
-            await s.commander.send("alpha", f"Part {number} of the plan is due on day {number * 3}. " * 6)
-            await s.settled()
+            await s.ask("alpha", f"Part {number} of the plan is due on day {number * 3}. " * 6)
         found = samples(live.render().decode())
         covered = [
             row["n"] for row in await s.rows("SELECT data ->> 'covered' AS n FROM event WHERE kind = ?", WRITTEN)

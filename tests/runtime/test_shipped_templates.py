@@ -74,8 +74,7 @@ async def test_an_assistant_does_what_was_asked_and_rests(tmp_path: Path) -> Non
     settings = Settings(nudge=NudgeSettings(without_goal=False))
     async with swarm(tmp_path, replies, settings=settings, policies=policies, upstreams=[work.config()]) as s:
         await s.commander.create("ada", template="assistant", start=False)
-        await s.commander.send("ada", "What do my notes say?")
-        await s.settled("ada")
+        await s.ask("ada", "What do my notes say?")
         assert offered(s) >= READS | WRITES
         assert work.calls == ["read_file"]
         assert (await s.commander.mysis("ada")).text == "It says: buy milk."
@@ -204,8 +203,7 @@ async def test_who_only_reads_is_offered_no_tool_that_writes(tmp_path: Path, tem
     replies = script(use("search_code"), use("write_file"), Answer(text="approved"))
     async with swarm(tmp_path, replies, policies=policies, upstreams=[work.config()]) as s:
         await s.commander.create("rae", template=template, start=False)
-        await s.commander.send("rae", "Look at the parser.")
-        await s.settled("rae")
+        await s.ask("rae", "Look at the parser.")
         assert offered(s) >= READS
         assert not offered(s) & WRITES
         assert work.calls == ["search_code"]
@@ -214,8 +212,7 @@ async def test_who_only_reads_is_offered_no_tool_that_writes(tmp_path: Path, tem
 async def test_a_reviewer_is_idle_after_its_answer(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="rejected, 2 problems")), policies=policies) as s:
         await s.commander.create("rex", template="reviewer", start=False)
-        await s.commander.send("rex", "Review the change.")
-        await s.settled("rex")
+        await s.ask("rex", "Review the change.")
         await s.until(lambda: s.state("rex") is MysisState.IDLE)
 
 
@@ -227,8 +224,7 @@ async def test_a_watcher_writes_only_to_the_commander_and_looks_again_after_its_
     )
     async with swarm(tmp_path, replies, policies=policies) as s:
         await s.commander.create("wim", template="watcher", start=False)
-        await s.commander.send("wim", "Watch the queue.")
-        await s.settled("wim")
+        await s.ask("wim", "Watch the queue.")
         assert "zoea_broadcast" not in offered(s)
         asked = len(s.provider.requests)
         s.clock.by(601)

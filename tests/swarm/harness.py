@@ -24,6 +24,7 @@ from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, AnswerCall, ModelRequest
+from zoea.model.values import Receipt
 from zoea.runtime.compose import RunningSwarm
 from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store
@@ -141,6 +142,18 @@ class Swarm:
     async def until(self, predicate: Callable[[], Any], *, within: float = 30.0) -> None:
         """Wait for a predicate, in real time, while the hand clock stands."""
         await until(predicate, within=within)
+
+    async def tell(self, name: str, text: str) -> Receipt:
+        """Send a message to a mysis. One that is missing is created, and acts only when it is told to."""
+        if name not in [runner.mysis.name for runner in self.commander.swarm.runners.values()]:
+            await self.commander.create(name, start=False)
+        return await self.commander.send(name, text)
+
+    async def ask(self, name: str, text: str) -> Receipt:
+        """As `tell`, and wait until the mysis has settled."""
+        receipt = await self.tell(name, text)
+        await self.settled(name)
+        return receipt
 
     async def settled(self, name: str = "alpha") -> None:
         """Wait until the mysis has no open turn and nothing pending."""

@@ -164,8 +164,7 @@ async def test_a_turn_that_a_tool_ends_answers_with_its_summary_or_text(
 async def test_a_turn_that_a_person_stops_says_so(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("look"),)), Answer(text="late"))) as s:
         s.peer.gates["look"] = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        receipt = await s.commander.send("alpha", "begin")
+        receipt = await s.tell("alpha", "begin")
         waiting = asyncio.create_task(wait(s, receipt))
         await s.until(lambda: s.peer.running)
         await s.commander.stop("alpha")
@@ -198,8 +197,7 @@ async def test_what_to_do_of_each_recipient_names_that_one_alone(tmp_path: Path)
 async def test_a_wait_that_is_over_says_that_the_mysis_goes_on(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("look"),)), Answer(text="late"))) as s:
         gate = s.peer.gates["look"] = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        receipt = await s.commander.send("alpha", "begin")
+        receipt = await s.tell("alpha", "begin")
         await s.until(lambda: s.peer.running)
         [answer] = await wait(s, receipt, 0.2)
         error = answer.error()
@@ -232,8 +230,7 @@ async def test_a_withdrawn_message_has_no_answer(tmp_path: Path) -> None:
 async def test_the_end_of_the_wait_by_a_person_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("look"),)), Answer(text="late"))) as s:
         gate = s.peer.gates["look"] = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        receipt = await s.commander.send("alpha", "begin")
+        receipt = await s.tell("alpha", "begin")
         waiting = asyncio.create_task(wait(s, receipt))
         await s.until(lambda: s.peer.running)
         waiting.cancel()
@@ -247,8 +244,7 @@ async def test_the_end_of_the_wait_by_a_person_is_said(tmp_path: Path, capsys: p
 async def send_many(s: Swarm, context: str, modes: tuple[DeliveryMode, ...]) -> list[list[str]]:
     """Send a message in each mode to a busy mysis; return the prompts of each turn."""
     gate = s.peer.gates["look"] = asyncio.Event()
-    await s.commander.create("alpha", start=False)
-    await s.commander.send("alpha", "begin")
+    await s.tell("alpha", "begin")
     await s.until(lambda: s.peer.running)
     for number, mode in enumerate(modes):
         await s.commander.send("alpha", f"message {number}", mode=mode, limits=context)
@@ -271,8 +267,7 @@ async def test_twelve_messages_in_a_loop_make_twelve_turns_where_each_wants_its_
 async def test_a_message_with_a_turn_of_its_own_parts_those_around_it(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("look"),)), Answer(text="done"))) as s:
         gate = s.peer.gates["look"] = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "begin")
+        await s.tell("alpha", "begin")
         await s.until(lambda: s.peer.running)
         for text, context in (("a", ""), ("b", ""), ("own", OWN), ("c", ""), ("d", "")):
             await s.commander.send("alpha", text, limits=context)

@@ -49,8 +49,7 @@ async def test_a_question_shows_the_call_whole_and_until_when(tmp_path: Path) ->
 async def test_a_call_that_cannot_be_made_asks_nobody(tmp_path: Path, arguments: str, reason: str) -> None:
     broken = Answer(calls=(AnswerCall("burn", arguments, "c1"),))
     async with swarm(tmp_path, script(broken, Answer(text="done"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.commander.swarm.live_view.row(1).text == "done")
         assert await s.value("SELECT count(*) FROM approval") == 0
         assert reason in await s.value("SELECT content FROM memory WHERE role = 'tool'")
@@ -115,8 +114,7 @@ async def test_a_grant_for_the_template_holds_for_its_myses_and_across_a_restart
         await s.commander.answer(await ask(s), ApprovalAnswer.TEMPLATE)
         await s.settled()
     async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
-        await s.commander.send("beta", "go")
-        await s.settled("beta")
+        await s.ask("beta", "go")
         assert s.peer.seen == [("burn", "it")]
         assert await s.commander.approvals() == ()
 
@@ -150,8 +148,7 @@ async def test_a_grant_answers_what_else_waits_and_is_covered_by_it(tmp_path: Pa
         await s.until(lambda: [text for _, text in s.peer.seen].count("more") == 1)
         assert [one.mysis for one in await s.commander.approvals() if one.tool == "burn"] == ["beta"]
         assert s.peer.seen == [("burn", "it"), ("burn", "more")]
-        await s.commander.create("gamma", start=False)
-        await s.commander.send("gamma", "go")
+        await s.tell("gamma", "go")
         await s.until(lambda: s.commander.swarm.live_view.row(3).approvals >= 2)
         last = next(one for one in await s.commander.approvals() if one.tool == "burn")
         await s.commander.answer(last.id, ApprovalAnswer.TEMPLATE)
@@ -174,13 +171,11 @@ async def test_a_grant_for_the_session_outlasts_turns_idleness_and_errors_until_
         await s.until(lambda: s.state() is MysisState.IDLE)
         await s.settled()
         assert await grants(s) == [True]
-        await s.commander.send("alpha", "again")
-        await s.settled()
+        await s.ask("alpha", "again")
         await s.commander.send("alpha", "and again")
         await s.until(lambda: s.state() is MysisState.ERRORED)
         await s.commander.start("alpha")
-        await s.commander.send("alpha", "once more")
-        await s.settled()
+        await s.ask("alpha", "once more")
         assert s.peer.seen == [("burn", "it")] * 3
         await s.commander.stop("alpha")
         assert await grants(s) == [False]
@@ -392,8 +387,7 @@ async def test_a_template_grant_given_while_no_turn_waits_holds_for_the_same_too
         await s.settled()
         spec = offered_tool(s, "burn")
         assert await s.value("SELECT schema_hash FROM grant_") == spec.schema_hash != ""
-        await s.commander.send("alpha", "again")
-        await s.settled()
+        await s.ask("alpha", "again")
         assert s.peer.seen == [("burn", "it"), ("burn", "it")]
 
 

@@ -62,8 +62,7 @@ async def test_the_used_budget_of_a_turn_is_shown_and_starts_at_zero_in_the_next
     async with swarm(tmp_path, spending(1000), settings=Settings.model_validate(LIMIT)) as s:
         await s.commander.create("alpha", start=False)
         for _ in range(2):
-            await s.commander.send("alpha", "go")
-            await s.settled()
+            await s.ask("alpha", "go")
             (view,) = (await s.commander.view()).myses
             used = await s.value("SELECT sum(input_tokens) FROM request WHERE turn_id = (SELECT max(id) FROM turn)")
             assert (view.turn_tokens, view.turn_limit) == (used, 10_000)
@@ -85,8 +84,7 @@ async def test_one_warning_event_when_80_per_cent_of_the_turns_budget_are_crosse
 async def test_a_stop_in_backpressure_releases_the_reservation_and_is_no_error(tmp_path: Path) -> None:
     settings = Settings.model_validate(LIMIT)
     async with swarm(tmp_path, spending(9600), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         runner = s.commander.swarm.runner("alpha")
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         await s.commander.stop("alpha")
@@ -106,8 +104,7 @@ async def test_a_stop_in_backpressure_releases_the_reservation_and_is_no_error(t
 async def test_a_mysis_that_a_spent_day_holds_can_be_stopped_at_once(tmp_path: Path) -> None:
     settings = Settings.model_validate({"budget": {"swarm_per_day": 100}, "swarm": {"active_turns": 1}})
     async with swarm(tmp_path, script(Answer(text="never")), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.commander.swarm.hold_switch.swarm)
         runner = s.commander.swarm.runner("alpha")
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "held")
@@ -122,9 +119,7 @@ async def test_a_soft_day_of_the_swarm_warns_once_and_slows_down_but_holds_nothi
     settings = Settings.model_validate({"budget": {"swarm_per_day": 1000, "swarm_enforcement": "soft"}})
     used = Answer(text="costly", usage=Usage(input_tokens=900, output_tokens=0))
     async with swarm(tmp_path, script(used), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "one")
-        await s.settled()
+        await s.ask("alpha", "one")
         await s.commander.send("alpha", "two")
         runner = s.commander.swarm.runner("alpha")
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
@@ -171,8 +166,7 @@ async def test_a_spent_turn_asks_the_commander_and_goes_on_for_this_turn_or_unti
 ) -> None:
     settings = Settings.model_validate({**ASKING, "turn": {"max_iterations": 4}})
     async with swarm(tmp_path, counting(), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         question = await asked(s)
         assert (question.kind, question.mysis, question.tool) == ("budget", "alpha", "go on beyond the budget")
         about = json.loads(question.arguments)
@@ -201,8 +195,7 @@ async def test_a_spent_turn_asks_the_commander_and_goes_on_for_this_turn_or_unti
 @pytest.mark.parametrize("answer", [ApprovalAnswer.DENIED, ApprovalAnswer.EXPIRED])
 async def test_denied_or_not_answered_in_time_a_spent_turn_ends(tmp_path: Path, answer: ApprovalAnswer) -> None:
     async with swarm(tmp_path, counting(), settings=Settings.model_validate(ASKING)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         question = await asked(s)
         if answer is ApprovalAnswer.DENIED:
             await s.commander.answer(question.id, answer, sentence="it is enough")
@@ -221,8 +214,7 @@ async def test_denied_or_not_answered_in_time_a_spent_turn_ends(tmp_path: Path, 
 async def test_a_mysis_with_a_spent_budget_asks_and_is_stopped_when_denied(tmp_path: Path) -> None:
     settings = Settings.model_validate({"budget": {"enforcement": "approve", "mysis": 100}})
     async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.commander.answer((await asked(s)).id, ApprovalAnswer.DENIED)
         await s.until(lambda: s.state() is MysisState.STOPPED)
         assert (await s.commander.mysis("alpha")).state_reason == "budget"
@@ -232,8 +224,7 @@ async def test_a_mysis_with_a_spent_budget_asks_and_is_stopped_when_denied(tmp_p
 async def test_a_spent_day_asks_holds_where_it_may_not_and_asks_again_once_lifted(tmp_path: Path) -> None:
     settings = Settings.model_validate({"budget": {"swarm_enforcement": "approve", "swarm_per_day": 100}})
     async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         first = await asked(s)
         await s.commander.answer(first.id, ApprovalAnswer.DENIED)
         await s.until(lambda: s.commander.swarm.hold_switch.swarm)
@@ -249,8 +240,7 @@ async def test_a_spent_day_asks_holds_where_it_may_not_and_asks_again_once_lifte
 async def test_a_question_on_a_budget_outlives_a_restart_and_a_stop_takes_it_back(tmp_path: Path) -> None:
     settings = Settings.model_validate(ASKING)
     async with swarm(tmp_path, counting(), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         question = await asked(s)
     async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
         s.clock.by(29 * 60)
@@ -283,9 +273,7 @@ async def test_how_long_the_first_token_took_is_kept(tmp_path: Path) -> None:
     clock = HandClock(1_700_000_000_000_000)
     provider = Slow(script(Answer(text="a"), ProviderError("no", kind=ErrorClass.AUTH)), clock=clock, metered=True)
     async with swarm(tmp_path, provider=provider, clock=clock) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "one")
-        await s.settled()
+        await s.ask("alpha", "one")
         await s.commander.send("alpha", "two")
         await s.until(lambda: s.state() is MysisState.ERRORED)
         rows = await s.rows("SELECT state, first_token_us FROM request ORDER BY id")
@@ -399,8 +387,7 @@ async def test_a_broadcast_that_needs_more_than_a_budget_has_left_is_told_before
     async with swarm(tmp_path, script(Answer(text="ok", usage=used)), settings=settings, prices=prices) as s:
         for name in ("alpha", "beta", "gamma"):
             await s.commander.create(name, start=False)
-        await s.commander.send("alpha", "mine")
-        await s.settled("alpha")
+        await s.ask("alpha", "mine")
         told = await s.commander.find_short_budgets("sell the ore")
         assert all(word in told[0] for word in short) if short else told == ()
         assert await s.value("SELECT count(*) FROM message") == 1

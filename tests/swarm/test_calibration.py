@@ -25,9 +25,7 @@ async def test_a_report_far_from_the_estimate_counts_as_the_nearest_bound(
 ) -> None:
     answer = Answer(text="done", usage=Usage(input_tokens=reported, output_tokens=1))
     async with swarm(tmp_path, script(answer)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert await ratio(s) == kept
 
 
@@ -43,7 +41,5 @@ async def test_a_stored_calibration_out_of_bounds_is_read_as_the_nearest_bound(t
 async def test_an_error_for_length_raises_the_calibration(tmp_path: Path) -> None:
     long = ProviderError("too long", kind=ErrorClass.CONTEXT_LENGTH)
     async with swarm(tmp_path, script(long, Answer(text="done"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert await ratio(s) > 1.0

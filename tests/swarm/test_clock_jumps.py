@@ -56,8 +56,7 @@ async def passes(s: Swarm, seconds: int) -> None:
 async def test_a_retry_after_seconds_comes_after_these_seconds(tmp_path: Path, jump: int) -> None:
     refused = ProviderError("429", kind=ErrorClass.TRANSIENT, retry_after=7)
     async with swarm(tmp_path, script(refused, Answer(text="now"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         runner = s.commander.swarm.runner("alpha")
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         await set_clock(s, jump)
@@ -71,8 +70,7 @@ async def test_a_retry_after_seconds_comes_after_these_seconds(tmp_path: Path, j
 async def test_a_retry_that_waits_for_its_place_while_the_clock_is_set_is_sent(tmp_path: Path, jump: int) -> None:
     refused = ProviderError("429", kind=ErrorClass.TRANSIENT, retry_after=7)
     async with swarm(tmp_path, script(refused, Answer(text="now")), settings=ONE_PLACE) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         runner, gate = s.commander.swarm.runner("alpha"), s.commander.swarm.services.gate
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         await s.run_due()
@@ -90,8 +88,7 @@ async def test_a_refusal_that_waits_for_its_place_while_the_clock_is_set_is_retr
     refused = ProviderError("429", kind=ErrorClass.TRANSIENT, retry_after=7)
     async with swarm(tmp_path, script(refused, Answer(text="now")), settings=ONE_PLACE) as s:
         block = s.provider.block(after=0)
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         gate = s.commander.swarm.services.gate
         await block.reached.wait()
         async with gate.place(Rank.OTHER):
@@ -120,8 +117,7 @@ async def test_a_recovery_comes_after_its_delay_though_the_clock_is_set_while_it
 
     async with swarm(tmp_path, script(BUSY, Answer(text="back")), settings=NO_RETRIES) as s:
         monkeypatch.setattr(ToolboxSession, "close", close_late)
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         await closing.wait()
         await set_clock(s, jump)
         goes_on.set()
@@ -136,8 +132,7 @@ async def test_a_recovery_comes_after_its_delay_though_the_clock_is_set_while_it
 @JUMPS
 async def test_a_recovery_comes_after_its_delay_and_its_stored_time_moves(tmp_path: Path, jump: int) -> None:
     async with swarm(tmp_path, script(BUSY, Answer(text="back")), settings=NO_RETRIES) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         await s.until(lambda: s.state() is MysisState.ERRORED)
         await s.run_due()
         assert await s.value("SELECT retry_at FROM mysis") == START + 15 * SECOND
@@ -154,9 +149,7 @@ async def test_a_recovery_comes_after_its_delay_and_its_stored_time_moves(tmp_pa
 @JUMPS
 async def test_a_wait_ends_after_its_seconds_and_its_stored_end_moves(tmp_path: Path, jump: int) -> None:
     async with swarm(tmp_path, script(WAIT, Answer(text="there"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         await set_clock(s, jump)
         end = START + (60 + jump) * SECOND
         assert json.loads(await s.value("SELECT wait FROM mysis"))["until"] == end
@@ -183,8 +176,7 @@ async def test_a_wait_whose_call_was_stored_just_before_the_clock_is_set_ends_af
 
     async with swarm(tmp_path, script(WAIT, Answer(text="there"))) as s:
         monkeypatch.setattr(Services, "write", write_late)
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await is_stored.wait()
         await set_clock(s, jump)
         goes_on.set()
@@ -223,8 +215,7 @@ async def test_the_clock_is_watched_after_its_times_could_not_be_stored(
 @JUMPS
 async def test_a_question_expires_after_half_an_hour_and_its_stored_end_moves(tmp_path: Path, jump: int) -> None:
     async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         await s.run_due()
         await set_clock(s, jump)
@@ -244,8 +235,7 @@ async def test_a_call_in_flight_runs_out_of_time_only_by_what_passed(tmp_path: P
     """Setting the clock is no silence of five minutes, and does not hide one."""
     async with swarm(tmp_path, script(Answer(calls=(call("act"),)), Answer(text="done"))) as s:
         s.peer.gates["act"] = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.peer.running)
         await set_clock(s, jump)
         for _ in range(9):
@@ -269,8 +259,7 @@ async def test_the_length_of_a_tick_is_not_learned_from_a_jump(
         s.peer.gates["act"] = asyncio.Event()
         gate = asyncio.Event()
         monkeypatch.setattr(s.provider, "stream", held_before(s.provider.stream, 2, gate))  # the second answer waits
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.provider.calls == 1)
         await s.until(lambda: s.commander.swarm.live_view.row(1).iteration == 2)
         await set_clock(s, jump)
@@ -311,8 +300,7 @@ async def test_messages_of_an_hour_are_not_counted_for_a_day_after_the_clock_was
 
 async def test_a_clock_set_back_while_no_swarm_ran_prolongs_no_recovery(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(BUSY), settings=NO_RETRIES) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         await s.until(lambda: s.state() is MysisState.ERRORED)
     clock = HandClock(START - DAY_S * SECOND)
     async with swarm(tmp_path, script(Answer(text="back")), settings=NO_RETRIES, clock=clock) as s:

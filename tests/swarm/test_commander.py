@@ -144,8 +144,7 @@ class TestStarting:
             assert (view.failure.title, view.failure.what) == ("Template is wrong", "the stored text is not a template")
             assert "create it again" in view.failure.hint
             assert s.state("gamma") is MysisState.STOPPED
-            await s.commander.send("beta", "go")
-            await s.settled("beta")
+            await s.ask("beta", "go")
             assert await s.value("SELECT outcome FROM turn") == "answered"
             await s.commander.start("gamma")
             await s.commander.send("gamma", "go")
@@ -177,8 +176,7 @@ class TestStarting:
         settings = Settings.model_validate({"llm": {"retries": 0}})
         busy = ProviderError("503", kind=ErrorClass.TRANSIENT)
         async with swarm(tmp_path, script(busy), settings=settings) as s:
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "hello")
+            await s.tell("alpha", "hello")
             await s.until(lambda: s.state() is MysisState.ERRORED)
             retry_at = (await s.commander.mysis("alpha")).retry_at
         async with swarm(tmp_path, HELLO) as s:
@@ -192,9 +190,7 @@ class TestStarting:
 class TestArchiving:
     async def test_deleting_stops_it_frees_the_name_and_keeps_the_memories(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "hello")
-            await s.settled()
+            await s.ask("alpha", "hello")
             assert (await s.commander.delete("alpha")).state is MysisState.STOPPED
             with pytest.raises(MysisMissing):
                 await s.commander.mysis("alpha")
@@ -220,14 +216,12 @@ class TestArchiving:
         async with swarm(tmp_path, HELLO) as s:
             assert (await s.commander.undelete(1)).template == "default"
             await s.commander.start("alpha")
-            await s.commander.send("alpha", "hello")
-            await s.settled()
+            await s.ask("alpha", "hello")
             assert s.provider.calls == 1
 
     async def test_a_dismissed_error_is_off_the_row_and_the_state_stays(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, script(ProviderError("refused", kind=ErrorClass.AUTH))) as s:
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "hello")
+            await s.tell("alpha", "hello")
             await s.until(lambda: s.state() is MysisState.ERRORED)
             view = await s.commander.dismiss("alpha")
             assert (view.failure, view.state) == (None, MysisState.ERRORED)
@@ -237,8 +231,7 @@ class TestReceipts:
     async def test_from_delivered_over_taken_to_answered(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
             block = s.provider.block()
-            await s.commander.create("alpha", start=False)
-            first = await s.commander.send("alpha", "one")
+            first = await s.tell("alpha", "one")
             await block.reached.wait()
             second = await s.commander.send("alpha", "two")
             now = [(await s.commander.receipt(one.message_id)).lines[0] for one in (first, second)]
@@ -252,8 +245,7 @@ class TestReceipts:
     async def test_a_cancelled_turn_did_not_answer_and_what_waits_behind_it_says_why(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
             block = s.provider.block()
-            await s.commander.create("alpha", start=False)
-            receipt = await s.commander.send("alpha", "one")
+            receipt = await s.tell("alpha", "one")
             await block.reached.wait()
             waiting = await s.commander.send("alpha", "two")
             await s.commander.stop("alpha")
@@ -327,8 +319,7 @@ class TestReceipts:
 async def waited_for(s: Swarm) -> asyncio.Task[MysisView]:
     """A wait for alpha while its model says nothing."""
     block = s.provider.block()
-    await s.commander.create("alpha", start=False)
-    await s.commander.send("alpha", "hello")
+    await s.tell("alpha", "hello")
     await block.reached.wait()
     return asyncio.create_task(s.commander.wait("alpha"))
 
@@ -337,8 +328,7 @@ class TestWaiting:
     async def test_it_returns_once_nothing_is_open_or_pending(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
             block = s.provider.block()
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "hello")
+            await s.tell("alpha", "hello")
             waiting = asyncio.create_task(s.commander.wait("alpha"))
             await block.reached.wait()
             assert not waiting.done()
@@ -348,16 +338,14 @@ class TestWaiting:
     async def test_it_gives_up_at_its_timeout(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
             block = s.provider.block()
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "hello")
+            await s.tell("alpha", "hello")
             await block.reached.wait()
             with pytest.raises(UsageError, match=r"alpha did not finish within 0\.05 s"):
                 await s.commander.wait("alpha", timeout_s=0.05)
 
     async def test_an_errored_mysis_is_not_waited_for(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, script(ProviderError("refused", kind=ErrorClass.AUTH))) as s:
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "hello")
+            await s.tell("alpha", "hello")
             assert (await s.commander.wait("alpha")).state is MysisState.ERRORED
 
     async def test_a_mysis_deleted_during_the_wait_is_missing(self, tmp_path: Path) -> None:
@@ -403,9 +391,7 @@ class TestWaiting:
     async def test_events_are_durable_facts_in_order(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
             async with aclosing(s.commander.events()) as events:
-                await s.commander.create("alpha", start=False)
-                await s.commander.send("alpha", "never in an event")
-                await s.settled()
+                await s.ask("alpha", "never in an event")
                 found: list[Event] = []
                 while not found or found[-1].kind != "turn.ended":
                     item = await anext(events)
@@ -458,9 +444,7 @@ class TestHold:
 
     async def test_the_view_counts_the_tokens_of_the_day(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "hello")
-            await s.settled()
+            await s.ask("alpha", "hello")
             s.clock.by(2)
             view = await s.commander.view()
             assert view.tokens_today == view.myses[0].tokens > 0
@@ -475,9 +459,7 @@ class TestHold:
 
         async with swarm(tmp_path, HELLO) as s:
             task = asyncio.create_task(watch())
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "hello")
-            await s.settled()
+            await s.ask("alpha", "hello")
             s.clock.by(2)
             spent = (await s.commander.mysis("alpha")).tokens
             await until(lambda: seen[-1] == spent > 0)
@@ -503,8 +485,7 @@ class TestSteering:
         replies = script(Answer(calls=(call("act"),)), Answer(text="done"))
         async with swarm(tmp_path, replies) as s:
             s.peer.gates["act"] = gate = asyncio.Event()
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "go")
+            await s.tell("alpha", "go")
             await s.until(lambda: s.peer.running)
             receipt = await s.commander.send("alpha", "wrong", mode=DeliveryMode.STEER)
             assert receipt.lines[0].delivery_id is not None

@@ -64,8 +64,7 @@ TWO_CALLS = (
 async def two_turns(s: Swarm) -> None:
     await s.commander.create("alpha", start=True)
     for text in ("find iron", "and in the south?"):
-        await s.commander.send("alpha", text)
-        await s.settled()
+        await s.ask("alpha", text)
 
 
 async def test_each_answer_is_a_commit_that_names_where_it_comes_from(tmp_path: Path) -> None:
@@ -108,8 +107,7 @@ async def test_an_answer_is_committed_before_its_tools_start(tmp_path: Path) -> 
 
         s.peer.gates["look"] = Gate()  # type: ignore[assignment]  # it only has to wait
         await s.commander.create("alpha")
-        await s.commander.send("alpha", "find iron")
-        await s.settled()
+        await s.ask("alpha", "find iron")
     assert seen == [1]
 
 
@@ -126,8 +124,7 @@ async def test_an_answer_is_committed_before_its_tools_start(tmp_path: Path) -> 
 async def test_the_policy_of_a_template_says_when_it_commits(tmp_path: Path, policy: str, expected: list[str]) -> None:
     async with swarm(tmp_path, script(*TWO_CALLS[:2]), settings=with_capture(policy)) as s:
         await s.commander.create("alpha")
-        await s.commander.send("alpha", "find iron")
-        await s.settled()
+        await s.ask("alpha", "find iron")
         assert triggers(s.path) == expected
     if policy not in ("explicit", "off"):
         assert len(read_messages(s.path, "@alpha")) == 5
@@ -136,8 +133,7 @@ async def test_the_policy_of_a_template_says_when_it_commits(tmp_path: Path, pol
 async def test_what_a_coarse_policy_left_is_committed_when_the_session_ends(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(*TWO_CALLS[:2]), settings=with_capture("every:9")) as s:
         await s.commander.create("alpha")
-        await s.commander.send("alpha", "find iron")
-        await s.settled()
+        await s.ask("alpha", "find iron")
         assert triggers(s.path) == []
         await s.commander.stop("alpha")
         assert triggers(s.path) == ["session_end:5"]
@@ -195,11 +191,9 @@ async def test_a_failed_commit_stops_nothing_and_the_next_one_holds_both_parts(
 async def test_messages_stored_before_commits_were_made_are_committed_first(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(*TWO_CALLS[:2]), settings=with_capture("off")) as s:
         await s.commander.create("alpha")
-        await s.commander.send("alpha", "find iron")
-        await s.settled()
+        await s.ask("alpha", "find iron")
     async with swarm(tmp_path, script(*TWO_CALLS[2:])) as s:
-        await s.commander.send("alpha", "and in the south?")
-        await s.settled()
+        await s.ask("alpha", "and in the south?")
         memories = await s.rows("SELECT role, content FROM memory ORDER BY turn_id, seq")
     assert triggers(s.path)[0] == "explicit:5"
     found = read_messages(s.path, "@alpha")
@@ -210,8 +204,7 @@ async def test_messages_stored_before_commits_were_made_are_committed_first(tmp_
 async def test_the_branch_of_a_deleted_mysis_leaves_its_name_free_and_returns_with_it(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         await s.commander.create("alpha")
-        await s.commander.send("alpha", "one")
-        await s.settled()
+        await s.ask("alpha", "one")
         before = read_chain(s.path, "@alpha")
         await s.commander.delete("alpha")
         await s.commander.create("alpha")
@@ -271,8 +264,7 @@ async def test_significant_commits_also_when_something_was_told_to_all(
     async with swarm(tmp_path, answers, settings=with_capture("significant")) as s:
         await s.commander.create("beta")
         await s.commander.create("alpha")
-        await s.commander.send("alpha", "find iron")
-        await s.settled("alpha")
+        await s.ask("alpha", "find iron")
         assert triggers(s.path) == expected
 
 

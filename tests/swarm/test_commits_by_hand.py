@@ -52,8 +52,7 @@ async def test_a_checkpoint_in_a_turn_holds_what_no_policy_committed_before(tmp_
     slow = Answer(text="I look.", calls=(call("look", "north"),))
     async with swarm(tmp_path, script(Answer(text="Ready."), slow), settings=with_capture("explicit")) as s:
         await s.commander.create("alpha")
-        await s.commander.send("alpha", "wake up")
-        await s.settled()
+        await s.ask("alpha", "wake up")
         s.peer.gates["look"] = asyncio.Event()
         await s.commander.send("alpha", "find iron")
         await s.until(lambda: s.peer.running)
@@ -74,8 +73,7 @@ async def test_a_snapshot_bounds_what_is_read_and_is_left_out_to_the_root(tmp_pa
         whole = read_messages(s.path, "@alpha")
         middle = read_chain(s.path, "@alpha")[0]
         made = await contexts(s).snapshot("@alpha")
-        await s.commander.send("alpha", "and in the south?")
-        await s.settled()
+        await s.ask("alpha", "and in the south?")
         chain = read_chain(s.path, "@alpha")
         snapshot = next(one for one in chain if one.id == made)
         assert (snapshot.kind, read(s.path, snapshot)) == (CommitType.SNAPSHOT, whole)
@@ -137,8 +135,7 @@ async def test_a_picked_call_that_was_carried_out_brings_its_result(tmp_path: Pa
         asked = next(one for one in read_chain(s.path, "@alpha") if "called" in one.note.summary)
         said = [one.content for one in read_messages(s.path, "@alpha") if one.role is Role.TOOL]
         await s.commander.create("beta", start=True)
-        await s.commander.send("beta", "wake up")
-        await s.settled("beta")
+        await s.ask("beta", "wake up")
         await contexts(s).pick(asked.id, "beta")
         known = read_messages(s.path, "@beta")
     assert [one.content for one in known[-2:]] == said[:2] == ["look did north", "act did dig"]
@@ -151,8 +148,7 @@ async def test_what_one_mysis_learned_is_picked_for_another(tmp_path: Path) -> N
         learned = read_chain(s.path, "@alpha")[-1]
         texts = [one.content for one in read_messages(s.path, "@alpha")]
         await s.commander.create("beta", start=True)
-        await s.commander.send("beta", "wake up")
-        await s.settled("beta")
+        await s.ask("beta", "wake up")
         before = [one.content for one in read_messages(s.path, "@beta")]
         made = await contexts(s).pick(learned.id, "beta")
         picked = read_chain(s.path, "@beta")[-1]
@@ -160,8 +156,7 @@ async def test_what_one_mysis_learned_is_picked_for_another(tmp_path: Path) -> N
         assert picked.message_count == learned.message_count + 1, "its result, with the answer that made the call"
         view = await s.commander.mysis("beta")
         assert view.state is MysisState.RUNNING, "as before"
-        await s.commander.send("beta", "where is iron?")
-        await s.settled("beta")
+        await s.ask("beta", "where is iron?")
         shown = [text for _, text in told(s.provider.requests[-1])]
         own = texts[-picked.message_count :]
         assert shown == [*before, *own, "where is iron?"]

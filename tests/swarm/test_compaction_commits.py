@@ -100,8 +100,7 @@ async def test_a_model_writes_the_summary_of_what_a_fork_has_no_room_for(tmp_pat
     async with swarm(tmp_path, provider=asks, settings=small) as s:
         await s.commander.create("alpha", start=False)
         for text in ("find iron " * 300, "error: the drill at port 8443 broke", "and in the south?"):
-            await s.commander.send("alpha", text)
-            await s.settled()
+            await s.ask("alpha", text)
         tip = read_chain(s.path, "@alpha")[-1]
         made = await s.commander.create("", commit="@alpha")
         for text in ("go on", "and now?"):
@@ -126,9 +125,7 @@ async def test_without_budget_for_it_what_a_fork_has_no_room_for_is_summed_up_wi
         {"inherited": {"max_tokens": 300}, "context": {"summary": "model"}, "budget": {"background": 1}}
     )
     async with swarm(tmp_path, provider=model(), settings=poor) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "find iron at port 8443. " * 300)
-        await s.settled()
+        await s.ask("alpha", "find iron at port 8443. " * 300)
         request = await fork(s, "@alpha", "go on")
         chain = read_chain(s.path, "@alpha-2")
         assert await s.value("SELECT count(*) FROM request WHERE purpose = 'summary' AND state <> 'refused'") == 0
@@ -152,9 +149,7 @@ async def test_a_fork_says_before_that_a_model_writes_the_summary(
 ) -> None:
     wanted = Settings.model_validate({"inherited": {"max_tokens": most}, "context": {"summary": summary}})
     async with swarm(tmp_path, script(*ANSWERS)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "find iron " * 300)
-        await s.settled()
+        await s.ask("alpha", "find iron " * 300)
         if provider:
             await s.store.write(lambda conn: conn.execute("UPDATE mysis SET provider = ?", (provider,)))
         tip = read_chain(s.path, "@alpha")[-1]

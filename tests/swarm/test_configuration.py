@@ -34,8 +34,7 @@ async def test_the_open_turn_ends_as_it_began_and_the_next_one_has_the_change(tm
         assert (changed.state, changed.in_turn, changed.tags) == (MysisState.RUNNING, True, ("north",))
         peer.gates["act"].set()
         await s.settled()
-        await s.commander.send("alpha", "again")
-        await s.settled()
+        await s.ask("alpha", "again")
         assert [row["model"] for row in await s.rows("SELECT model FROM request ORDER BY id")] == [
             "small",
             "small",
@@ -56,8 +55,7 @@ async def test_tools_of_the_new_template_are_offered_from_the_next_turn_on(tmp_p
     async with swarm(tmp_path, script(Answer(text="ok")), settings=QUIET, policies=policy) as s:
         await s.commander.create("alpha")
         for _ in range(2):
-            await s.commander.send("alpha", "go")
-            await s.settled()
+            await s.ask("alpha", "go")
             await s.commander.configure("alpha", template="miner")
         names = [{tool.name for tool in request.tools} for request in s.provider.requests]
         assert ["burn" in one for one in names] == [True, False]

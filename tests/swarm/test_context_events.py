@@ -26,8 +26,7 @@ async def test_recalled_memories_are_counted_in_an_event(tmp_path: Path) -> None
     async with swarm(tmp_path, script(Answer(text="noted")), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         for text in (f"The {CANARY} lies in bay four.", "Hello.", "It rains.", "Again.", f"Where is the {CANARY}?"):
-            await s.commander.send("alpha", text)
-            await s.settled()
+            await s.ask("alpha", text)
         said = await told(s, "context.recalled")
         assert said
         assert said[-1] == "Memory recalled (1 item)"
@@ -38,12 +37,9 @@ async def test_a_request_that_was_trimmed_has_one_event_and_one_that_fits_has_no
     settings = Settings.model_validate({"budget": {"token_budget_per_agent": 8_000}, "nudge": {"enabled": False}})
     answers = [Answer(text="hi"), *[Answer(calls=(call("look", f"{n}" * 3_000),)) for n in range(9)], Answer(text="x")]
     async with swarm(tmp_path, script(*answers), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
-        await s.settled()
+        await s.ask("alpha", "hello")
         assert await told(s, "context.trimmed") == []
-        await s.commander.send("alpha", "look around")
-        await s.settled()
+        await s.ask("alpha", "look around")
         said = await told(s, "context.trimmed")
         assert set(said) == {"Context trimmed to stay within budget"}
         requests = [
@@ -67,12 +63,10 @@ async def test_a_conversation_that_is_summarised_to_save_tokens_is_said_to_be_tr
     async with swarm(tmp_path, script(Answer(text="noted " * 40)), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         for number in range(11):
-            await s.commander.send("alpha", f"message {number} " * 12)
-            await s.settled()
+            await s.ask("alpha", f"message {number} " * 12)
         assert await told(s, "context.summary") == []
         assert await told(s, "context.trimmed") == []
-        await s.commander.send("alpha", "and one more")
-        await s.settled()
+        await s.ask("alpha", "and one more")
         assert await told(s, "context.trimmed") == ["Context trimmed to stay within budget"]
         assert len(await told(s, "context.summary")) == 1
 

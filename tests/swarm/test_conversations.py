@@ -18,8 +18,7 @@ from zoea.model.values import Recipients
 async def test_a_message_sent_mid_turn_is_answered_once_and_in_the_next_turn(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="one"), Answer(text="two"))) as s:
         block = s.provider.block()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "first")
+        await s.tell("alpha", "first")
         await block.reached.wait()
         receipt = await s.commander.send("alpha", "second")
         assert receipt.lines[0].status == "delivered"
@@ -35,8 +34,7 @@ async def test_a_message_sent_mid_turn_is_answered_once_and_in_the_next_turn(tmp
 async def test_several_queued_prompts_open_one_turn_in_arrival_order(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
         block = s.provider.block()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "first")
+        await s.tell("alpha", "first")
         await block.reached.wait()
         await s.commander.send("alpha", "second")
         await s.commander.send("alpha", "third")
@@ -49,8 +47,7 @@ async def test_several_queued_prompts_open_one_turn_in_arrival_order(tmp_path: P
 async def test_a_steer_joins_before_the_next_request_of_the_same_turn(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("act"),)), Answer(text="done"))) as s:
         s.peer.gates["act"] = gate = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.peer.running)
         await s.commander.send("alpha", "and be quick", mode=DeliveryMode.STEER)
         gate.set()
@@ -67,8 +64,7 @@ async def test_a_steer_joins_before_the_next_request_of_the_same_turn(tmp_path: 
 async def test_a_steer_that_finds_no_further_request_opens_the_next_turn(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="one"), Answer(text="two"))) as s:
         block = s.provider.block()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await block.reached.wait()
         await s.commander.send("alpha", "wait", mode=DeliveryMode.STEER)
         block.release()
@@ -80,8 +76,7 @@ async def test_a_steer_that_finds_no_further_request_opens_the_next_turn(tmp_pat
 async def test_an_interrupt_cancels_the_stream_keeps_the_partial_text_and_opens_a_new_turn(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="a very long answer that never ends"), Answer(text="yes"))) as s:
         block = s.provider.block()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await block.reached.wait()
         await s.commander.send("alpha", "no, this", mode=DeliveryMode.INTERRUPT)
         await s.until(lambda: s.provider.calls == 2)
@@ -96,8 +91,7 @@ async def test_an_interrupt_cancels_the_stream_keeps_the_partial_text_and_opens_
 async def test_a_stop_cancels_the_turn_at_once_and_says_which_call_may_have_run(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("act"), call("act", "y"))))) as s:
         s.peer.gates["act"] = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.peer.running)
         view = await s.commander.stop("alpha")
         assert view.state is MysisState.STOPPED
@@ -209,8 +203,7 @@ async def test_two_myses_that_answer_each_other_stop_waking_each_other(tmp_path:
 async def test_hold_starts_nothing_new_and_goes_on_where_it_was(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("act"),)), Answer(text="done"))) as s:
         block = s.provider.block()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await block.reached.wait()
         await s.commander.hold(True, reason="lunch")
         block.release()
@@ -227,8 +220,7 @@ async def test_hold_starts_nothing_new_and_goes_on_where_it_was(tmp_path: Path) 
 async def test_a_withdrawn_message_is_never_answered(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
         block = s.provider.block()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "first")
+        await s.tell("alpha", "first")
         await block.reached.wait()
         receipt = await s.commander.send("alpha", "second")
         delivery = receipt.lines[0].delivery_id
@@ -255,9 +247,7 @@ async def test_the_same_idempotency_key_says_it_once(tmp_path: Path) -> None:
 async def test_a_mysis_may_write_to_the_commander(tmp_path: Path) -> None:
     tell = AnswerCall("zoea_send_message", '{"to": "commander", "text": "the hold is full"}')
     async with swarm(tmp_path, script(Answer(calls=(tell,)), Answer(text="told"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         rows = await s.rows("SELECT sender_kind, content, recipients_filter FROM message ORDER BY id DESC LIMIT 1")
         assert rows == [
             {"sender_kind": "mysis", "content": "the hold is full", "recipients_filter": '{"to": "commander"}'}

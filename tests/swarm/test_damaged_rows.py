@@ -25,8 +25,7 @@ async def make_database(folder: Path) -> Path:
     async with swarm(folder, rules) as s:
         await s.commander.create("alpha", template="nova", start=False, tags=("north",))
         await s.commander.create("beta", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled("alpha")
+        await s.ask("alpha", "go")
         await s.commander.hold(True, ref="alpha", reason="lunch")
         await s.commander.send("alpha", "and again")
     return folder / "zoea.db"

@@ -36,8 +36,7 @@ def counted(total: int, tool: str = "act", text: str = "n{}") -> list[Answer]:
 async def test_the_first_call_of_a_mysis_that_just_started_has_its_tools(tmp_path: Path) -> None:
     peer = Peer(opens_once=asyncio.Event())
     async with swarm(tmp_path, script(Answer(text="ok")), peer=peer) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.commander.swarm.runner("alpha").has_turn)
         await s.run_due()
         assert s.provider.calls == 0
@@ -49,9 +48,7 @@ async def test_the_first_call_of_a_mysis_that_just_started_has_its_tools(tmp_pat
 
 async def test_the_order_is_not_pushed_out_of_the_window_in_the_middle_of_its_turn(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(*counted(16))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "mine iron until I say stop")
-        await s.settled()
+        await s.ask("alpha", "mine iron until I say stop")
         assert await s.value("SELECT count(*) FROM memory") == 34
         assert all(sent[0] == ("user", "mine iron until I say stop") for sent in s.sent())
         assert len(s.sent()[-1]) == 33
@@ -59,9 +56,7 @@ async def test_the_order_is_not_pushed_out_of_the_window_in_the_middle_of_its_tu
 
 async def test_the_system_prompt_is_there_once_in_every_request_of_a_tool_loop(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(*counted(6))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         for request in s.provider.requests:
             assert [m.role for m in request.messages].count(Role.SYSTEM) == 1
             assert request.messages[0].role is Role.SYSTEM
@@ -70,9 +65,7 @@ async def test_the_system_prompt_is_there_once_in_every_request_of_a_tool_loop(t
 async def test_compaction_leaves_no_orphan_results(tmp_path: Path) -> None:
     settings = Settings.model_validate({"budget": {"token_budget_per_agent": 4000}})
     async with swarm(tmp_path, script(*counted(12, text="n{}" + "x" * 2500)), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert s.provider.calls == 13
         for request in s.provider.requests:
             is_whole(request.messages)
@@ -82,9 +75,7 @@ async def test_compaction_leaves_no_orphan_results(tmp_path: Path) -> None:
 async def test_bars_and_colons_in_arguments_stay_as_they_were(tmp_path: Path) -> None:
     odd = 'a|b:c|{"d": 1}|[TOOL_CALLS]7:x'
     async with swarm(tmp_path, script(Answer(calls=(call("act", odd),)), Answer(text="done"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert s.peer.seen == [("act", odd)]
         assert s.provider.requests[-1].messages[-2].calls[0].arguments == call("act", odd).arguments
 
@@ -94,8 +85,7 @@ async def test_a_stale_broadcast_is_not_in_the_prompt(tmp_path: Path) -> None:
         await s.commander.create("alpha", start=False)
         await s.commander.broadcast("everybody to the north belt")
         await s.settled()
-        await s.commander.send("alpha", "go south")
-        await s.settled()
+        await s.ask("alpha", "go south")
         assert "north belt" not in str(s.sent()[-1])
 
 
@@ -106,9 +96,7 @@ async def test_a_map_of_42_kb_does_not_become_a_prompt_of_106_kb(tmp_path: Path)
     look = Answer(calls=(call("say_ticks", ""),))
     async with swarm(tmp_path, script(look, look, Answer(text="seen")), settings=settings) as s:
         s.peer.pad = galaxy
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "look")
-        await s.settled()
+        await s.ask("alpha", "look")
         sizes = [sum(len(text) for _, text in sent) for sent in s.sent()]
         assert max(sizes) < 60_000
         assert await s.value("SELECT max(length(content)) FROM memory WHERE role = 'tool'") == len(galaxy)
@@ -117,8 +105,7 @@ async def test_a_map_of_42_kb_does_not_become_a_prompt_of_106_kb(tmp_path: Path)
 async def test_a_message_sent_in_the_middle_of_a_turn_is_answered_once(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="one"), Answer(text="two"), Answer(text="three"))) as s:
         block = s.provider.block()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "first")
+        await s.tell("alpha", "first")
         await block.reached.wait()
         await s.commander.send("alpha", "second")
         block.release()
@@ -135,17 +122,14 @@ async def test_a_direct_message_to_a_stopped_mysis_is_rejected_to_any_sender(tmp
         await s.commander.stop("beta")
         with pytest.raises(StateRefused, match="mysis stopped - press 'r' to relaunch"):
             await s.commander.send("beta", "hello")
-        await s.commander.send("alpha", "greet beta")
-        await s.settled()
+        await s.ask("alpha", "greet beta")
         assert "mysis stopped - press 'r' to relaunch" in s.sent()[-1][-1][1]
         assert await s.value("SELECT count(*) FROM message") == 1
 
 
 async def test_text_beside_tool_calls_is_kept(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="first I look", calls=(call("look"),)), Answer(text="done"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert s.sent()[-1][1] == ("assistant", "first I look")
         assert await s.value("SELECT content FROM memory WHERE role = 'assistant' ORDER BY id") == "first I look"
 
@@ -156,9 +140,7 @@ async def test_text_beside_tool_calls_is_kept(tmp_path: Path) -> None:
 async def test_travel_and_cooldown_are_waited_for_without_a_call(tmp_path: Path, told: str) -> None:
     replies = script(Answer(calls=(call("say_ticks", told),)), Answer(text="I wait"), Answer(text="there"))
     async with swarm(tmp_path, replies) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         for _ in range(89):
             s.clock.by(1)
             await asyncio.sleep(0)
@@ -176,13 +158,10 @@ async def test_a_lost_session_does_not_leave_a_mysis_without_tools(tmp_path: Pat
     )
     faulty = Faulty(tmp_path)
     async with swarm(tmp_path, replies, upstreams=[faulty.config()]) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert s.state() is MysisState.RUNNING
         await s.until(lambda: len(faulty.seen("start")) == 2)
-        await s.commander.send("alpha", "again")
-        await s.settled()
+        await s.ask("alpha", "again")
         assert "pid" in {tool.name for tool in s.provider.requests[-1].tools}
         assert await s.rows("SELECT name, state FROM tool_call ORDER BY id") == [
             {"name": "die_writing", "state": "unknown"},
@@ -200,8 +179,7 @@ async def test_what_shows_a_call_in_flight_goes_out_however_the_call_ends(tmp_pa
     }
     async with swarm(tmp_path, script(*replies[ending])) as s:
         block = s.provider.block(after=0)
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await block.reached.wait()
         assert (await s.commander.mysis("alpha")).activity is Activity.LLM
         if ending == "stop":
@@ -263,9 +241,7 @@ async def test_no_password_is_in_a_prompt_a_log_or_the_database(
     upstream = Faulty(tmp_path).config(inject={"session_id": "account"}, login=LoginSettings())
     accounts = Accounts()
     async with swarm(tmp_path, replies, upstreams=[upstream], accounts=accounts) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "what have you got?")
-        await s.settled()
+        await s.ask("alpha", "what have you got?")
         assert "canary-password" in next(iter(accounts.kept.values()))["password"]
         assert "credits" in str(s.sent()[-1])
         prompts = str(list(s.provider.requests))
@@ -323,8 +299,7 @@ class Peerless:
 async def test_a_tool_call_of_30_s_is_a_result_and_no_error(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("act"),)), Answer(text="done"))) as s:
         s.peer.gates["act"] = gate = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.peer.running)
         s.clock.by(45)
         await s.run_due()
@@ -338,9 +313,7 @@ async def test_a_tool_that_gives_no_answer_is_an_error_result_and_the_mysis_goes
     settings = Settings.model_validate({"tool": {"timeout": 0.05}})
     async with swarm(tmp_path, script(Answer(calls=(call("act"),)), Answer(text="then not")), settings=settings) as s:
         s.peer.gates["act"] = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert s.state() is MysisState.RUNNING
         assert await s.value("SELECT state FROM tool_call") in ("error", "unknown")
 
@@ -352,9 +325,7 @@ async def test_a_single_500_makes_no_mysis_errored(tmp_path: Path) -> None:
         return failures.pop() if failures else Answer(text="ok")
 
     async with swarm(tmp_path, once) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert s.state() is MysisState.RUNNING
         assert await s.value("SELECT outcome FROM turn") == "answered"
         assert await s.value("SELECT count(*) FROM event WHERE data LIKE '%errored%'") == 0

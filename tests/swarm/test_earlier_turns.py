@@ -26,8 +26,7 @@ def settings(keep: int | str, *, recall: int = 0, **budget: Any) -> Settings:
 
 async def ask(s: Swarm, *texts: str) -> None:
     for text in texts:
-        await s.commander.send("alpha", text)
-        await s.settled()
+        await s.ask("alpha", text)
 
 
 def last(s: Swarm) -> list[str]:

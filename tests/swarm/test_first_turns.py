@@ -11,8 +11,7 @@ from zoea.model.request import Answer
 
 async def test_a_message_starts_an_idle_mysis_and_is_answered(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="hello back"))) as s:
-        await s.commander.create("alpha", start=False)
-        receipt = await s.commander.send("alpha", "hello")
+        receipt = await s.tell("alpha", "hello")
         assert receipt.lines[0].status == "started"
         await s.settled()
         assert s.state() is MysisState.RUNNING
@@ -28,9 +27,7 @@ async def test_text_beside_tool_calls_is_kept_and_results_stand_in_call_order(tm
         Answer(text="let me look", calls=(call("look", "one"), call("look", "two"))), Answer(text="seen both")
     )
     async with swarm(tmp_path, replies) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "look twice")
-        await s.settled()
+        await s.ask("alpha", "look twice")
         rows = await s.rows("SELECT role, content, seq FROM memory ORDER BY turn_id, seq")
         assert [(row["role"], row["content"]) for row in rows] == [
             ("user", "look twice"),
@@ -50,8 +47,6 @@ async def test_text_beside_tool_calls_is_kept_and_results_stand_in_call_order(tm
 async def test_what_changes_things_runs_one_at_a_time(tmp_path: Path) -> None:
     replies = script(Answer(calls=(call("act", "one"), call("act", "two"))), Answer(text="done"))
     async with swarm(tmp_path, replies) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "act twice")
-        await s.settled()
+        await s.ask("alpha", "act twice")
         assert s.peer.seen == [("act", "one"), ("act", "two")]
         assert s.peer.most_running == 1

@@ -41,8 +41,7 @@ TALK = (
 async def talk(s: Swarm, *texts: str) -> None:
     await s.commander.create("alpha")
     for text in texts or ("find iron", "and in the south?"):
-        await s.commander.send("alpha", text)
-        await s.settled()
+        await s.ask("alpha", text)
 
 
 async def fork(s: Swarm, revision: str, text: str, **more: Any) -> ModelRequest:
@@ -102,8 +101,7 @@ async def test_forks_are_named_after_their_origin_and_their_branches_begin_at_th
         assert {(one.template, one.provider, one.model) for one in made} == {
             (view.template, view.provider, view.model) for view in [await s.commander.mysis("alpha")]
         }
-        await s.commander.send("alpha-2", "try it differently")
-        await s.settled("alpha-2")
+        await s.ask("alpha-2", "try it differently")
         own = read_chain(s.path, "@alpha-2")
         assert own[-2] == tip
         assert own[-1].provenance.principal == "alpha-2"
@@ -142,8 +140,7 @@ async def test_a_conversation_that_has_room_stands_in_every_turn_of_a_fork(tmp_p
         conversation = told(await fork(s, "@alpha", "go on"))[:-1]
         assert len(conversation) == 28
         for number in range(4):
-            await s.commander.send("alpha-2", f"again {number}")
-            await s.settled("alpha-2")
+            await s.ask("alpha-2", f"again {number}")
             assert told(s.provider.requests[-1])[:28] == conversation
             assert await read_packs(s) & INHERITED == {"inherited"}
 
@@ -244,8 +241,7 @@ async def test_the_pack_of_what_a_fork_inherited_is_named_by_what_it_holds(tmp_p
         await talk(s, "find iron " * 300, "and in the south?")
         await fork(s, "@alpha", "go on")
         assert await read_packs(s) & INHERITED == {"inherited_newest"}
-        await s.commander.send("alpha-2", "again")
-        await s.settled("alpha-2")
+        await s.ask("alpha-2", "again")
         assert await read_packs(s) & INHERITED == {"inherited_summary"}
 
 
@@ -255,8 +251,7 @@ async def test_a_session_that_shows_its_conversation_recalls_nothing_of_it(tmp_p
         await talk(s, "the manganese stands at berth 7", "rest now")
         await CommitCommands(s.commander).resume("@alpha")
         for text in ("one", "where is the manganese?"):
-            await s.commander.send("alpha", text)
-            await s.settled()
+            await s.ask("alpha", text)
         texts = [text for _, text in told(s.provider.requests[-1])]
     assert sum("manganese stands" in text for text in texts) == 1
 
@@ -286,8 +281,7 @@ async def test_a_fork_goes_on_after_a_restart_with_the_same_context(tmp_path: Pa
         await talk(s)
         await s.commander.create("fork", commit="@alpha")
     async with swarm(tmp_path, script(Answer(text="Back."))) as s:
-        await s.commander.send("fork", "still there?")
-        await s.settled("fork")
+        await s.ask("fork", "still there?")
         assert ("assistant", "Found iron at 7.") in told(s.provider.requests[0])
 
 

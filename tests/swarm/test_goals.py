@@ -38,8 +38,7 @@ async def test_a_mysis_without_a_task_waits_for_its_first_message_and_is_not_nud
         s.clock.by(3600)
         await s.run_due()
         assert s.sent() == []
-        await s.commander.send("alpha", "Who are you?")
-        await s.settled()
+        await s.ask("alpha", "Who are you?")
         s.clock.by(3600)
         await s.run_due()
         assert (len(s.sent()), await nudges(s)) == (1, 0)
@@ -70,8 +69,7 @@ async def test_only_a_mysis_with_a_goal_is_offered_the_tool_that_reports_the_end
     async with swarm(tmp_path, answers, settings=FOLLOWS_GOALS, policy=ToolPolicy(own=OwnTools.SLIM)) as s:
         await s.commander.create("alpha", start=False)
         for text in ("Who are you?", "Report the end all the same."):
-            await s.commander.send("alpha", text)
-            await s.settled()
+            await s.ask("alpha", text)
         assert await s.value("SELECT state FROM tool_call WHERE name = 'zoea_done'") == "done"
         await s.commander.send("alpha", TASK, is_task=True)
         await s.settled()
@@ -87,8 +85,7 @@ async def test_a_message_to_a_done_mysis_is_answered_and_a_new_task_sends_it_on(
     async with swarm(tmp_path, answers, settings=FOLLOWS_GOALS) as s:
         await s.commander.create("alpha", task=TASK)
         await s.settled()
-        await s.commander.send("alpha", "How many credits?")
-        await s.settled()
+        await s.ask("alpha", "How many credits?")
         assert (s.state(), (await s.commander.mysis("alpha")).state_reason) == (MysisState.IDLE, "done")
         await s.commander.send("alpha", "Mine the next belt.", is_task=True)
         await s.settled()
@@ -113,8 +110,7 @@ async def test_after_a_restart_a_done_mysis_shows_its_summary_until_it_says_some
         [stored] = read_swarm_view(tmp_path / "zoea.db").myses
         assert (stored.text, stored.status, stored.goal) == (SUMMARY, StatusWord.DONE, TASK)
         assert stored.goal_reached_at == again.goal_reached_at
-        await s.commander.send("alpha", "How many credits?")
-        await s.settled()
+        await s.ask("alpha", "How many credits?")
     async with swarm(tmp_path, settings=FOLLOWS_GOALS) as s:
         assert (await s.commander.mysis("alpha")).text == "Forty."
         assert read_swarm_view(tmp_path / "zoea.db").myses[0].text == "Forty."
@@ -181,8 +177,7 @@ async def test_the_count_and_a_reached_goal_outlast_a_restart(tmp_path: Path) ->
         s.clock.by(30)
         await s.until(lambda: s.state() is MysisState.IDLE)
         assert (await s.commander.mysis("alpha")).state_reason == "nothing new"
-        await s.commander.send("alpha", "Go on.")
-        await s.settled()
+        await s.ask("alpha", "Go on.")
     async with swarm(tmp_path, settings=FOLLOWS_GOALS) as s:
         assert s.commander.swarm.runner("alpha").life.done
         assert await s.commander.start_all(left_running=True) == 0
@@ -213,8 +208,7 @@ async def test_a_reviewed_result_asks_for_no_review_until_the_next_run(tmp_path:
         await s.until(lambda: s.state() is MysisState.IDLE)
         assert wants_review(await s.commander.mysis("alpha"))
         assert not wants_review(await s.commander.dismiss("alpha"))
-        await s.commander.send("alpha", "And again.")
-        await s.settled()
+        await s.ask("alpha", "And again.")
         assert wants_review(await s.commander.mysis("alpha"))
 
 
@@ -227,12 +221,10 @@ async def test_an_arrival_waits_by_the_tick_that_an_earlier_turn_was_told(tmp_pa
     )
     async with swarm(tmp_path, answers, settings=FOLLOWS_GOALS) as s:
         await s.commander.create("alpha")
-        await s.commander.send("alpha", "Where are you?")
-        await s.settled()
+        await s.ask("alpha", "Where are you?")
         told = s.clock.now()
         s.clock.by(20)
-        await s.commander.send("alpha", "Fly to the belt.")
-        await s.settled()
+        await s.ask("alpha", "Fly to the belt.")
         view = await s.commander.mysis("alpha")
         assert (view.waiting_until, view.waiting_for) == (told + 80_000_000, "arrival_tick 41708")
 
@@ -301,8 +293,7 @@ async def test_the_goal_of_a_template_is_told_with_the_nudge(tmp_path: Path) -> 
     named = Settings.model_validate({"nudge": {"without_goal": False}})
     async with swarm(tmp_path, script(Answer("I wait.")), settings=named) as s:
         await s.commander.create("alpha", template="watcher")
-        await s.commander.send("alpha", "Watch the port.")
-        await s.settled()
+        await s.ask("alpha", "Watch the port.")
         s.clock.by(3600)
         await s.until(lambda: len(s.sent()) > 1)
         said = [text for _, text in s.sent()[-1]]

@@ -64,8 +64,7 @@ async def test_a_grant_for_a_template_of_a_folder_covers_none_of_its_name_elsewh
         await s.settled("alpha")
         [grant] = await s.commander.grants()
         assert re.fullmatch(r"miner \(folder [0-9a-f]{8}\)", grant.template)
-        await s.commander.send("beta", "go")
-        await s.settled("beta")
+        await s.ask("beta", "go")
         assert s.peer.seen == [("burn", "it")] * 2
         for name in ("there", "mine"):
             found._levels = levels[name]._levels

@@ -45,8 +45,7 @@ async def time_goes_by(s: Swarm, seconds: int) -> None:
 async def in_an_answer(s: Swarm) -> None:
     """Alpha's model has begun to answer, and the swarm is on hold."""
     block = s.provider.block()
-    await s.commander.create("alpha", start=False)
-    await s.commander.send("alpha", "go")
+    await s.tell("alpha", "go")
     await block.reached.wait()
     await s.commander.hold(True)
     block.release()
@@ -55,8 +54,7 @@ async def in_an_answer(s: Swarm) -> None:
 async def in_a_tool(s: Swarm) -> None:
     """Alpha's first call is done, and the swarm is on hold."""
     block = s.provider.block(after=0)
-    await s.commander.create("alpha", start=False)
-    await s.commander.send("alpha", "go")
+    await s.tell("alpha", "go")
     await block.reached.wait()
     s.peer.gates["act"].clear()
     block.release()
@@ -102,8 +100,7 @@ async def test_after_a_long_hold_the_next_request_is_made_and_a_slow_model_is_wa
 async def test_retry_after_counts_for_no_deadline(tmp_path: Path, seconds: int) -> None:
     busy = ProviderError("429 from the test", kind=ErrorClass.TRANSIENT, retry_after=seconds)
     async with swarm(tmp_path, script(busy, Answer(text="now"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         await s.until(lambda: is_in(s, "resting"))
         await time_goes_by(s, seconds - 20)
         assert s.provider.calls == 1
@@ -152,8 +149,7 @@ async def test_a_request_in_backpressure_is_released_when_a_hold_comes(tmp_path:
         return costly if len(request.messages) == 2 else Answer(text="done")
 
     async with swarm(tmp_path, reply, settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: is_in(s, "resting"))
         await s.commander.hold(True)
         s.clock.by(5)
@@ -177,8 +173,7 @@ async def test_a_request_in_backpressure_is_released_when_a_hold_comes(tmp_path:
 async def test_a_call_in_flight_all_through_a_long_hold_is_waited_for_afterwards_too(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(ACTS, Answer(text="done"))) as s:
         s.peer.gates["act"] = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.peer.running == 1)
         await s.commander.hold(True)
         await time_goes_by(s, 600)
@@ -193,8 +188,7 @@ async def test_what_the_provider_kept_back_when_the_hold_came_is_not_sent_and_no
     busy = (RequestHeld("2 requests are under way"), RequestSent(), Answer(text="done"))
     async with swarm(tmp_path, lambda _: busy) as s:
         at_the_gate = s.provider.block()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await at_the_gate.reached.wait()
         await s.until(lambda: is_kept_waiting(s))
         await s.commander.hold(True)
@@ -214,8 +208,7 @@ async def test_a_request_sent_before_the_hold_is_answered(tmp_path: Path) -> Non
         tmp_path, lambda _: (RequestHeld("2 requests are under way"), RequestSent(), Answer(text="done"))
     ) as s:
         on_its_way = s.provider.block(after=2)
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await on_its_way.reached.wait()
         await s.until(lambda: not is_kept_waiting(s))
         await s.commander.hold(True)
@@ -230,8 +223,7 @@ async def test_a_request_that_meets_a_full_provider_on_hold_waits_for_the_lift_i
         tmp_path, lambda _: (RequestHeld("2 requests are under way"), RequestSent(), Answer(text="done"))
     ) as s:
         before = s.provider.block(after=0)
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await before.reached.wait()
         await s.commander.hold(True)
         before.release()
@@ -246,8 +238,7 @@ async def test_a_stop_while_the_provider_keeps_a_request_back_costs_nothing(tmp_
         tmp_path, lambda _: (RequestHeld("2 requests are under way"), RequestSent(), Answer(text="done"))
     ) as s:
         at_the_gate = s.provider.block()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await at_the_gate.reached.wait()
         await s.until(lambda: is_kept_waiting(s))
         await s.commander.stop("alpha")

@@ -51,9 +51,7 @@ def test_the_line_of_a_topic_names_topic_recipient_and_sender() -> None:
 
 async def test_every_prompt_of_a_request_has_the_line_and_the_inspector_shows_what_was_sent(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="Aye.")), settings=NAMED) as s:
-        await s.commander.create("bob", start=False)
-        await s.commander.send("bob", "[to bob, from mysis ann]\nobey")
-        await s.settled("bob")
+        await s.ask("bob", "[to bob, from mysis ann]\nobey")
         await s.commander.broadcast("report")
         await s.settled("bob")
 

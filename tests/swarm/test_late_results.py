@@ -19,8 +19,7 @@ _LATE = "SELECT content, is_error, told_in_turn FROM late_result"
 async def begin_call(s: Swarm, tool: str = "act") -> asyncio.Event:
     """Send a prompt to a new mysis, and wait until its call runs; return what lets it end."""
     gate = s.peer.gates[tool] = asyncio.Event()
-    await s.commander.create("alpha", start=False)
-    await s.commander.send("alpha", "go")
+    await s.tell("alpha", "go")
     await s.until(lambda: s.peer.running)
     return gate
 
@@ -39,8 +38,7 @@ async def test_a_stopped_call_goes_on_and_the_next_turn_is_told_its_result(tmp_p
         assert len(s.provider.requests) == 1
 
         await s.commander.start("alpha")
-        await s.commander.send("alpha", "and now?")
-        await s.settled()
+        await s.ask("alpha", "and now?")
         (note, prompt) = s.sent()[-1][-2:]
         assert prompt == ("user", "and now?")
         assert note[0] == "user"
@@ -48,8 +46,7 @@ async def test_a_stopped_call_goes_on_and_the_next_turn_is_told_its_result(tmp_p
         assert note[1].endswith("of turn 1 was carried out:\nact did x")
         assert [row["told_in_turn"] for row in await s.rows(_LATE)] == [2]
 
-        await s.commander.send("alpha", "again")
-        await s.settled()
+        await s.ask("alpha", "again")
         assert not any("note from Zoea" in content for _, content in s.sent()[-1]), "it is told once"
 
 
@@ -67,8 +64,7 @@ async def test_an_interrupted_call_goes_on_beside_the_new_turn(tmp_path: Path) -
         assert await s.rows(_STATES) == [{"name": "act", "state": "unknown"}]
         gate.set()
         await wait_for_late(s)
-        await s.commander.send("alpha", "next")
-        await s.settled()
+        await s.ask("alpha", "next")
         assert s.sent()[-1][-2][1].startswith("[note from Zoea]")
 
 
@@ -116,8 +112,7 @@ async def test_a_late_result_outlasts_a_restart_until_it_is_told(tmp_path: Path)
         await wait_for_late(s)
     async with swarm(tmp_path, script(Answer(text="I see"))) as s:
         await s.commander.start("alpha")
-        await s.commander.send("alpha", "and now?")
-        await s.settled()
+        await s.ask("alpha", "and now?")
         assert "act did x" in s.sent()[-1][-2][1]
 
 

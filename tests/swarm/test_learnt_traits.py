@@ -25,8 +25,7 @@ async def run_a_turn(folder: Path, server: OpenAIServer, text: str) -> list[dict
     async with swarm(folder, providers=OneProvider(source)) as s:
         if not any(view.name == "alpha" for view in (await s.commander.view()).myses):
             await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", text)
-        await s.settled()
+        await s.ask("alpha", text)
     await source.close()
     return [chat.json for chat in server.chats[before:]]
 

@@ -144,8 +144,7 @@ async def test_a_first_turn_that_waits_for_a_tool_server_says_so(tmp_path: Path)
     async with SilentServer() as server:
         slow = UpstreamConfig("slow", url=f"{server.url}/mcp")
         async with swarm(tmp_path, script(Answer(text="ok")), upstreams=[slow]) as s:
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "Go on.")
+            await s.tell("alpha", "Go on.")
 
             async def is_shown() -> bool:
                 status = describe_status((await s.commander.view()).myses[0], 0)

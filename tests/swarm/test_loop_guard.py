@@ -160,7 +160,5 @@ async def test_a_warning_that_the_model_repeats_is_not_kept_as_its_answer(tmp_pa
     look = Answer(calls=(call("look", "north"),))
     echo = Answer(text="Do something else, or answer without tool calls. North is ore.")
     async with swarm(tmp_path, script(look, look, look, echo)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "look north")
-        await s.settled()
+        await s.ask("alpha", "look north")
         assert (await s.api.mysis("alpha")).text == "North is ore."

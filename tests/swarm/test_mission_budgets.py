@@ -85,8 +85,7 @@ async def test_a_hard_total_is_never_exceeded_while_usage_stays_within_reservati
 async def test_the_lowest_total_of_several_prompts_counts(tmp_path: Path) -> None:
     gate = asyncio.Event()
     async with swarm(tmp_path, provider=GatedProvider(script(Answer(text="done")), gate), settings=HARD) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "opens a turn")
+        await s.tell("alpha", "opens a turn")
         await s.until(lambda: s.commander.swarm.runner("alpha").driver is not None)
         for tokens in (30_000, 20_000, 25_000):
             await s.commander.send("alpha", f"of {tokens}", limits=total(tokens))

@@ -57,8 +57,7 @@ def model(reply: Callable[[ModelRequest], Answer | ProviderError] = lambda _: An
 
 async def talk(s: Swarm, first: int, last: int) -> None:
     for number in range(first, last + 1):
-        await s.commander.send("alpha", f"number {number}: keep record rec-{number:04d}x safe.")
-        await s.settled()
+        await s.ask("alpha", f"number {number}: keep record rec-{number:04d}x safe.")
 
 
 def told(s: Swarm) -> str:
@@ -242,8 +241,7 @@ async def test_a_turn_cut_after_any_op_goes_on_with_the_same_request_and_pays_no
         await s.commander.create("alpha", start=False)
         await talk(s, 1, 4)
         copies = Copies(s, tmp_path)
-        await s.commander.send("alpha", "number 5: go on.")
-        await s.settled()
+        await s.ask("alpha", "number 5: go on.")
         copies.stop()
         wanted = [request.messages for request in s.provider.requests if not is_summary(request)][-1]
         assert TITLE in "".join(message.content for message in wanted)

@@ -41,8 +41,7 @@ async def test_what_a_request_costs_is_counted_in_every_scope_and_shown(tmp_path
     answer = Answer(text="x", usage=Usage(input_tokens=1000, cached_tokens=400, output_tokens=100))
     async with swarm(tmp_path, script(answer), settings=limits(), prices=prices(tmp_path)) as s:
         await s.commander.create("alpha", model="priced", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         cost = 600 * 10 + 400 * 1 + 100 * 100
         assert await s.value("SELECT cost_micros FROM request") == cost
         rows = await s.rows("SELECT used_micros, reserved_micros, unpriced FROM spend")
@@ -116,8 +115,7 @@ async def test_a_request_without_reported_usage_costs_what_it_reserved(tmp_path:
     silent = ScriptedProvider(script(Answer(text="done")), metered=True, counts_usage=False)
     async with swarm(tmp_path, provider=silent, settings=limits(), prices=prices(tmp_path)) as s:
         await s.commander.create("alpha", model="priced", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         [row] = await s.rows("SELECT state, cost_micros, reserved_micros FROM request")
         assert row["state"] == "estimated"
         assert row["cost_micros"] == row["reserved_micros"] > 0

@@ -56,9 +56,7 @@ async def test_each_need_is_answered_once_and_each_request_of_the_turn_has_the_a
     tmp_path: Path, town: Town
 ) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("look"),)), Answer(text="done"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
 
         assert town.told == [(1, "go"), (2, "go"), (3, "go")]
         ends = [request.messages[0].content[-80:] for request in s.provider.requests]
@@ -74,8 +72,7 @@ async def test_a_turn_that_goes_on_after_a_restart_has_the_answers_it_was_opened
 ) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("look"),)), Answer(text="done"))) as s:
         second = s.provider.block(after=0, when=lambda _: s.provider.calls == 2)
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await second.reached.wait()
         before = s.provider.requests[-1].messages
     assert len(town.told) == 3
@@ -95,8 +92,7 @@ async def test_a_strategy_that_always_wants_more_ends_the_turn_with_an_error_tha
     town.most = 99
 
     async with swarm(tmp_path, script(Answer(text="never"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.state() == "errored")
 
         failure = s.commander.swarm.runner("alpha").mysis.failure

@@ -27,8 +27,7 @@ async def test_a_kept_message_stays_word_for_word_after_its_neighbours_are_summa
     async with swarm(tmp_path, script(*answers), settings=settings()) as s:
         await s.commander.create("alpha", start=False)
         await talk(s, 1, 3)
-        await s.commander.send("alpha", WORDS)
-        await s.settled()
+        await s.ask("alpha", WORDS)
         kept = await newest_id(s)
         await s.api.preserve(kept)
         await talk(s, 5, 8)
@@ -44,9 +43,7 @@ async def test_a_kept_message_stays_word_for_word_after_its_neighbours_are_summa
 async def test_a_kept_result_stands_with_its_call(tmp_path: Path) -> None:
     answers = [Answer(calls=(call("look", "far"),)), *[Answer(text=f"answer {n}") for n in range(1, 12)]]
     async with swarm(tmp_path, script(*answers), settings=settings()) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
-        await s.settled()
+        await s.ask("alpha", "hello")
         await talk(s, 2, 3)
         await s.api.preserve(await newest_id(s, "tool"))
         await talk(s, 4, 8)
@@ -61,9 +58,7 @@ async def test_a_mysis_keeps_what_it_was_told_by_a_tool_of_its_own(tmp_path: Pat
     answers = [Answer(calls=(AnswerCall("zoea_remember", "{}"),)), Answer(text="kept")]
     policy = ToolPolicy(remembers=True)
     async with swarm(tmp_path, script(*answers), settings=settings(), policy=policy) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", WORDS)
-        await s.settled()
+        await s.ask("alpha", WORDS)
         assert await s.value("SELECT content FROM memory WHERE preserved = 1") == WORDS
         assert "zoea_remember" in {tool.name for tool in s.provider.requests[0].tools}
 

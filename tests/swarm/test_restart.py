@@ -64,8 +64,7 @@ async def test_the_row_says_what_the_life_machine_knows_at_every_step(tmp_path: 
     async with swarm(tmp_path, script(WAIT, SILENT, SILENT, SILENT, SILENT, Answer(text="here"))) as s:
         await s.commander.create("alpha", start=False)
         assert await alike(s) == lf.StoredLife()
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert await alike(s) == lf.StoredLife(0, START + 60_000_000, "the ore is far")
         s.clock.by(30)
         await nudged_in_vain(s, 1)
@@ -84,9 +83,7 @@ async def test_the_row_says_what_the_life_machine_knows_at_every_step(tmp_path: 
 
 async def test_a_wait_goes_on_after_a_restart_and_its_end_nudges_at_once(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(WAIT)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
     clock = HandClock(START + 10_000_000)
     async with swarm(tmp_path, script(Answer(text="there")), clock=clock) as s:
         assert (await alike(s)).wait_until == START + 60_000_000
@@ -116,9 +113,7 @@ async def nudged_at(s: Swarm, until: int) -> list[int]:
 
 async def test_a_long_wait_outlasts_its_nudges_and_a_restart_between_them(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(FAR, Answer(text="still on my way"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert await nudged_at(s, 250) == [120, 240]
         assert await alike(s) == lf.StoredLife(0, START + 420_000_000, "the ore is far")
         view = await s.commander.mysis("alpha")
@@ -132,9 +127,7 @@ async def test_a_long_wait_outlasts_its_nudges_and_a_restart_between_them(tmp_pa
 
 async def test_a_nudged_turn_shows_no_wait_and_keeps_it_over_a_crash(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(FAR, Answer(text="still on my way"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         block = s.provider.block(after=0)
         s.clock.by(120)
         await block.reached.wait()
@@ -151,9 +144,7 @@ async def test_a_nudged_turn_shows_no_wait_and_keeps_it_over_a_crash(tmp_path: P
 async def test_a_steer_into_a_nudged_turn_ends_the_wait(tmp_path: Path) -> None:
     replies = script(FAR, Answer(calls=(call("act", "one"),)), Answer(text="heard"))
     async with swarm(tmp_path, replies) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         block = s.provider.block(after=0)
         s.clock.by(120)
         await block.reached.wait()
@@ -230,8 +221,7 @@ async def test_the_state_is_stored_in_the_op_that_ends_the_turn(
     tmp_path: Path, reply: Answer | ProviderError, state: MysisState, reason: str
 ) -> None:
     async with swarm(tmp_path, script(reply)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.state() is state)
         ended = await s.rows(
             "SELECT created_at, id, kind FROM event WHERE kind IN ('turn.ended', 'turn.broke_off', 'mysis.state')"

@@ -70,8 +70,7 @@ async def test_what_fails_before_a_turn_is_there_makes_it_errored_and_the_prompt
     provider = Moody(script(Answer(text="ok")))
     async with swarm(tmp_path, provider=provider) as s:
         provider.trouble = trouble
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         assert await errored(s) == title
         assert await s.value("SELECT state FROM delivery") == "pending"
         provider.trouble = None
@@ -109,8 +108,7 @@ async def test_a_stop_before_the_turn_is_there_leaves_its_prompts_pending(tmp_pa
     provider = Moody(script(Answer(text="ok")))
     async with swarm(tmp_path, provider=provider) as s:
         provider.gate = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: provider.asked)
         assert (await s.commander.stop("alpha")).state is MysisState.STOPPED
         assert await s.value("SELECT count(*) FROM turn") == 0
@@ -122,8 +120,7 @@ async def test_an_interrupt_before_the_turn_is_there_opens_one_turn_with_both(tm
     provider = Moody(script(Answer(text="ok")))
     async with swarm(tmp_path, provider=provider) as s:
         provider.gate = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: provider.asked)
         await s.commander.send("alpha", "no, this", mode=DeliveryMode.INTERRUPT)
         await s.until(lambda: provider.asked == 2)
@@ -138,8 +135,7 @@ async def test_a_steer_that_comes_in_the_moment_a_turn_opens_joins_its_first_req
     provider = Moody(script(Answer(text="ok")))
     async with swarm(tmp_path, provider=provider) as s:
         provider.gate = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: provider.asked)
         saying = message_ops.OutgoingMessage("hurry", COMMANDER, DeliveryMode.STEER)
         [delivery] = (await s.store.write(lambda c: message_ops.send(c, 1, saying, 3, 0))).deliveries
@@ -163,8 +159,7 @@ async def test_an_interrupt_while_a_turn_is_being_resumed_ends_it_and_opens_the_
     answers = script(ProviderError("refused", kind=ErrorClass.AUTH), Answer(text="ok"))
     provider = Moody(answers)
     async with swarm(tmp_path, provider=provider) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await errored(s)
         provider.gate = asyncio.Event()
         asked = provider.asked
@@ -181,8 +176,7 @@ async def test_a_prompt_that_is_withdrawn_before_the_turn_is_there_opens_none(tm
     provider = Moody(script(Answer(text="ok")))
     async with swarm(tmp_path, provider=provider) as s:
         provider.gate = asyncio.Event()
-        await s.commander.create("alpha", start=False)
-        receipt = await s.commander.send("alpha", "go")
+        receipt = await s.tell("alpha", "go")
         await s.until(lambda: provider.asked)
         assert receipt.lines[0].delivery_id is not None
         await s.commander.withdraw(receipt.lines[0].delivery_id)
@@ -196,8 +190,7 @@ async def test_a_prompt_that_is_withdrawn_before_the_turn_is_there_opens_none(tm
 async def test_a_required_upstream_that_stays_lost_makes_it_errored_for_a_while(tmp_path: Path) -> None:
     upstream = Faulty(tmp_path).config(mode="deny", required=True, retries=0)
     async with swarm(tmp_path, script(Answer(text="ok")), upstreams=[upstream]) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.state() is MysisState.ERRORED)
         view = await s.commander.mysis("alpha")
         assert view.retry_at is not None
@@ -213,8 +206,7 @@ async def test_a_bug_inside_a_turn_leaves_it_open_and_nothing_reserved(tmp_path:
         return Answer(text="ok")
 
     async with swarm(tmp_path, once) as s:
-        await s.commander.create("alpha", start=False)
-        receipt = await s.commander.send("alpha", "go")
+        receipt = await s.tell("alpha", "go")
         assert await errored(s) == "Zoea failed"
         assert [row["state"] for row in await s.rows("SELECT state FROM request")] != ["reserved"]
         assert await s.value("SELECT sum(reserved_tokens) FROM spend") == 0
@@ -261,8 +253,7 @@ async def test_an_error_that_cannot_be_stored_either_is_shown_and_stays_with_its
         assert view.failure is not None
         assert view.failure.what == "the table is odd"
         assert await s.value("SELECT state FROM mysis WHERE name = 'alpha'") == "idle"
-        await s.commander.send("beta", "go")
-        await s.settled("beta")
+        await s.ask("beta", "go")
         await s.commander.start("alpha")
         assert s.state() is MysisState.RUNNING
 
@@ -271,16 +262,13 @@ async def test_an_error_of_the_toolbox_itself_is_an_error_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with swarm(tmp_path, script(Answer(text="hello"), Answer(calls=(call("act"),)), Answer(text="ok"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
 
         async def refuse(*_: object, **__: object) -> None:
             raise ToolError("its shelf is empty")
 
         monkeypatch.setattr(ToolboxSession, "call", refuse)
-        await s.commander.send("alpha", "act")
-        await s.settled()
+        await s.ask("alpha", "act")
         assert s.sent()[-1][-1] == ("tool", "A tool failed: its shelf is empty")
         assert await s.value("SELECT state FROM tool_call") == "error"
 
@@ -295,9 +283,7 @@ async def test_a_very_long_turn_is_planned_beside_the_loop(tmp_path: Path) -> No
         provider=ScriptedProvider(script(look, Answer(text="seen")), context_window=300_000, metered=True),
         settings=settings,
     ) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert await s.value("SELECT outcome FROM turn") == "answered"
 
 
@@ -312,9 +298,7 @@ async def test_the_lower_limit_of_provider_and_budget_bounds_an_answer(
         }
     )
     async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert s.provider.requests[-1].max_output_tokens == sent
 
 
@@ -342,8 +326,7 @@ async def test_a_model_that_is_silent_too_long_has_failed_for_now(
     settings = Settings().model_copy(update={"llm": llm})
     async with swarm(tmp_path, script(Answer(text="a long answer that stops")), settings=settings) as s:
         s.provider.block(after=int(began))
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.state() is MysisState.ERRORED)
         view = await s.commander.mysis("alpha")
         assert view.failure is not None
@@ -358,8 +341,7 @@ async def test_a_turn_without_progress_ends_with_an_error_that_says_what_to_do(t
     settings = Settings.model_validate({"recovery": {"delays": []}})
     async with swarm(tmp_path, script(Answer(text="never")), settings=settings) as s:
         block = s.provider.block()
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await block.reached.wait()
         began = s.clock.now()
         s.clock.by(299)

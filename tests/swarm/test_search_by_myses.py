@@ -25,11 +25,8 @@ async def test_a_search_does_not_find_itself(tmp_path: Path, tool: str, match: s
         Answer(text="Beryllium: none. beryllium", reasoning="beryllium, then"), searches, Answer(text="so")
     )
     async with swarm(tmp_path, answers) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
-        await s.settled("alpha")
-        await s.commander.send("alpha", "go on")
-        await s.settled("alpha")
+        await s.ask("alpha", "hello")
+        await s.ask("alpha", "go on")
         rows = await s.store.read("SELECT content FROM memory WHERE role = 'tool' ORDER BY seq")
         first, second = (json.loads(row["content"]) for row in rows)
     assert [texts(row) for row in first["results"]] == ["Beryllium: none. beryllium"]

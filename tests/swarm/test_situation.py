@@ -37,8 +37,7 @@ async def test_every_part_is_in_the_request_titled_as_data_and_frozen_with_the_t
             "Latest broadcast of the commander: mine iron\nlook (37 s ago): look did one"
         ]
         assert [text for _, text in s.sent()[3] if text.startswith("[data: situation]")] == situation
-        await s.commander.send("alpha", "a direct word")
-        await s.settled()
+        await s.ask("alpha", "a direct word")
         s.clock.by(31)
         await s.until(lambda: s.provider.calls == 6)
         last = next(text for _, text in s.sent()[-1] if text.startswith("[data: situation]"))
@@ -50,8 +49,7 @@ async def test_alone_and_with_nothing_seen_it_says_so_or_nothing(tmp_path: Path)
     found = templates(tmp_path, aware='situation = ["swarm", "broadcast", "snapshot"]')
     async with swarm(tmp_path, script(Answer(text="ok")), templates=found) as s:
         await s.commander.create("alpha", template="aware", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert s.sent()[0][0] == ("user", "[data: situation]\nOther myses: none")
 
 
@@ -71,8 +69,7 @@ async def test_the_turn_that_a_direct_message_opens_reads_no_older_broadcast(tmp
         await s.until(lambda: s.provider.calls == 2)
         await s.settled()
         assert "to the north belt" in situation(s)
-        await s.commander.send("alpha", "go south")
-        await s.settled()
+        await s.ask("alpha", "go south")
         assert s.sent()[-1][-1] == ("user", "go south")
         assert situation(s) == ""
 
@@ -95,8 +92,6 @@ async def test_a_snapshot_that_is_long_is_left_to_the_tool(tmp_path: Path) -> No
     replies = script(Answer(calls=(call("look", "x" * 3000),)), Answer(text="seen"))
     async with swarm(tmp_path, replies, templates=found, settings=settings) as s:
         await s.commander.create("alpha", template="aware", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
-        await s.commander.send("alpha", "again")
-        await s.settled()
+        await s.ask("alpha", "go")
+        await s.ask("alpha", "again")
         assert "[data: situation]" not in str(s.sent()[-1])

@@ -55,11 +55,8 @@ async def test_calls_in_text_bring_the_schema_mode_from_the_next_turn_on(tmp_pat
     server.script.extend([Say(CALL), Say("North is ore."), Say('{"answer": "Yes."}')])
     made = provider(server)
     async with swarm(tmp_path, providers=OneProvider(made)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "look north")
-        await s.settled()
-        await s.commander.send("alpha", "and now?")
-        await s.settled()
+        await s.ask("alpha", "look north")
+        await s.ask("alpha", "and now?")
         assert await values(s, "SELECT name, state FROM tool_call") == [("look", "done")]
         assert await values(s, "SELECT provider, model, name, value FROM model_fact") == [
             ("near", "qwen-0.5b.gguf", "tool_mode", "json_schema")
@@ -79,9 +76,7 @@ async def test_tool_mode_native_leaves_text_as_it_is(tmp_path: Path, server: Ope
     server.script.append(Say(CALL))
     made = provider(server, ToolMode.NATIVE)
     async with swarm(tmp_path, providers=OneProvider(made)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "look north")
-        await s.settled()
+        await s.ask("alpha", "look north")
         assert await values(s, "SELECT 1 FROM tool_call UNION ALL SELECT 1 FROM model_fact") == []
     await made.close()
 
@@ -92,9 +87,7 @@ async def test_after_a_warning_of_a_repetition_a_model_held_to_a_schema_answers(
     server.script.extend([Say(CALL), Say(CALL), Say(CALL), Say('{"next": "answer", "answer": "North is ore."}')])
     made = provider(server, ToolMode.JSON_SCHEMA)
     async with swarm(tmp_path, providers=OneProvider(made)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "look north")
-        await s.settled()
+        await s.ask("alpha", "look north")
         assert await values(s, "SELECT outcome FROM turn") == [("answered",)]
         assert (await s.api.mysis("alpha")).text == "North is ore."
     await made.close()
@@ -107,9 +100,7 @@ async def test_after_a_warning_of_a_repetition_a_model_held_to_a_schema_answers(
 async def test_the_model_that_answers_is_stored_by_name(tmp_path: Path, server: OpenAIServer) -> None:
     made = provider(server)
     async with swarm(tmp_path, providers=OneProvider(made)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
-        await s.settled()
+        await s.ask("alpha", "hello")
         assert await values(s, "SELECT DISTINCT model FROM request UNION SELECT model FROM calibration") == [
             ("qwen-0.5b.gguf",)
         ]
@@ -124,8 +115,7 @@ async def test_the_row_says_how_much_of_the_prompt_is_read(tmp_path: Path, serve
     server.script.append(Say(raw=(progress_chunk(141, 305), *rest), stall_after=1))
     made = provider(server)
     async with swarm(tmp_path, providers=OneProvider(made)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         row = s.commander.swarm.live_view.rows()[0]
         await until(lambda: row.reading is not None)
         assert describe_status(row.freeze(), 0) == "working (reading 46 %)"
@@ -139,8 +129,7 @@ async def test_a_retry_stands_in_the_conversation_the_events_and_the_log(
     settings = Settings.model_validate({"llm": {"backoff_first": 0.01, "backoff_max": 0.01}})
     made = provider(server)
     async with swarm(tmp_path, providers=OneProvider(made), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         await s.settled_in_time("alpha")
         kind = await s.value("SELECT kind FROM turn_note")
         content = await s.value("SELECT content FROM turn_note")
@@ -161,8 +150,7 @@ async def test_several_attempts_at_one_request_are_told_once_with_their_number(
     settings = Settings.model_validate({"llm": {"backoff_first": 0.01, "backoff_max": 0.01}})
     made = provider(server)
     async with swarm(tmp_path, providers=OneProvider(made), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         await s.settled_in_time("alpha")
         [turn] = read_newest(s.path, 1).turns
         lines = [line.text for line in read_log_lines(s.path, read_line_ids(s.path))]
@@ -189,9 +177,7 @@ async def _first_request(
     chosen = {"swarm": {"default_provider": "near"}, "provider": {"near": near}}
     settings = Settings.model_validate(chosen)
     async with swarm(tmp_path, providers=OneProvider(made), policy=policy, settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "look north")
-        await s.settled()
+        await s.ask("alpha", "look north")
         tokens = await s.value("SELECT frozen ->> 'tools_tokens' FROM turn")
         shown = sum(tool.tokens for tool in inspect_request(s.path, 1).tools)
     await made.close()
@@ -252,8 +238,7 @@ async def test_the_error_of_a_call_shows_how_the_tool_is_called(tmp_path: Path, 
     server.otherwise = lambda _: Say('{"next": "answer", "answer": "Done."}')
     made = provider(server)
     async with swarm(tmp_path, providers=OneProvider(made), policy=AUTO, settings=NAMED) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "look north")
+        await s.tell("alpha", "look north")
         await s.settled_in_time("alpha")
     await made.close()
     assert 'It is called so: look(text), for example {"text": "The list is ready."}' in str(server.chats[1].json)

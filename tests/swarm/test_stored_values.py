@@ -30,11 +30,8 @@ async def test_signed_thinking_is_replayed_within_its_turn_and_not_after(tmp_pat
     native = Native("scripted", "m", BLOCKS)
     replies = script(Answer(calls=(call("act"),), reasoning="hm", native=native), Answer(text="done"))
     async with swarm(tmp_path, replies) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
-        await s.commander.send("alpha", "again")
-        await s.settled()
+        await s.ask("alpha", "go")
+        await s.ask("alpha", "again")
         within, after = ([m.native for m in request.messages if m.calls] for request in list(s.provider.requests)[1:3])
         assert (within, after) == ([native], [None])
 
@@ -42,9 +39,7 @@ async def test_signed_thinking_is_replayed_within_its_turn_and_not_after(tmp_pat
 async def test_a_picture_in_a_result_is_kept_once_and_named_in_words(tmp_path: Path) -> None:
     look = Answer(calls=(AnswerCall("image", "{}"),))
     async with swarm(tmp_path, script(look, look, Answer(text="seen")), upstreams=[Faulty(tmp_path).config()]) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert await s.value("SELECT count(DISTINCT blob_id) FROM memory_blob") == 1
         assert await s.rows("SELECT media_type FROM memory_blob") == [{"media_type": "image/png"}] * 2
         assert "look:" in s.sent()[1][-1][1]

@@ -55,8 +55,7 @@ async def test_keep_alives_after_the_first_token_extend_the_deadline(
     model = SlowModel(monkeypatch, sends_keep_alives=sends_keep_alives)
     settings = Settings.model_validate({"llm": {"between_tokens": BETWEEN_S, "retries": 0}})
     async with swarm(tmp_path, provider=model, settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await model.has_ended.wait()
         await s.settled()
         assert await s.value("SELECT outcome FROM turn") == outcome

@@ -72,9 +72,7 @@ async def test_each_refusal_for_length_is_followed_by_a_smaller_request_and_the_
     model = Window(window, is_named)
     settings = Settings.model_validate({"loop": {"exempt": ["act"]}})
     async with swarm(tmp_path, model.reply, settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "Read six pages.")
-        await s.settled()
+        await s.ask("alpha", "Read six pages.")
         assert await s.value("SELECT outcome FROM turn") == "answered"
         notes = await s.store.read("SELECT content FROM turn_note WHERE kind LIKE 'limit %'")
     assert model.refused
@@ -88,9 +86,7 @@ async def test_a_prompt_that_cannot_shrink_goes_out_once_more_with_less_room_for
     model = Window(3_000, is_named=False, rounds=0, counts_output=True)
     settings = Settings.model_validate({"budget": {"max_output_tokens": 2_990}})
     async with swarm(tmp_path, model.reply, settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "Say something.")
-        await s.settled()
+        await s.ask("alpha", "Say something.")
         assert await s.value("SELECT outcome FROM turn") == "answered"
     first, second = model.outputs
     assert (first, second < 1_500) == (2_990, True)
@@ -99,9 +95,7 @@ async def test_a_prompt_that_cannot_shrink_goes_out_once_more_with_less_room_for
 async def test_a_prompt_that_is_too_long_by_itself_ends_with_the_refusal_of_the_provider(tmp_path: Path) -> None:
     model = Window(20, is_named=True)
     async with swarm(tmp_path, model.reply) as s:
-        await s.commander.create("alpha", start=False)
-        receipt = await s.commander.send("alpha", "Go on. " * 200)
-        await s.settled()
+        receipt = await s.ask("alpha", "Go on. " * 200)
         assert await s.value("SELECT outcome FROM turn") == "failed"
         line = (await s.commander.receipt(receipt.message_id)).lines[0]
         assert "The model's provider failed" in line.reason
@@ -179,9 +173,7 @@ async def test_what_is_sent_after_a_refusal_for_its_length_is_smaller(
     async with OpenAIServer(otherwise=reply) as server:
         source = provider("openai", server.base_url, model="reef-1")
         async with swarm(tmp_path, providers=OneProvider(source), settings=settings) as s:
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "Read six pages.")
-            await s.settled()
+            await s.ask("alpha", "Read six pages.")
             outcome = await s.value("SELECT outcome FROM turn")
         await source.close()
     assert outcome == "answered", sent

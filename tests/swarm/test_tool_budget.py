@@ -101,8 +101,7 @@ async def test_a_tool_that_was_used_is_offered_before_others(tmp_path: Path) -> 
         least = [tool.name for tool in s.provider.requests[-1].tools if tool.name.startswith("dig_")]
         replies += [Answer(calls=(AnswerCall(used, "{}"),)), Answer(text="dug"), Answer(text="fine")]
         await answered(s, "dig")
-        await s.commander.send("alpha", "a longer order. " * 60)
-        await s.settled()
+        await s.ask("alpha", "a longer order. " * 60)
         offered = [tool.name for tool in s.provider.requests[-1].tools]
         assert used in offered
         assert len([name for name in offered if name.startswith("dig_")]) < len(least)
@@ -111,18 +110,14 @@ async def test_a_tool_that_was_used_is_offered_before_others(tmp_path: Path) -> 
 async def test_a_mysis_that_is_alone_is_not_offered_the_tools_for_others(tmp_path: Path) -> None:
     answers = script(Answer(text="Hello."), Answer(calls=(call("zoea_list_myses"),)), Answer(text="Two of us."))
     async with swarm(tmp_path, answers, policy=ToolPolicy(own=OwnTools.SLIM)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "Say hello.")
-        await s.settled()
+        await s.ask("alpha", "Say hello.")
         await s.commander.create("beta", start=False)
-        await s.commander.send("alpha", "Who else is here?")
-        await s.settled()
+        await s.ask("alpha", "Who else is here?")
         alone, together, *_ = ({tool.name for tool in request.tools} for request in s.provider.requests)
         assert together - alone == {"zoea_send_message", "zoea_broadcast", "zoea_list_myses"}
         assert alone < together
         await s.commander.delete("beta")
-        await s.commander.send("alpha", "And now?")
-        await s.settled()
+        await s.ask("alpha", "And now?")
         assert {tool.name for tool in s.provider.requests[-1].tools} == alone
 
 

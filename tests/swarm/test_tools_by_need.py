@@ -55,8 +55,7 @@ async def told(s: Swarm, *texts: str) -> None:
     if "alpha" not in [one.mysis.name for one in s.commander.swarm.runners.values()]:
         await s.commander.create("alpha", start=False)
     for text in texts:
-        await s.commander.send("alpha", text)
-        await s.settled()
+        await s.ask("alpha", text)
 
 
 async def test_tools_stand_as_a_line_until_they_are_used_and_then_whole(tmp_path: Path) -> None:
@@ -107,8 +106,7 @@ async def test_a_search_shows_how_a_tool_is_called(tmp_path: Path) -> None:
 async def test_an_approval_is_asked_for_the_inner_tool_and_its_grant_holds_for_both_ways(tmp_path: Path) -> None:
     replies = answers([by_need("burn", "a")], [call("burn", "b")], [by_need("burn", "c")], "done")
     async with swarm(tmp_path, script(*replies), policy=BY_NEED) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         row = s.commander.swarm.live_view.row(s.commander.swarm.runner("alpha").mysis.id)
         await s.until(lambda: row.approvals)
         [asked] = await s.commander.approvals()

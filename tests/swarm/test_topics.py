@@ -211,8 +211,7 @@ async def test_a_mysis_that_publishes_nested_data_is_told_and_goes_on(tmp_path: 
     call = AnswerCall("zoea_publish", f'{{"topic": "NEWS", "data": {deep}}}')
     async with with_topics(tmp_path, script(Answer(calls=(call,)), Answer(text="Done."))) as s:
         await s.commander.create("wanda", template="worker")
-        await s.commander.send("wanda", "Go.")
-        await s.settled("wanda")
+        await s.ask("wanda", "Go.")
         told = await s.value("SELECT content FROM memory WHERE role = 'tool'")
         assert told.startswith("zoea_publish: arguments are nested too deeply.\n")
         assert await s.value("SELECT outcome FROM turn") == "answered"
@@ -392,8 +391,7 @@ async def test_a_mysis_reads_topics_and_their_messages(tmp_path: Path) -> None:
         await s.commander.create("wanda", template="worker", start=False)
         await s.commander.publish("NEWS", "One.")
         await s.commander.publish("NEWS", "Two.", data={"n": 2})
-        await s.commander.send("wanda", "What is new?")
-        await s.settled("wanda")
+        await s.ask("wanda", "What is new?")
         results = await s.rows("SELECT content FROM memory WHERE role = 'tool' ORDER BY seq")
         listed, read = (json.loads(row["content"]) for row in results[:2])
         assert [(row["topic"], row["messages"]) for row in listed["topics"]] == [("NEWS", 2)]

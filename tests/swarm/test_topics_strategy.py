@@ -324,8 +324,7 @@ async def test_a_role_with_an_output_schema_has_no_tool_that_ends_its_turn_other
         folder.mkdir()
         async with made(folder, *(answers if isinstance(answers, list) else [answers]), **policies) as s:
             await s.commander.create("petra", template=name, start=False)
-            await s.commander.send("petra", "Begin.")
-            await s.settled("petra")
+            await s.ask("petra", "Begin.")
             offered[name] = {tool.name for tool in s.provider.requests[0].tools}
     assert {"zoea_publish", "zoea_read_topic"} <= offered["planner"]
     assert not {"zoea_wait", "zoea_done", "zoea_ask"} & offered["planner"]

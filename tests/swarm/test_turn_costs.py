@@ -87,9 +87,7 @@ async def live(folder: Path, memories: int, counts: StatementCounts | None = Non
         counts: Counts what that turn and the start before it take.
     """
     async with swarm(folder, script(Answer(text="ready"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "begin")
-        await s.settled()
+        await s.ask("alpha", "begin")
     with closing(sqlite3.connect(folder / "zoea.db")) as db:
         for statement in _LENGTHEN:
             db.execute(statement, {"turns": memories // 4})
@@ -100,8 +98,7 @@ async def live(folder: Path, memories: int, counts: StatementCounts | None = Non
             patch.setattr(sqlite3, "connect", counts.watch(sqlite3.connect))
         async with swarm(folder, script(Answer(text="ready"))) as s:
             await s.commander.start("alpha")
-            await s.commander.send("alpha", "commit what no commit holds")
-            await s.settled()
+            await s.ask("alpha", "commit what no commit holds")
             assert await s.value("SELECT sum(message_count) FROM ctx_commit") == memories + 4
     return folder
 
@@ -122,12 +119,10 @@ async def count_turn(life: Path, folder: Path, strategy: str) -> dict[str, int]:
         patch.setattr(sqlite3, "connect", counts.watch(sqlite3.connect))
         async with swarm(folder, script(*replies), settings=settings) as s:
             await s.commander.start("alpha")
-            await s.commander.send("alpha", "summarise what came before")
-            await s.settled()
+            await s.ask("alpha", "summarise what came before")
             await s.store.write(lambda conn: conn.execute(_LATE_RESULT))
             counts.is_on = True
-            await s.commander.send("alpha", "go to the iron belt")
-            await s.settled()
+            await s.ask("alpha", "go to the iron belt")
             counts.is_on = False
             assert await s.value("SELECT told_in_turn FROM late_result"), "the turn is told of the late result"
             assert s.sent()[-1][-1] == ("tool", "act did x")

@@ -23,9 +23,7 @@ def transient(retry_after: float | None = None) -> ProviderError:
 
 async def test_an_empty_answer_is_retried_once_and_then_recorded(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text=""))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
-        await s.settled()
+        await s.ask("alpha", "hello")
         assert s.provider.calls == 2
         assert await s.value("SELECT content FROM memory WHERE role = 'assistant'") == "(no response)"
         assert await s.value("SELECT outcome FROM turn") == "answered"
@@ -35,9 +33,7 @@ async def test_a_turn_ends_visibly_at_its_iteration_limit(tmp_path: Path) -> Non
     counting = iter(range(100))
     settings = Settings.model_validate({"turn": {"max_iterations": 4}})
     async with swarm(tmp_path, lambda _: Answer(calls=(call("act", f"n{next(counting)}"),)), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go on")
-        await s.settled()
+        await s.ask("alpha", "go on")
         assert await s.value("SELECT outcome FROM turn") == "iteration_limit"
         assert s.provider.calls == 4
         assert await s.value("SELECT count(*) FROM memory WHERE role = 'tool'") == 4
@@ -46,8 +42,7 @@ async def test_a_turn_ends_visibly_at_its_iteration_limit(tmp_path: Path) -> Non
 
 async def test_going_in_circles_gets_a_note_first_and_then_ends_the_turn(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("act", "same"),)))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.state() is MysisState.STOPPED)
         assert await s.value("SELECT outcome FROM turn") == "loop"
         assert s.provider.calls == 4
@@ -66,15 +61,13 @@ async def test_the_loop_guard_looks_as_far_into_the_turn_before_as_its_limit_say
     async with swarm(tmp_path, replies) as s:
         await s.commander.create("alpha", start=False)
         for text in ("look", "look again"):
-            await s.commander.send("alpha", text)
-            await s.settled()
+            await s.ask("alpha", text)
         assert await s.rows("SELECT number FROM turn_note JOIN turn ON turn.id = turn_id") == [{"number": 2}]
 
 
 async def test_transient_failures_are_retried_with_backoff_inside_the_turn(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(transient(), transient(), Answer(text="at last"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         await s.settled_in_time()
         assert await s.value("SELECT outcome FROM turn") == "answered"
         attempts = await s.rows("SELECT attempt, state, error_class FROM request ORDER BY id")
@@ -87,8 +80,7 @@ async def test_transient_failures_are_retried_with_backoff_inside_the_turn(tmp_p
 
 async def test_retry_after_is_honoured(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(transient(retry_after=7), Answer(text="now"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         runner = s.commander.swarm.runner("alpha")
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         s.clock.by(6.5)
@@ -101,8 +93,7 @@ async def test_retry_after_is_honoured(tmp_path: Path) -> None:
 async def test_a_failure_that_retries_cannot_mend_leaves_the_turn_open_and_recovers_by_itself(tmp_path: Path) -> None:
     settings = Settings.model_validate({"llm": {"retries": 0}})
     async with swarm(tmp_path, script(transient(), Answer(text="back")), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         await s.until(lambda: s.state() is MysisState.ERRORED)
         view = await s.commander.mysis("alpha")
         assert view.failure is not None
@@ -119,8 +110,7 @@ async def test_a_failure_that_retries_cannot_mend_leaves_the_turn_open_and_recov
 async def test_a_wrong_key_stays_errored_until_a_person_relaunches_the_same_turn(tmp_path: Path) -> None:
     wrong = ProviderError("the key was refused", kind=ErrorClass.AUTH, hint="set the key")
     async with swarm(tmp_path, script(wrong, Answer(text="fine"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
+        await s.tell("alpha", "hello")
         await s.until(lambda: s.state() is MysisState.ERRORED)
         view = await s.commander.mysis("alpha")
         assert view.retry_at is None
@@ -136,8 +126,7 @@ async def test_a_wrong_key_stays_errored_until_a_person_relaunches_the_same_turn
 async def test_a_bad_request_ends_the_turn_for_good_and_the_receipt_says_so(tmp_path: Path) -> None:
     bad = ProviderError("tools are not supported", kind=ErrorClass.BAD_REQUEST, title="The request was refused")
     async with swarm(tmp_path, script(bad)) as s:
-        await s.commander.create("alpha", start=False)
-        receipt = await s.commander.send("alpha", "hello")
+        receipt = await s.tell("alpha", "hello")
         await s.until(lambda: s.state() is MysisState.ERRORED)
         assert await s.value("SELECT outcome FROM turn") == "failed"
         line = (await s.commander.receipt(receipt.message_id)).lines[0]
@@ -147,9 +136,7 @@ async def test_a_bad_request_ends_the_turn_for_good_and_the_receipt_says_so(tmp_
 async def test_a_context_length_error_plans_once_more_with_less(tmp_path: Path) -> None:
     long = ProviderError("too long", kind=ErrorClass.CONTEXT_LENGTH)
     async with swarm(tmp_path, script(long, Answer(text="fits"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
-        await s.settled()
+        await s.ask("alpha", "hello")
         assert s.provider.calls == 2
         assert await s.value("SELECT outcome FROM turn") == "answered"
 
@@ -172,9 +159,7 @@ async def test_a_spent_budget_of_its_own_stops_the_mysis(tmp_path: Path) -> None
     settings = Settings.model_validate({"budget": {"enforcement": "hard", "mysis": 10_000}})
     used = Answer(text="costly", usage=Usage(input_tokens=9_000, output_tokens=500))
     async with swarm(tmp_path, script(used), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "one")
-        await s.settled()
+        await s.ask("alpha", "one")
         await s.commander.send("alpha", "two")
         await s.until(lambda: s.state() is MysisState.STOPPED)
         view = await s.commander.mysis("alpha")
@@ -188,9 +173,7 @@ async def test_a_spent_day_of_the_swarm_holds_it_and_goes_on_when_lifted(tmp_pat
     settings = Settings.model_validate({"budget": {"swarm_per_day": 6_000}})
     used = Answer(text="costly", usage=Usage(input_tokens=5_000, output_tokens=500))
     async with swarm(tmp_path, script(used), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "one")
-        await s.settled()
+        await s.ask("alpha", "one")
         await s.commander.send("alpha", "two")
         await s.until(lambda: s.commander.swarm.hold_switch.swarm)
         assert "Swarm budget: " in (await s.commander.view()).hold_reason
@@ -211,9 +194,7 @@ async def test_a_hard_task_budget_ends_the_turn_with_its_numbers(tmp_path: Path)
         return Answer(calls=(call("act", f"{next(counting)}"),), usage=Usage(input_tokens=4_000, output_tokens=500))
 
     async with swarm(tmp_path, costly, settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         row = (await s.rows("SELECT outcome, failure FROM turn"))[0]
         assert row["outcome"] == "budget"
         assert "Task budget exceeded: " in row["failure"]
@@ -224,9 +205,7 @@ async def test_a_hard_task_budget_ends_the_turn_with_its_numbers(tmp_path: Path)
 async def test_broken_arguments_are_answered_with_the_reason(tmp_path: Path) -> None:
     broken = AnswerCall("act", '{"text": ', broken="it ends in the middle of a value (line 1, column 10)")
     async with swarm(tmp_path, script(Answer(calls=(broken,)), Answer(text="sorry"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert "line 1, column 10" in s.sent()[1][-1][1]
         assert s.peer.seen == []
         assert await s.value("SELECT state FROM tool_call") == "error"
@@ -234,17 +213,14 @@ async def test_broken_arguments_are_answered_with_the_reason(tmp_path: Path) -> 
 
 async def test_a_tool_that_is_not_in_the_toolbox_is_an_error_result(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("fly"),)), Answer(text="ok"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert "no tool 'fly'" in s.sent()[1][-1][1]
 
 
 async def test_an_approval_waits_and_the_other_calls_of_the_message_run(tmp_path: Path) -> None:
     replies = script(Answer(calls=(call("burn", "it"), call("act", "meanwhile"))), Answer(text="done"))
     async with swarm(tmp_path, replies) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.peer.seen == [("act", "meanwhile")])
         await s.until(lambda: s.commander.swarm.live_view.row(1).approvals == 1)
         waiting = await s.commander.approvals()
@@ -253,8 +229,7 @@ async def test_an_approval_waits_and_the_other_calls_of_the_message_run(tmp_path
         await s.commander.answer(waiting[0].id, ApprovalAnswer.SESSION)
         await s.settled()
         assert s.peer.seen[-1] == ("burn", "it")
-        await s.commander.send("alpha", "again")
-        await s.settled()
+        await s.ask("alpha", "again")
         assert [m for m in s.sent()[1] if m[0] == "tool"] == [("tool", "burn did it"), ("tool", "act did meanwhile")]
 
 
@@ -262,13 +237,11 @@ async def test_a_grant_for_the_session_is_not_asked_again_until_the_mysis_stops(
     burn = Answer(calls=(call("burn"),))
     replies = script(burn, Answer(text="1"), burn, Answer(text="2"), burn, Answer(text="3"))
     async with swarm(tmp_path, replies) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         await s.commander.answer((await s.commander.approvals())[0].id, ApprovalAnswer.SESSION)
         await s.settled()
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert len(s.peer.seen) == 2
         await s.commander.stop("alpha")
         await s.commander.start("alpha")
@@ -278,8 +251,7 @@ async def test_a_grant_for_the_session_is_not_asked_again_until_the_mysis_stops(
 
 async def test_a_denial_shows_the_model_the_sentence(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("burn"),)), Answer(text="fine"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         await s.commander.answer((await s.commander.approvals())[0].id, ApprovalAnswer.DENIED, sentence="too dear")
         await s.settled()
@@ -289,8 +261,7 @@ async def test_a_denial_shows_the_model_the_sentence(tmp_path: Path) -> None:
 
 async def test_an_approval_expires_after_half_an_hour(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("burn"),)), Answer(text="fine"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.tell("alpha", "go")
         await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         s.clock.by(31 * 60)
         await s.settled()
@@ -337,8 +308,7 @@ async def test_the_order_is_in_a_nudged_turn_however_long_ago_it_was_given(tmp_p
         return Answer(text="pause") if number % 13 == 12 else Answer(calls=(call("act", f"{number}"),))
 
     async with swarm(tmp_path, busy) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "mine iron until I say stop")
+        await s.tell("alpha", "mine iron until I say stop")
         for turn in range(1, 5):
             await s.settled()
             s.clock.by(31)
@@ -352,9 +322,7 @@ async def test_the_order_is_in_a_nudged_turn_however_long_ago_it_was_given(tmp_p
 async def test_zoea_wait_ends_the_turn_and_its_end_nudges_at_once(tmp_path: Path) -> None:
     wait = AnswerCall("zoea_wait", '{"seconds": 50, "reason": "the kiln cools"}')
     async with swarm(tmp_path, script(Answer(calls=(wait,)), Answer(text="awake"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         view = await s.commander.mysis("alpha")
         assert (view.waiting_for, view.waiting_until) == ("the kiln cools", s.clock.now() + 50_000_000)
         s.clock.by(40)
@@ -368,9 +336,7 @@ async def test_travel_time_in_a_result_is_waited_for(tmp_path: Path) -> None:
     travel = call("say_ticks", '{"queued": true, "arrival_tick": 106, "current_tick": 100}')
     replies = script(Answer(calls=(travel,)), Answer(text="on my way"), Answer(text="there"))
     async with swarm(tmp_path, replies) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
-        await s.settled()
+        await s.ask("alpha", "go")
         assert (await s.commander.mysis("alpha")).waiting_until == s.clock.now() + 60_000_000
         s.clock.by(59)
         await s.run_due()

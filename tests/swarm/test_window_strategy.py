@@ -30,8 +30,7 @@ def settings(**session: Any) -> Settings:
 async def talk(s: Swarm, first: int, last: int, text: str = "number") -> None:
     """Send prompts one after another and wait for each answer."""
     for number in range(first, last + 1):
-        await s.commander.send("alpha", f"{text} {number}: keep record rec-{number:04d}x safe.")
-        await s.settled()
+        await s.ask("alpha", f"{text} {number}: keep record rec-{number:04d}x safe.")
 
 
 def contents(messages: tuple[RequestMessage, ...]) -> list[str]:
@@ -137,9 +136,7 @@ async def test_a_turn_that_goes_on_after_a_restart_shows_the_same_conversation(t
 async def test_a_summary_holds_no_secret_of_the_conversation(tmp_path: Path) -> None:
     answers = [Answer(text=f"answer {n}") for n in range(1, 8)]
     async with swarm(tmp_path, script(*answers), settings=settings()) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "hello")
-        await s.settled()
+        await s.ask("alpha", "hello")
         await s.commander.send("alpha", "Never mail jane.doe@example.com; the password = hunter22 is in vault v-77a.")
         await s.settled()
         await talk(s, 3, 7)
@@ -165,8 +162,7 @@ async def test_a_prompt_may_override_the_window_and_the_budgets_of_its_turn(tmp_
         assert '"max_tokens":30000' in frozen
         assert '"task_tokens":90000' in frozen
 
-        await s.commander.send("alpha", "number 8")
-        await s.settled()
+        await s.ask("alpha", "number 8")
         assert any(TITLE in text for text in contents(s.provider.requests[-1].messages))
 
 
@@ -208,13 +204,10 @@ async def test_what_the_summary_lost_is_recalled_by_the_words_of_the_prompt_and_
     async with swarm(tmp_path, script(*answers), settings=settings(compression_target_ratio=0.1)) as s:
         await s.commander.create("alpha", start=False)
         await talk(s, 1, 1)
-        await s.commander.send("alpha", "My grandmother grew heliotropes in a bathtub.")
-        await s.settled()
+        await s.ask("alpha", "My grandmother grew heliotropes in a bathtub.")
         for number in range(3, 9):
-            await s.commander.send("alpha", f"number {number}. " + "Never lose record rec-77, it is needed. " * 40)
-            await s.settled()
-        await s.commander.send("alpha", "Which heliotropes did my grandmother grow?")
-        await s.settled()
+            await s.ask("alpha", f"number {number}. " + "Never lose record rec-77, it is needed. " * 40)
+        await s.ask("alpha", "Which heliotropes did my grandmother grow?")
 
         request = s.provider.requests[-1].messages
         assert "bathtub" in "".join(text for text in contents(request)[1:-1])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.mcp_accounts import PASSWORD, ChosenSecrets, ForeignAccounts, SessionObjects
-from tests.fakes.toolboxes import asked, meta
+from tests.fakes.toolboxes import asked, meta, with_catalogue
 from tests.tools.conftest import Opener
 from tests.tools.test_accounts_login import Keeper
 from zoea.model.errors import ToolError
@@ -39,8 +39,7 @@ async def test_a_server_with_other_arguments_works_with_what_is_fixed(open_box: 
     keeper = Keeper()
     config = UpstreamConfig("game", server=game.server, inject=INNER, login=login)
     box = open_box(config, accounts=keeper)
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     result = await session.call(asked("status"), meta=meta())
     assert result.content == "Welcome, ‹account› is empire solarian", "only secrets are masked"
     assert game.calls == [
@@ -48,8 +47,7 @@ async def test_a_server_with_other_arguments_works_with_what_is_fixed(open_box: 
         ("sign_in", {"username": "alpha", "password": f"{PASSWORD}-alpha"}),
     ]
     assert keeper.kept["alpha"]["username"] == "alpha"
-    other = box.session(2, "alpha", "", uid="other")
-    await other.catalogue()
+    other = await with_catalogue(box.session(2, "alpha", "", uid="other"))
     assert not (await other.call(asked("status"), meta=meta())).is_error
     assert keeper.kept["other"]["username"] == "alpha-2", "a taken name in the server's own words"
 
@@ -58,8 +56,7 @@ async def test_a_required_argument_that_nothing_fills_is_named(open_box: Opener)
     game = ForeignAccounts()
     login = LoginSettings(login="sign_in", register="sign_up", name="username")
     config = UpstreamConfig("game", server=game.server, inject=INJECT, login=login)
-    session = open_box(config, accounts=Keeper()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(config, accounts=Keeper()).session(1, "alpha", ""))
     result = await session.call(asked("status"), meta=meta())
     assert result.content.startswith(
         "sign_up of game needs empire (one of solarian, voidborn) for the account of alpha, and nothing fills it. "
@@ -72,8 +69,7 @@ async def test_a_secret_that_the_server_does_not_make_is_made_by_zoea(open_box: 
     game, keeper = ChosenSecrets(), Keeper()
     login = LoginSettings(login="enter", register="create", name="nick", secret="passphrase")
     config = UpstreamConfig("game", server=game.server, inject=INJECT, login=login)
-    session = open_box(config, accounts=keeper).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(config, accounts=keeper).session(1, "alpha", ""))
     assert (await session.call(asked("status"), meta=meta())).content == "in ‹account›"
     assert 12 <= len(game.players["alpha"]) <= 20
     assert keeper.kept["alpha"].items() >= {"nick": "alpha", "passphrase": game.players["alpha"]}.items()
@@ -93,8 +89,7 @@ async def test_a_session_that_is_an_object_is_sent_by_its_named_field_and_never_
 ) -> None:
     game = SessionObjects(answer)
     config = UpstreamConfig("game", server=game.server, inject={"session": source}, login=LoginSettings())
-    session = open_box(config, accounts=Keeper()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(config, accounts=Keeper()).session(1, "alpha", ""))
     assert (await session.call(asked("status"), meta=meta())).content.endswith(shown)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.toolboxes import Faulty, asked, meta
+from tests.fakes.toolboxes import Faulty, asked, meta, with_catalogue
 from tests.tools.conftest import Opener
 from tests.waiting import until
 from zoea.model.enums import MASK
@@ -64,8 +64,7 @@ async def test_the_model_sees_neither_the_argument_nor_the_login_tools(open_box:
 
 async def test_the_first_call_makes_an_account_keeps_it_and_logs_in(open_box: Opener, faulty: Faulty) -> None:
     keeper = Keeper()
-    session = open_box(_world(faulty), accounts=keeper).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty), accounts=keeper).session(1, "alpha", ""))
     result = await session.call(asked("balance"), meta=meta())
     assert json.loads(result.content) == {"account": "alpha", "credits": 7, "session_id": MASK}
     assert keeper.kept["alpha"]["account"] == "alpha"
@@ -76,8 +75,7 @@ async def test_the_first_call_makes_an_account_keeps_it_and_logs_in(open_box: Op
 
 
 async def test_many_first_calls_together_log_in_once(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", ""))
     results = await asyncio.gather(*(session.call(asked("balance"), meta=meta()) for _ in range(8)))
     assert not any(result.is_error for result in results)
     assert len(faulty.seen("call", tool="register")) == 1
@@ -86,8 +84,7 @@ async def test_many_first_calls_together_log_in_once(open_box: Opener, faulty: F
 
 async def test_a_caller_cancelled_during_the_login_loses_no_account(open_box: Opener, faulty: Faulty) -> None:
     keeper = Keeper()
-    session = open_box(_world(faulty, mode="slow"), accounts=keeper).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty, mode="slow"), accounts=keeper).session(1, "alpha", ""))
     first = asyncio.create_task(session.call(asked("balance"), meta=meta()))
     await until(lambda: bool(faulty.seen("call", tool="register")))
     first.cancel()
@@ -101,8 +98,9 @@ async def test_an_answer_to_a_registration_is_kept_although_it_comes_after_the_s
     open_box: Opener, faulty: Faulty
 ) -> None:
     keeper = Keeper()
-    session = open_box(_world(faulty, mode="slow", start_timeout=2.0), accounts=keeper).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(
+        open_box(_world(faulty, mode="slow", start_timeout=2.0), accounts=keeper).session(1, "alpha", "")
+    )
     first = asyncio.create_task(session.call(asked("balance"), meta=meta(deadline_s=2.5)))
     await until(lambda: bool(faulty.seen("call", tool="register")))
     process = faulty.seen("start")[-1]["pid"]
@@ -280,8 +278,7 @@ async def test_an_account_that_is_known_again_and_cannot_be_kept_yet_can_log_in_
 
 
 async def test_after_a_lost_session_it_logs_in_again_and_repeats_the_call(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", ""))
     await session.call(asked("balance"), meta=meta())
     await session.call(asked("lose_sessions"), meta=meta())
     results = await asyncio.gather(*(session.call(asked("balance"), meta=meta()) for _ in range(4)))
@@ -291,16 +288,14 @@ async def test_after_a_lost_session_it_logs_in_again_and_repeats_the_call(open_b
 
 async def test_an_account_that_the_server_has_forgotten_is_made_again(open_box: Opener, faulty: Faulty) -> None:
     keeper = Keeper(alpha={"account": "alpha", "password": "canary-password-old"})
-    session = open_box(_world(faulty), accounts=keeper).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty), accounts=keeper).session(1, "alpha", ""))
     assert not (await session.call(asked("balance"), meta=meta())).is_error
     assert keeper.kept["alpha"]["password"] != "canary-password-old"
 
 
 async def test_a_taken_name_is_numbered(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(_world(faulty), accounts=(first := Keeper()))
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     await session.call(asked("balance"), meta=meta())
     del first.kept["alpha"]
     box.forget("alpha")
@@ -311,8 +306,7 @@ async def test_a_taken_name_is_numbered(open_box: Opener, faulty: Faulty) -> Non
 async def test_a_refused_login_is_an_error_result_without_the_password(open_box: Opener, faulty: Faulty) -> None:
     keeper = Keeper()
     box = open_box(_world(faulty), accounts=keeper)
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     await session.call(asked("balance"), meta=meta())
     keeper.kept["alpha"]["password"] = "canary-password-wrong"
     box.forget("alpha")
@@ -326,8 +320,7 @@ async def test_logins_without_a_session_that_lasts_are_made_ever_less_often(
 ) -> None:
     keeper = Keeper(alpha={"account": "alpha", "password": "canary-password-wrong"}) if is_refused else Keeper()
     mode = "stubborn" if is_refused else "forgetful"
-    session = open_box(_world(faulty, mode=mode), accounts=keeper).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty, mode=mode), accounts=keeper).session(1, "alpha", ""))
 
     async def call_often() -> list[str]:
         return [(await session.call(asked("balance"), meta=meta())).content for _ in range(6)]
@@ -344,8 +337,7 @@ async def test_logins_without_a_session_that_lasts_are_made_ever_less_often(
 
 async def test_an_account_that_a_person_stores_is_used_from_the_next_login_on(open_box: Opener, faulty: Faulty) -> None:
     keeper = Keeper()
-    session = open_box(_world(faulty), accounts=keeper).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty), accounts=keeper).session(1, "alpha", ""))
     await session.call(asked("balance"), meta=meta())
     right = keeper.kept["alpha"]
     keeper.kept["alpha"] = {**right, "password": "canary-password-wrong"}
@@ -375,8 +367,7 @@ async def test_without_a_login_the_kept_fields_are_filled_in(open_box: Opener, f
     keeper = Keeper(alpha={"session_id": "canary-session-kept"})
     config = faulty.config(inject={"session_id": "account"})
     box = open_box(config, accounts=keeper)
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     result = await session.call(asked("balance"), meta=meta())
     assert result.content == f"session_lost: {MASK} is not known; log in"
     missing = await box.session(2, "beta", "").call(asked("balance"), meta=meta("beta"))
@@ -384,8 +375,7 @@ async def test_without_a_login_the_kept_fields_are_filled_in(open_box: Opener, f
 
 
 async def test_stored_arguments_say_that_an_account_was_used_and_not_which(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", ""))
     await session.call(asked("balance"), meta=meta())
     assert json.loads(session.stored_arguments(asked("balance"))) == {"session_id": MASK}
     assert json.loads(session.stored_arguments(asked("balance", session_id="made up"))) == {"session_id": MASK}
@@ -395,8 +385,7 @@ async def test_stored_arguments_say_that_an_account_was_used_and_not_which(open_
 
 
 async def test_an_argument_the_model_made_up_is_overwritten(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", ""))
     assert not (await session.call(asked("balance", session_id=MASK), meta=meta())).is_error
 
 
@@ -405,8 +394,7 @@ async def test_no_canary_reaches_results_logs_reprs_or_stored_arguments(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     box: Toolbox = open_box(_world(faulty), accounts=Keeper())
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     seen = [repr(await session.call(asked("spill"), meta=meta()))]
     await session.call(asked("lose_sessions"), meta=meta())
     seen.append(repr(await session.call(asked("balance"), meta=meta())))
@@ -436,8 +424,7 @@ async def test_an_account_that_cannot_be_made_says_why(
     open_box: Opener, faulty: Faulty, login: LoginSettings, message: str
 ) -> None:
     config = faulty.config(inject={"session_id": "account"}, login=login)
-    session = open_box(config, accounts=Keeper()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(config, accounts=Keeper()).session(1, "alpha", ""))
     result = await session.call(asked("balance"), meta=meta(deadline_s=1.0))
     assert result.is_error
     assert result.content.startswith(message)
@@ -453,8 +440,7 @@ async def test_a_login_that_goes_wrong_aloud_leaves_its_secret_nowhere_and_the_n
         _world(faulty, LoginSettings(login=tool) if place == "login" else LoginSettings(register=tool), mode="logins"),
         accounts=Keeper(),
     )
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     result = await session.call(asked("balance"), meta=meta())
     assert result.is_error
     assert not result.is_unknown, "the call itself was never sent"
@@ -472,8 +458,7 @@ async def test_a_secret_of_a_vast_length_that_a_server_asks_for_is_made_shorter(
     open_box: Opener, faulty: Faulty
 ) -> None:
     box = open_box(_world(faulty, LoginSettings(register="register_vast"), mode="logins"), accounts=Keeper())
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     assert not (await session.call(asked("balance"), meta=meta())).is_error
     (sent,) = faulty.seen("call", tool="register_vast")
     assert 1_000 < len(sent["arguments"]["password"]) < 2_000
@@ -482,16 +467,14 @@ async def test_a_secret_of_a_vast_length_that_a_server_asks_for_is_made_shorter(
 async def test_an_account_of_thousands_of_fields_is_not_kept(open_box: Opener, faulty: Faulty) -> None:
     keeper = Keeper()
     box = open_box(_world(faulty, LoginSettings(register="swamp"), mode="logins"), accounts=keeper)
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     result = await session.call(asked("balance"), meta=meta())
     assert result.content.startswith("faulty made an account of 5,001 fields; at most 100 are kept")
     assert keeper.kept == {"alpha": {}}
 
 
 async def test_without_a_keeper_accounts_last_as_long_as_the_process(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(_world(faulty)).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty)).session(1, "alpha", ""))
     assert not (await session.call(asked("balance"), meta=meta())).is_error
 
 
@@ -507,8 +490,7 @@ async def test_an_account_that_cannot_be_kept_is_kept_at_the_next_call(
                 raise OSError(28, "No space left on device")
 
     keeper = Full()
-    session = open_box(_world(faulty), accounts=keeper).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty), accounts=keeper).session(1, "alpha", ""))
     first = await session.call(asked("balance"), meta=meta())
     assert first.content.startswith("the account of alpha on faulty cannot be stored: No space left on device")
     assert not (await session.call(asked("balance"), meta=meta())).is_error
@@ -521,8 +503,7 @@ async def test_a_credentials_store_that_fails_is_an_error_result(open_box: Opene
         async def load(self, upstream: str, uid: str, name: str) -> Mapping[str, str] | None:
             raise SettingsError("credentials.toml is no TOML", hint="Mend it")
 
-    session = open_box(_world(faulty), accounts=Broken()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty), accounts=Broken()).session(1, "alpha", ""))
     result = await session.call(asked("balance"), meta=meta())
     assert result.content == "credentials.toml is no TOML. Mend it"
 
@@ -531,8 +512,7 @@ async def test_who_is_named_like_a_deleted_mysis_gets_an_account_of_its_own(open
     keeper = Keeper()
     box = open_box(_world(faulty), accounts=keeper)
     for uid in ("u1", "u2"):
-        session = box.session(1, "alpha", "", uid=uid)
-        await session.catalogue()
+        session = await with_catalogue(box.session(1, "alpha", "", uid=uid))
         assert not (await session.call(asked("balance"), meta=meta())).is_error
         box.forget(uid)
     assert set(keeper.kept) == {"u1", "u2"}
@@ -544,7 +524,6 @@ async def test_who_is_named_like_a_deleted_mysis_gets_an_account_of_its_own(open
 
 
 async def test_secrets_in_the_bytes_of_a_blob_are_masked_too(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", ""))
     result = await session.call(asked("spill_bytes"), meta=meta())
     assert result.blobs[0].data.decode() == f'session {MASK} of "alpha"'

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.toolboxes import Faulty, asked, meta
+from tests.fakes.toolboxes import Faulty, asked, meta, with_catalogue
 from tests.fakes.unwaited_processes import unwaited
 from tests.tools.conftest import Opener
 from tests.waiting import until
@@ -54,8 +54,7 @@ async def test_a_server_that_writes_a_line_without_end_is_given_up_soon(
 
 
 async def test_a_line_that_comes_in_pieces_is_read_whole(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     text = "ü€𝄞" * 200_000
     assert (await session.call(asked("echo", text=text), meta=meta())).content == text
 
@@ -78,8 +77,7 @@ async def test_a_line_that_comes_in_pieces_is_read_whole(open_box: Opener, fault
 async def test_an_answer_that_cannot_be_read_is_an_error_at_once(
     open_box: Opener, faulty: Faulty, line: str, reason: str
 ) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     began = time.monotonic()
     result = await session.call(asked("answer", line=line), meta=meta(deadline_s=DEADLINE_S))
     assert time.monotonic() - began < DEADLINE_S / 2
@@ -91,8 +89,7 @@ async def test_an_answer_that_cannot_be_read_is_an_error_at_once(
 
 
 async def test_an_error_whose_data_is_nested_too_deeply_keeps_its_message(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     for depth in (300, 100_000):
         data = "[" * depth + "]" * depth
         line = '{"jsonrpc":"2.0","id":ID,"error":{"code":-1,"message":"no such belt","data":' + data + "}}"
@@ -101,8 +98,7 @@ async def test_an_error_whose_data_is_nested_too_deeply_keeps_its_message(open_b
 
 
 async def test_an_error_without_an_id_answers_the_only_call(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     line = '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"cannot read that"}}'
     result = await session.call(asked("answer", line=line), meta=meta(deadline_s=DEADLINE_S))
     assert result.content == "faulty refused answer: cannot read that (code -32700)"
@@ -112,8 +108,7 @@ async def test_an_error_without_an_id_answers_the_only_call(open_box: Opener, fa
 async def test_a_line_that_is_no_message_is_named_once_and_stops_nothing(
     open_box: Opener, faulty: Faulty, caplog: pytest.LogCaptureFixture, line: str
 ) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     for _ in range(3):
         call = asyncio.create_task(session.call(asked("answer", line=line), meta=meta(deadline_s=DEADLINE_S)))
         await until(lambda: "no message of MCP" in caplog.text)
@@ -128,8 +123,7 @@ async def test_a_line_that_is_no_message_is_named_once_and_stops_nothing(
 
 @pytest.mark.parametrize("text", ["a\\ud800b", "a\xffb"])
 async def test_an_answer_with_broken_characters_is_read(open_box: Opener, faulty: Faulty, text: str) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     line = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"' + text + '"}]}}'
     result = await session.call(asked("answer", line=line), meta=meta(deadline_s=DEADLINE_S))
     assert not result.is_error
@@ -137,8 +131,7 @@ async def test_an_answer_with_broken_characters_is_read(open_box: Opener, faulty
 
 
 async def test_an_answer_to_no_request_is_dropped(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     line = '{"jsonrpc":"2.0","id":999,"result":{"content":[{"type":"text","text":"for another"}]}}'
     result = await session.call(asked("answer", line=line), meta=meta(deadline_s=1.0))
     assert "did not answer within 1 s" in result.content
@@ -146,8 +139,7 @@ async def test_an_answer_to_no_request_is_dropped(open_box: Opener, faulty: Faul
 
 async def test_some_notifications_too_many_cost_the_session_nothing(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config())
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     result = await session.call(asked("notify", count=MAX_DROPPED // 2), meta=meta())
     assert result.content == "notified"
     assert len(faulty.seen("start")) == 1
@@ -157,8 +149,7 @@ async def test_a_flood_of_notifications_ends_the_session_with_the_reason_and_it_
     open_box: Opener, faulty: Faulty
 ) -> None:
     box = open_box(faulty.config(max_messages=10))
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     call = asyncio.create_task(session.call(asked("notify", count=1_000_000_000), meta=meta(deadline_s=DEADLINE_S)))
     result = await call
     assert result.is_unknown
@@ -168,8 +159,7 @@ async def test_a_flood_of_notifications_ends_the_session_with_the_reason_and_it_
 
 async def test_the_reason_of_a_flood_is_shown(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config(backoff=60.0, max_messages=10))
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     call = asyncio.create_task(session.call(asked("notify", count=1_000_000_000), meta=meta(deadline_s=DEADLINE_S)))
     await until(lambda: box.status()[0].state == "lost" and "messages a second" in box.status()[0].last_error)
     assert box.status()[0].last_error == (
@@ -211,8 +201,7 @@ async def test_a_server_that_asks_and_takes_no_answer_loses_its_session(open_box
 
 
 async def test_what_a_server_asks_is_answered_and_little_of_it_is_kept(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     for ident in ("7", "x" * 1_001, "8"):
         line = json.dumps({"jsonrpc": "2.0", "id": ident, "method": "ping", "params": {"_meta": {"a": "b"}}})
         await session.call(asked("ask", line=line), meta=meta())

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fakes.endless_heads import KINDS, EndlessHeads
 from tests.fakes.mcp_wire import McpWire
-from tests.fakes.toolboxes import asked, meta
+from tests.fakes.toolboxes import asked, meta, with_catalogue
 from tests.tools.conftest import Opener
 from tests.waiting import until
 from zoea.model.request import ToolResult
@@ -40,8 +40,7 @@ async def _call(
 ) -> tuple[ToolResult, McpWire]:
     async with McpWire(body, events=events, headers=headers) as server:
         box = open_box(UpstreamConfig("wire", url=f"{server.url}/mcp"))
-        session = box.session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(box.session(1, "alpha", ""))
         began = time.monotonic()
         result = await session.call(asked("write"), meta=meta(deadline_s=DEADLINE_S))
         assert time.monotonic() - began < DEADLINE_S / 2

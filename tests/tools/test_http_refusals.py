@@ -10,7 +10,7 @@ import json
 import pytest
 
 from tests.fakes.mcp_wire import McpWire
-from tests.fakes.toolboxes import asked, meta
+from tests.fakes.toolboxes import asked, meta, with_catalogue
 from tests.fakes.wire_server import Outgoing, Received
 from tests.tools.conftest import Opener
 from tests.waiting import until
@@ -153,8 +153,7 @@ async def test_status_and_sentence_of_a_refusal_are_kept(
 ) -> None:
     async with RefusingWire(status, headers, body, only_calls=only_calls) as server:
         box = open_box(UpstreamConfig("web", url=f"{server.url}/mcp", retries=0, backoff=30.0))
-        session = box.session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(box.session(1, "alpha", ""))
         text = (await session.call(asked("write"), meta=meta())).content if only_calls else box.status()[0].last_error
         await box.close()
     assert shown.removesuffix(" (code -32001)").removesuffix(" (code -32020)") in text
@@ -194,8 +193,7 @@ async def test_a_key_that_the_server_repeats_is_hidden(open_box: Opener) -> None
         async with RefusingWire(401, {"content-type": JSON}, body, only_calls=only_calls) as server:
             config = UpstreamConfig("web", url=f"{server.url}/mcp", headers={"x-key": KEY}, retries=0, backoff=30.0)
             box = open_box(config)
-            session = box.session(1, "alpha", "")
-            await session.catalogue()
+            session = await with_catalogue(box.session(1, "alpha", ""))
             result = await session.call(asked("write"), meta=meta())
             shown = f"{result.content} {box.status()[0].last_error}"
             await box.close()
@@ -207,6 +205,5 @@ async def test_a_key_that_the_server_repeats_is_hidden(open_box: Opener) -> None
 async def test_a_message_under_another_content_type_is_read(open_box: Opener, kind: str) -> None:
     answer = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"written"}]}}'
     async with McpWire(answer, headers={"content-type": kind}) as server:
-        session = open_box(UpstreamConfig("web", url=f"{server.url}/mcp")).session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(open_box(UpstreamConfig("web", url=f"{server.url}/mcp")).session(1, "alpha", ""))
         assert (await session.call(asked("write"), meta=meta())).content == "written"

@@ -14,7 +14,7 @@ import pytest
 from mcp_types import methods
 
 from tests.fakes.mcp_wire import McpWire
-from tests.fakes.toolboxes import Faulty, asked, meta
+from tests.fakes.toolboxes import Faulty, asked, meta, with_catalogue
 from tests.fakes.wire_server import Outgoing, Received
 from tests.tools.conftest import Opener
 from tests.waiting import until
@@ -50,14 +50,12 @@ def checked_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 async def _call(wire: str, structured: str, open_box: Opener, faulty: Faulty) -> ToolResult:
     line = LINE % structured
     if wire == "stdio":
-        session = open_box(faulty.config()).session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
         return await session.call(asked("answer", line=line), meta=meta(deadline_s=60.0))
     body = line.encode()
     async with McpWire(b"data: " + body + b"\n\n" if wire == "events" else body, events=wire == "events") as server:
         box = open_box(UpstreamConfig("wire", url=f"{server.url}/mcp"))
-        session = box.session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(box.session(1, "alpha", ""))
         result = await session.call(asked("write"), meta=meta(deadline_s=60.0))
         await box.close()
     return result
@@ -159,8 +157,7 @@ class Commenting(McpWire):
 async def test_a_call_that_is_answered_with_comments_alone_ends_and_its_upstream_says_why(open_box: Opener) -> None:
     async with Commenting(b"", events=True) as server:
         box = open_box(UpstreamConfig("wire", url=f"{server.url}/mcp", max_messages=10, backoff=60.0))
-        session = box.session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(box.session(1, "alpha", ""))
         result = await session.call(asked("write"), meta=meta(deadline_s=60.0))
         assert result.is_error
         await until(lambda: "over 10 messages a second" in box.status()[0].last_error)

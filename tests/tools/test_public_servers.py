@@ -18,7 +18,7 @@ from mcp.server import MCPServer
 from mcp_types import ToolAnnotations
 
 from tests.fakes.mcp_sessions import SessionServer
-from tests.fakes.toolboxes import asked, meta
+from tests.fakes.toolboxes import asked, meta, with_catalogue
 from tests.tools.conftest import Opener
 from tests.waiting import until
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
@@ -40,8 +40,7 @@ async def test_mcp_server_time_tells_the_time(open_box: Opener) -> None:
 
 
 async def test_schema_errors_come_from_the_server_and_name_the_field(open_box: Opener) -> None:
-    session = open_box(_module("mcp_server_time")).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(_module("mcp_server_time")).session(1, "alpha", ""))
     result = await session.call(asked("get_current_time"), meta=meta())
     assert result.is_error
     assert "timezone" in result.content
@@ -97,15 +96,13 @@ async def test_a_streamable_http_server_serves_calls_that_overlap(open_box: Open
 
 async def test_headers_go_out_with_every_request(open_box: Opener, http_peer: Peer) -> None:
     config = UpstreamConfig("peer", url=http_peer[1], headers={"X-Token": "canary-header"})
-    session = open_box(config).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(config).session(1, "alpha", ""))
     assert (await session.call(asked("header", name="x-token"), meta=meta())).content == "canary-header"
 
 
 async def test_a_cancelled_http_call_is_cancelled_at_the_server(open_box: Opener, http_peer: Peer) -> None:
     process, url = http_peer
-    session = open_box(UpstreamConfig("peer", url=url)).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(UpstreamConfig("peer", url=url)).session(1, "alpha", ""))
     call = asyncio.create_task(session.call(asked("sleep", seconds=30), meta=meta()))
     assert process.stdout is not None
     assert (await asyncio.to_thread(process.stdout.readline)).strip() == "begun"
@@ -118,8 +115,7 @@ async def test_a_cancelled_http_call_is_cancelled_at_the_server(open_box: Opener
 
 async def test_an_http_server_says_that_its_tools_changed(open_box: Opener, http_peer: Peer) -> None:
     box = open_box(UpstreamConfig("peer", url=http_peer[1]))
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     await session.call(asked("grow"), meta=meta())
     await until(lambda: any(tool.name == "grown" for tool in box.upstream("peer").tools))
 
@@ -127,8 +123,7 @@ async def test_an_http_server_says_that_its_tools_changed(open_box: Opener, http
 async def test_a_server_that_is_gone_gives_errors_that_say_nothing_was_done(open_box: Opener, http_peer: Peer) -> None:
     process, url = http_peer
     box = open_box(UpstreamConfig("peer", url=url, backoff=0.02, retries=1))
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     process.kill()
     process.wait(5)
     result = await session.call(asked("write", text="x"), meta=meta())
@@ -141,8 +136,9 @@ async def test_a_server_that_is_gone_gives_errors_that_say_nothing_was_done(open
 
 async def test_a_forgotten_session_is_reopened_and_the_call_repeated(open_box: Opener) -> None:
     with SessionServer() as server:
-        session = open_box(UpstreamConfig("sessions", url=server.url, backoff=0.02)).session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(
+            open_box(UpstreamConfig("sessions", url=server.url, backoff=0.02)).session(1, "alpha", "")
+        )
         server.sessions.clear()
         result = await session.call(asked("write", text="once"), meta=meta())
         assert result.content == "once"
@@ -184,8 +180,9 @@ async def test_a_forgotten_session_is_reopened_and_the_call_repeated(open_box: O
 )  # fmt: skip
 async def test_other_spellings_of_a_lost_session_are_understood(open_box: Opener, fault: str | tuple[int, str]) -> None:
     with SessionServer() as server:
-        session = open_box(UpstreamConfig("sessions", url=server.url, backoff=0.02)).session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(
+            open_box(UpstreamConfig("sessions", url=server.url, backoff=0.02)).session(1, "alpha", "")
+        )
         server.fault = fault
         result = await session.call(asked("write", text="twice"), meta=meta())
         assert result.content == "twice"
@@ -209,8 +206,7 @@ async def test_an_error_about_other_sessions_leaves_that_of_the_protocol(
     open_box: Opener, error: dict[str, Any], argument: str
 ) -> None:
     with SessionServer() as server:
-        session = open_box(UpstreamConfig("sessions", url=server.url)).session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(open_box(UpstreamConfig("sessions", url=server.url)).session(1, "alpha", ""))
         server.fault = (200, json.dumps({"jsonrpc": "2.0", "id": None, "error": error}))
         result = await session.call(asked("write", **{argument: "x"}), meta=meta())
         assert result.is_error
@@ -223,8 +219,7 @@ async def test_a_connection_that_breaks_under_a_write_leaves_it_unknown_and_the_
     open_box: Opener,
 ) -> None:
     with SessionServer() as server:
-        session = open_box(UpstreamConfig("sessions", url=server.url)).session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(open_box(UpstreamConfig("sessions", url=server.url)).session(1, "alpha", ""))
         server.fault = "hang_up"
         result = await session.call(asked("write", text="x"), meta=meta())
         assert result.is_unknown
@@ -235,8 +230,7 @@ async def test_a_connection_that_breaks_under_a_write_leaves_it_unknown_and_the_
 
 async def test_a_connection_that_breaks_under_a_read_is_tried_once_more(open_box: Opener) -> None:
     with SessionServer() as server:
-        session = open_box(UpstreamConfig("sessions", url=server.url)).session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(open_box(UpstreamConfig("sessions", url=server.url)).session(1, "alpha", ""))
         server.fault = "hang_up"
         assert (await session.call(asked("read", text="r"), meta=meta())).content == "r"
         assert len(server.calls) == 2
@@ -244,8 +238,7 @@ async def test_a_connection_that_breaks_under_a_read_is_tried_once_more(open_box
 
 async def test_an_html_error_page_becomes_its_status(open_box: Opener) -> None:
     with SessionServer() as server:
-        session = open_box(UpstreamConfig("sessions", url=server.url)).session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(open_box(UpstreamConfig("sessions", url=server.url)).session(1, "alpha", ""))
         server.fault = "html_503"
         result = await session.call(asked("write", text="x"), meta=meta())
         assert "HTTP 503 Service Unavailable" in result.content
@@ -268,8 +261,7 @@ async def test_a_server_of_this_process_is_an_upstream_too(open_box: Opener) -> 
         return 2 * number
 
     box = open_box(UpstreamConfig("inside", server=server), policies=lambda template: ToolPolicy())
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     assert (await session.call(asked("double", number=21), meta=meta())).content == "42"
     assert box.status()[0].transport == "in process"
     assert await box.upstream("inside").ping() >= 0

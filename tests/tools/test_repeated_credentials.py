@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.mcp_wire import McpWire
-from tests.fakes.toolboxes import asked, meta
+from tests.fakes.toolboxes import asked, meta, with_catalogue
 from tests.tools.conftest import Opener
 from zoea.settings import Credentials
 from zoea.settings.endpoints import UpstreamSettings
@@ -73,7 +73,8 @@ async def test_a_word_that_is_a_password_stays_in_a_result(tmp_path: Path, open_
     async with McpWire(body) as server:
         headers = {"Authorization": "file:word", "Accept-Patch": "text/plain, text/html2"}
         settings = UpstreamSettings.model_validate({"url": f"{server.url}/mcp", "headers": headers})
-        session = open_box(resolve_upstream("wire", settings, credentials)).session(1, "alpha", "")
-        await session.catalogue()
+        session = await with_catalogue(
+            open_box(resolve_upstream("wire", settings, credentials)).session(1, "alpha", "")
+        )
         answer = await session.call(asked("write"), meta=meta())
     assert answer.content == "postgres, text/html2"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.toolboxes import Faulty, asked, meta
+from tests.fakes.toolboxes import Faulty, asked, meta, with_catalogue
 from tests.tools.conftest import Opener
 from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import Native
@@ -130,8 +130,7 @@ async def test_a_secret_is_a_mark_from_the_answer_on_and_its_server_gets_the_val
     open_box: Opener, faulty: Faulty
 ) -> None:
     keeper = Keeper()
-    session = open_box(faulty.config(), secrets=keeper).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config(), secrets=keeper).session(1, "alpha", ""))
     answer = await session.conceal_answer(
         _answer(
             asked("unlock", user="me", password=SECRET),
@@ -156,8 +155,7 @@ async def test_a_secret_is_a_mark_from_the_answer_on_and_its_server_gets_the_val
 
 
 async def test_the_same_value_keeps_its_mark_and_a_mark_stays_one(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     calls = [asked("unlock", user="a", password=value) for value in ("one one", "two two", "one one", "‹secret:2›")]
     answer = await session.conceal_answer(_answer(*calls))
     assert [json.loads(call.arguments)["password"] for call in answer.calls] == [
@@ -172,8 +170,7 @@ async def test_the_same_value_keeps_its_mark_and_a_mark_stays_one(open_box: Open
 
 async def test_a_value_of_an_earlier_run_is_put_in_and_masked(open_box: Opener, faulty: Faulty) -> None:
     keeper = Keeper({7: KeptSecret("faulty", "earlier-value")})
-    session = open_box(faulty.config(), secrets=keeper).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config(), secrets=keeper).session(1, "alpha", ""))
     result = await session.call(asked("echo", text="‹secret:7›"), meta=meta())
     assert faulty.seen("call", tool="echo")[0]["arguments"] == {"text": "earlier-value"}
     assert result.content == "‹secret:7›"
@@ -181,8 +178,7 @@ async def test_a_value_of_an_earlier_run_is_put_in_and_masked(open_box: Opener, 
 
 async def test_another_server_does_not_get_the_value(open_box: Opener, faulty: Faulty) -> None:
     keeper = Keeper({7: KeptSecret("other", "earlier-value")})
-    session = open_box(faulty.config(), secrets=keeper).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config(), secrets=keeper).session(1, "alpha", ""))
     result = await session.call(asked("echo", text="‹secret:7›"), meta=meta())
     assert result.content == (
         "‹secret:7› was given to other and is not passed on to faulty. "
@@ -197,8 +193,7 @@ async def test_another_server_does_not_get_the_value(open_box: Opener, faulty: F
 async def test_an_ordinary_or_very_short_value_is_kept_but_not_looked_for_in_texts(
     open_box: Opener, faulty: Faulty, value: str
 ) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     answer = await session.conceal_answer(_answer(asked("unlock", user="me", password=value), text=f"it is {value}"))
     assert json.loads(answer.calls[0].arguments) == {"user": "me", "password": "‹secret:1›"}
     assert answer.text == f"it is {value}"
@@ -210,8 +205,7 @@ async def test_an_ordinary_or_very_short_value_is_kept_but_not_looked_for_in_tex
 async def test_a_short_value_is_looked_for_where_it_stands_by_itself(
     open_box: Opener, faulty: Faulty, value: str
 ) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     answer = await session.conceal_answer(
         _answer(
             asked("unlock", user="me", password=value),
@@ -228,8 +222,7 @@ async def test_a_short_value_is_looked_for_where_it_stands_by_itself(
 async def test_a_secret_in_broken_arguments_and_of_an_unknown_tool_is_a_mark_too(
     open_box: Opener, faulty: Faulty
 ) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     broken = AnswerCall("unlock", '{"user": "me", "password": "long-enough"', broken="it is cut")
     answer = await session.conceal_answer(_answer(broken, asked("open_sesame", token="other-value")))
     assert answer.calls[0].arguments == '{"user": "me", "password": "‹secret:1›"'
@@ -255,8 +248,9 @@ async def test_credentials_that_cannot_be_used_stop_no_call(
     file = tmp_path / "credentials.toml"
     file.write_text("[credentials]\n")
     file.chmod(0o644)
-    session = open_box(faulty.config(), secrets=CredentialSecrets(Credentials(file))).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(
+        open_box(faulty.config(), secrets=CredentialSecrets(Credentials(file))).session(1, "alpha", "")
+    )
     answer = await session.conceal_answer(_answer(asked("unlock", user="me", password=SECRET)))
     assert "hunter2" not in answer.calls[0].arguments
     assert "unlocked with ‹secret:" in (await session.call(answer.calls[0], meta=meta())).content
@@ -268,8 +262,7 @@ async def test_a_password_that_a_real_server_makes_is_a_mark_in_its_result_and_l
     open_box: Opener, faulty: Faulty
 ) -> None:
     keeper = Keeper()
-    session = open_box(faulty.config(), secrets=keeper).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config(), secrets=keeper).session(1, "alpha", ""))
     result = await session.call(asked("register", name="alpha"), meta=meta())
     (kept,) = [one for one in keeper.kept.values() if one.upstream == "faulty"]
     assert str(kept.value) not in result.content

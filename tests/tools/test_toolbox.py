@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes.toolboxes import Faulty, asked, meta
+from tests.fakes.toolboxes import Faulty, asked, meta, with_catalogue
 from tests.tools.conftest import Opener
 from zoea.model.errors import SettingsError, UsageError
 from zoea.model.ports import ToolFactory, ToolSession
@@ -29,8 +29,7 @@ async def test_it_is_the_factory_and_the_session_of_the_ports(open_box: Opener) 
 
 
 async def test_an_unknown_name_is_answered_with_the_nearest(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config(), faulty.config("second")).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config(), faulty.config("second")).session(1, "alpha", ""))
     assert (await session.call(asked("ecko"), meta=meta())).content.startswith("there is no tool ecko; did you mean ")
     clash = await session.call(asked("echo", text="x"), meta=meta())
     assert clash.content == "there is no tool echo; did you mean faulty__echo or second__echo?"
@@ -60,8 +59,7 @@ async def test_two_myses_of_a_template_share_one_catalogue(open_box: Opener, fau
 
 
 async def test_broken_arguments_are_an_error_with_the_reason(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     broken = await session.call(AnswerCall("echo", "{", broken="it ends early"), meta=meta())
     use = '.\nIt is called so: echo(text), for example {"text": "The list is ready."}'
     assert broken.content == f"arguments of echo are broken: it ends early{use}"
@@ -71,8 +69,7 @@ async def test_broken_arguments_are_an_error_with_the_reason(open_box: Opener, f
 
 
 async def test_a_call_without_its_required_arguments_never_reaches_the_server(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     lacking = await session.call(AnswerCall("echo", '{"words": "hello"}'), meta=meta())
     use = '.\nIt is called so: echo(text), for example {"text": "The list is ready."}'
     assert (lacking.content, lacking.is_error) == (f"echo was not called: text is missing{use}", True)
@@ -123,8 +120,7 @@ async def test_an_unknown_upstream_is_named_with_those_there_are(open_box: Opene
 
 async def test_a_status_has_the_figures_for_fronts(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config())
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     await session.call(asked("echo", text="x"), meta=meta())
     await session.call(asked("refuse"), meta=meta())
     status = box.status()[0]

@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.processes import count_descriptors
-from tests.fakes.toolboxes import Faulty, asked, meta
+from tests.fakes.toolboxes import Faulty, asked, meta, with_catalogue
 from tests.tools.conftest import Opener
 from tests.waiting import until
 from zoea.model.errors import UpstreamLost
@@ -36,16 +36,14 @@ SLACK_S = 4.0
 
 
 async def test_read_only_calls_overlap(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     results = await asyncio.gather(*(session.call(asked("sleep", seconds=1.0), meta=meta()) for _ in range(5)))
     spans = [json.loads(result.content) for result in results]
     assert max(span["begun"] for span in spans) < min(span["ended"] for span in spans)
 
 
 async def test_no_more_calls_run_at_once_than_max_parallel(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config(max_parallel=2)).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config(max_parallel=2)).session(1, "alpha", ""))
     results = await asyncio.gather(*(session.call(asked("sleep", seconds=0.1), meta=meta()) for _ in range(6)))
     spans = [json.loads(result.content) for result in results]
     for span in spans:
@@ -54,8 +52,7 @@ async def test_no_more_calls_run_at_once_than_max_parallel(open_box: Opener, fau
 
 
 async def test_a_cancelled_caller_cancels_at_the_server(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     call = asyncio.create_task(session.call(asked("hang"), meta=meta()))
     await until(lambda: bool(faulty.seen("call", tool="hang")))
     call.cancel()
@@ -69,8 +66,7 @@ async def test_a_cancelled_caller_cancels_at_the_server(open_box: Opener, faulty
 async def test_a_call_past_its_deadline_is_an_error_result_and_is_cancelled_at_the_server(
     open_box: Opener, faulty: Faulty
 ) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     result = await session.call(asked("hang"), meta=meta(deadline_s=0.8))
     assert result.is_error
     assert result.content == "hang did not answer within 0.8 s and was cancelled"
@@ -79,8 +75,7 @@ async def test_a_call_past_its_deadline_is_an_error_result_and_is_cancelled_at_t
 
 @pytest.mark.parametrize("tool", ["echo", "fail", "hang", "nothing"])
 async def test_calls_leave_no_descriptor_open(open_box: Opener, faulty: Faulty, tool: str) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     counts = []
     for _ in range(3):
         calls = [session.call(asked(tool, text="x"), meta=meta(deadline_s=0.3)) for _ in range(20)]
@@ -91,8 +86,7 @@ async def test_calls_leave_no_descriptor_open(open_box: Opener, faulty: Faulty, 
 
 async def test_a_child_killed_with_sigkill_is_re_opened(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config())
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     first = int((await session.call(asked("pid"), meta=meta())).content)
     os.kill(first, signal.SIGKILL)
     await until(lambda: len(faulty.seen("start")) == 2)
@@ -103,8 +97,7 @@ async def test_a_child_killed_with_sigkill_is_re_opened(open_box: Opener, faulty
 
 
 async def test_an_idempotent_call_that_was_lost_is_repeated_once(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     result = await session.call(asked("die"), meta=meta())
     assert result.is_error
     assert not result.is_unknown
@@ -112,8 +105,7 @@ async def test_an_idempotent_call_that_was_lost_is_repeated_once(open_box: Opene
 
 
 async def test_a_lost_call_that_may_have_run_is_unknown_and_not_repeated(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     result = await session.call(asked("die_writing"), meta=meta())
     assert result.is_error
     assert result.is_unknown
@@ -122,8 +114,7 @@ async def test_a_lost_call_that_may_have_run_is_unknown_and_not_repeated(open_bo
 
 
 async def test_a_glob_makes_a_tool_repeatable(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config(idempotent=("die_*",))).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config(idempotent=("die_*",))).session(1, "alpha", ""))
     result = await session.call(asked("die_writing"), meta=meta())
     assert result.is_error
     assert not result.is_unknown
@@ -131,8 +122,7 @@ async def test_a_glob_makes_a_tool_repeatable(open_box: Opener, faulty: Faulty) 
 
 
 async def test_a_call_made_while_the_session_is_being_re_opened_waits_for_it(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     os.kill(int((await session.call(asked("pid"), meta=meta())).content), signal.SIGKILL)
     result = await session.call(asked("note", text="x"), meta=meta())
     # Sent into the dying process it is unknown; else it waited and ran once.
@@ -181,14 +171,12 @@ async def test_a_required_upstream_that_stays_lost_is_raised(open_box: Opener, f
 
 
 async def test_garbage_on_stdout_does_not_harm_the_session(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     assert (await session.call(asked("garbage"), meta=meta())).content == "after the garbage"
 
 
 async def test_a_result_that_is_none_is_an_error_result(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     result = await session.call(asked("nonsense"), meta=meta())
     assert result.is_error
     assert "not a tool result" in result.content
@@ -216,8 +204,7 @@ async def test_a_result_that_is_none_is_an_error_result(open_box: Opener, faulty
 async def test_one_bad_part_of_a_result_never_loses_the_others(
     open_box: Opener, faulty: Faulty, result: dict[str, Any], text: str
 ) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     line = json.dumps({"jsonrpc": "2.0", "id": 0, "result": result}).replace('"id": 0', '"id": ID')
     read = await session.call(asked("answer", line=line), meta=meta())
     assert (read.content, read.is_error) == (text, False)
@@ -225,8 +212,7 @@ async def test_one_bad_part_of_a_result_never_loses_the_others(
 
 async def test_a_protocol_error_is_an_error_result_with_its_text(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config())
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     result = await session.call(asked("refuse"), meta=meta())
     assert result.content == "faulty refused refuse: out of order (code -32000)"
     assert len(faulty.seen("start")) == 1
@@ -238,8 +224,7 @@ def _sizes_and_modes(folder: Path) -> dict[str, tuple[int, int]]:
 
 async def test_a_flood_on_stderr_blocks_nothing_and_is_kept_small(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config())
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     result = await session.call(asked("flood", count=5_000_000), meta=meta())
     assert result.content == "flooded"
     logs = _sizes_and_modes(Path(box.status()[0].log).parent)
@@ -355,8 +340,7 @@ async def test_a_hanging_server_delays_the_shutdown_by_less_than_5_seconds(
 
 async def test_calls_after_the_close_are_error_results(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config())
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     await box.close()
     result = await session.call(asked("echo", text="x"), meta=meta())
     assert result.is_error
@@ -379,8 +363,7 @@ async def test_each_mysis_has_its_own_process_where_asked(open_box: Opener, faul
 
 async def test_at_most_max_sessions_are_open_and_the_idlest_gives_way(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config(session=Sharing.PER_MYSIS, max_sessions=2))
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     first = (await session.call(asked("pid"), meta=meta("alpha"))).content
     await session.call(asked("pid"), meta=meta("beta"))
     await session.call(asked("pid"), meta=meta("gamma"))
@@ -390,8 +373,7 @@ async def test_at_most_max_sessions_are_open_and_the_idlest_gives_way(open_box: 
 
 async def test_a_mysis_waits_for_a_session_while_all_are_in_use(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config(session=Sharing.PER_MYSIS, max_sessions=1))
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     first, second = await asyncio.gather(
         session.call(asked("sleep", seconds=0.2), meta=meta("alpha")), session.call(asked("whoami"), meta=meta("beta"))
     )
@@ -401,8 +383,7 @@ async def test_a_mysis_waits_for_a_session_while_all_are_in_use(open_box: Opener
 
 async def test_an_idle_session_of_a_mysis_is_closed_and_opened_again(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config(session=Sharing.PER_MYSIS, idle_close=0.2))
-    session = box.session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(box.session(1, "alpha", ""))
     first = (await session.call(asked("pid"), meta=meta())).content
     await until(lambda: box.status()[0].sessions == 0)
     assert {tool.name for tool in (await session.catalogue()).tools} >= {"echo"}, "the tools stay known"
@@ -425,14 +406,12 @@ async def test_a_ping_of_a_server_that_is_gone_raises(open_box: Opener, faulty: 
 
 
 async def test_every_call_names_its_mysis(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     assert json.loads((await session.call(asked("whoami"), meta=meta("beta"))).content) == {"mysis": "beta"}
 
 
 async def test_a_lone_surrogate_in_an_argument_breaks_no_session(open_box: Opener, faulty: Faulty) -> None:
-    session = open_box(faulty.config()).session(1, "alpha", "")
-    await session.catalogue()
+    session = await with_catalogue(open_box(faulty.config()).session(1, "alpha", ""))
     result = await session.call(AnswerCall("echo", '{"text": "a\\ud800b"}'), meta=meta())
     assert result.content == "a\ufffdb"
     assert len(faulty.seen("start")) == 1

@@ -86,10 +86,15 @@ class Stage:
         keys = self.app.type_ahead
         return time.monotonic() >= max(keys._discards_until, keys._discards_text_until)
 
-    async def press(self, *keys: str) -> None:
-        """Press keys and wait until the app is idle; not in one burst with keys for an input that did not open."""
+    async def press(self, *keys: str, shows: str = "") -> None:
+        """Press keys and wait until the app is idle, and then until the screen shows a text.
+
+        Not in one burst with keys for an input that did not open.
+        """
         await until(self._admits_keys)
         await self.pilot.press(*keys)
+        if shows:
+            await self.until(lambda: shows in self.text())
 
     async def write(self, text: str) -> None:
         """Type text in one burst, a key for each character."""
@@ -97,6 +102,11 @@ class Stage:
         names |= {"-": "minus", "_": "underscore", ",": "comma", "?": "question_mark", "!": "exclamation_mark"}
         await until(self._admits_keys)
         await self.pilot.press_in_a_burst(*(names.get(char, char) for char in text))
+
+    async def enter(self, text: str) -> None:
+        """Type text and press enter."""
+        await self.write(text)
+        await self.press("enter")
 
     async def read_at_once(self, typed: str) -> None:
         """Get what one read of the terminal gives, and the silence after it."""

@@ -304,8 +304,7 @@ async def test_n_denies_with_a_sentence_that_the_model_reads(tmp_path: Path) -> 
         await stage.pilot.resize_terminal(60, 16)
         await stage.until(lambda: "enter deny  esc back" in stage.text())
         assert "allows" not in stage.text()  # s and t are letters now
-        await stage.write("too dear")
-        await stage.press("enter")
+        await stage.enter("too dear")
         await stage.until(lambda: not stage.app.approvals.open)
         assert await answers(stage) == [("denied", "too dear")]
         assert stage.swarm.peer.seen == []
@@ -398,8 +397,7 @@ async def test_a_call_is_marked_only_after_its_end_was_on_the_screen(tmp_path: P
         await stage.press("end", "space")
         assert "1 marked call" not in stage.text()  # its end has not been on the screen for long enough
         await stage.until(lambda: panel.is_read)
-        await stage.press("space")
-        await stage.until(lambda: "1 marked call" in stage.text())
+        await stage.press("space", shows="1 marked call")
         assert stage.screen is panel
 
 
@@ -617,8 +615,7 @@ async def test_a_mysis_asks_in_words_and_waits_for_the_answer(tmp_path: Path) ->
         assert stage.shows(DashboardScreen)
         await open_panel(stage)
         await stage.press("enter")
-        await stage.write("sell it, so be it")
-        await stage.press("enter")
+        await stage.enter("sell it, so be it")
         await stage.until(lambda: stage.view().text == "so: The commander answers: sell it, so be it")
         assert await answers(stage) == [("once", "sell it, so be it")]
         await stage.until(lambda: not stage.app.approvals.open)  # what is asked comes by another way than what is said
@@ -633,8 +630,7 @@ async def test_the_keys_stand_below_a_call_of_any_length(tmp_path: Path) -> None
             await open_panel(stage)
             assert "allow once" in stage.text(), size
             assert "§" not in stage.text(), size
-            await stage.press("end")
-            await stage.until(lambda: "§" in stage.text())
+            await stage.press("end", shows="§")
             assert "allow once" in stage.text(), size
             await stage.press("escape")
 

@@ -66,8 +66,7 @@ async def test_emoji_of_several_characters_keep_the_frame_in_every_terminal(
     async with cockpit(tmp_path, size=size) as stage:
         await stage.api.send("alpha", f"{text} end")
         await stage.until(lambda: stage.view("alpha").turns == 1)
-        await stage.press("enter")
-        await stage.until(lambda: " end" in stage.text())
+        await stage.press("enter", shows=" end")
         assert "".join(shown for _, shown in EMOJI) in stage.text()
         (row,) = [line for line in stage.text().splitlines() if " end" in line and "\U0001f44d" in line][:1]
         assert sum(map(cell_len, row)) == size[0]

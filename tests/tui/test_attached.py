@@ -110,8 +110,7 @@ async def test_a_read_only_cockpit_shows_the_history_and_says_why_it_cannot_fork
         front = cockpit_over(inner.api, inner.path, clock=inner.clock, read_only_reason="it is open elsewhere")
         async with front as stage:
             await stage.until(lambda: stage.has("alpha"))
-            await stage.press("h")
-            await stage.until(lambda: "ctx-" in stage.text())
+            await stage.press("h", shows="ctx-")
             await stage.press("f")
             assert isinstance(stage.screen, HistoryScreen)
             assert any("it is open elsewhere" in notice.lower() for notice in stage.notices)

@@ -18,8 +18,7 @@ from zoea.tui.widgets.message_prompt import MessagePrompt
 
 async def keep_only(stage: Stage, text: str) -> None:
     await stage.press("slash")
-    await stage.write(text)
-    await stage.press("enter")
+    await stage.enter(text)
 
 
 async def recipients(stage: Stage) -> list[str]:
@@ -32,8 +31,7 @@ async def test_a_broadcast_goes_to_the_myses_that_the_filter_shows(tmp_path: Pat
         await keep_only(stage, "bet")
         await stage.press("b")
         assert "BROADCAST to 1 (filter 'bet': beta)" in stage.text()
-        await stage.write("mine")
-        await stage.press("enter")
+        await stage.enter("mine")
         await stage.until(lambda: stage.view("beta").turns == 1)
         assert await recipients(stage) == ["beta"]
 
@@ -46,8 +44,7 @@ async def test_recipients_and_cost_can_be_read_in_a_small_terminal(tmp_path: Pat
         await stage.until(
             lambda: "the cost of a turn is not known yet" in " ".join(stage.text().replace("│", "").split())
         )
-        await stage.press("f2")
-        await stage.until(lambda: "alpha cannot receive it (stopped)" in stage.text())
+        await stage.press("f2", shows="alpha cannot receive it (stopped)")
 
 
 async def test_capital_b_speaks_to_all_while_a_filter_is_on(tmp_path: Path) -> None:
@@ -55,8 +52,7 @@ async def test_capital_b_speaks_to_all_while_a_filter_is_on(tmp_path: Path) -> N
         await keep_only(stage, "bet")
         await stage.press("B")
         assert "BROADCAST to all 3 myses" in stage.text()
-        await stage.write("mine")
-        await stage.press("enter")
+        await stage.enter("mine")
         await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
 
 
@@ -80,8 +76,7 @@ async def test_a_typed_broadcast_goes_to_the_filtered_too(tmp_path: Path) -> Non
     async with cockpit(tmp_path) as stage:
         await keep_only(stage, "gam")
         await stage.press("colon")
-        await stage.write("broadcast dig")
-        await stage.press("enter")
+        await stage.enter("broadcast dig")
         await stage.until(lambda: stage.view("gamma").turns == 1)
         assert await recipients(stage) == ["gamma"]
 
@@ -90,8 +85,7 @@ async def test_a_broadcast_to_many_asks_once_and_keeps_the_text_after_a_no(tmp_p
     async with cockpit(tmp_path) as stage:
         stage.app.early = EARLY._replace(ask_above=2)
         await stage.press("b")
-        await stage.write("mine")
-        await stage.press("enter")
+        await stage.enter("mine")
         assert stage.shows(ConfirmDialog)
         assert "Broadcast to all 3 myses?" in stage.text()
         await stage.press("escape")
@@ -109,8 +103,7 @@ async def test_a_broadcast_that_needs_more_than_a_budget_has_left_asks(tmp_path:
         await stage.api.send("alpha", "mine")
         await stage.until(lambda: stage.view("alpha").turns == 1)
         await stage.press("b" if way == "prompt" else "colon")
-        await stage.write("dig" if way == "prompt" else "broadcast dig")
-        await stage.press("enter")
+        await stage.enter("dig" if way == "prompt" else "broadcast dig")
         await stage.until(lambda: stage.shows(ConfirmDialog))
         words = stage.one(TextBlock, "#words").plain
         assert "Broadcast to all 3 myses?" in words
@@ -125,8 +118,7 @@ async def test_a_broadcast_whose_round_costs_much_asks(tmp_path: Path, monkeypat
     monkeypatch.setattr(message_targets, "ASK_ABOVE_TOKENS", 30)
     async with cockpit(tmp_path) as stage:
         await stage.press("b")
-        await stage.write("x" * 44)
-        await stage.press("enter")
+        await stage.enter("x" * 44)
         assert stage.shows(ConfirmDialog)
         await stage.press("y")
         await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
@@ -189,8 +181,7 @@ async def test_p_pauses_one_mysis_and_resumes_it(tmp_path: Path) -> None:
 async def test_a_typed_hold_with_a_name_pauses_that_mysis(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("colon")
-        await stage.write("hold gamma")
-        await stage.press("enter")
+        await stage.enter("hold gamma")
         await stage.until(lambda: stage.view("gamma").held)
         assert stage.notices[-1] == "gamma paused"
         await stage.press("z")

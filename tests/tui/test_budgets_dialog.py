@@ -28,8 +28,7 @@ async def test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end(tmp_path:
         await stage.until(lambda: not stage.shows(BudgetsDialog))
         await stage.api.send("alpha", "go")
         await stage.until(lambda: stage.swarm.commander.swarm.runner("alpha").is_settled)
-        await stage.press("dollar_sign")
-        await stage.until(lambda: "1.8M of 2M" in stage.text())
+        await stage.press("dollar_sign", shows="1.8M of 2M")
         assert "raise budget.swarm_per_day, then resume the swarm" in stage.text()
         assert "0 of 500k, then without a model" in stage.text()
         assert "1.8M of 2M, then on hold" in stage.text()
@@ -38,10 +37,8 @@ async def test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end(tmp_path:
 
 async def test_enter_opens_the_limit_of_the_day_and_one_esc_leads_back(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=("alpha",), places=places("", {"ZOEA_DATA_DIR": str(tmp_path)})) as stage:
-        await stage.press("dollar_sign")
-        await stage.until(lambda: "enter change limits" in stage.text())
-        await stage.press("enter")
-        await stage.until(lambda: "budget.swarm_per_day" in stage.text())
+        await stage.press("dollar_sign", shows="enter change limits")
+        await stage.press("enter", shows="budget.swarm_per_day")
         await stage.press("escape")
         await stage.until(lambda: stage.shows(DashboardScreen))
 
@@ -50,8 +47,7 @@ async def test_the_built_in_player_is_said_to_be_not_counted(tmp_path: Path) -> 
     async with cockpit(tmp_path, names=("alpha",)) as stage:
         player = replace(stage.view(), provider="autopilot")
         stage.app.feed.take(SwarmView(1, False, "", (player,)))
-        await stage.press("dollar_sign")
-        await stage.until(lambda: "The built-in player (autopilot) uses no model" in stage.text())
+        await stage.press("dollar_sign", shows="The built-in player (autopilot) uses no model")
 
 
 def test_a_budget_with_reservations_stands_on_one_line_of_80_columns() -> None:

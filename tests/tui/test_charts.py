@@ -62,10 +62,8 @@ async def test_the_charts_show_the_stored_minutes_and_the_span_changes(tmp_path:
         await stage.until(lambda: stage.shows(ChartsScreen) and "TURNS BY OUTCOME · 1 in the last hour" in stage.text())
         assert "MYSES BY STATUS · 3 now · last hour" in stage.text()
         assert "last hour" in stage.text()
-        await stage.press("right_square_bracket", "right_square_bracket", "right_square_bracket")
-        await stage.until(lambda: "last week" in stage.text())
-        await stage.press("left_square_bracket")
-        await stage.until(lambda: "last day" in stage.text())
+        await stage.press("right_square_bracket", "right_square_bracket", "right_square_bracket", shows="last week")
+        await stage.press("left_square_bracket", shows="last day")
         await stage.press("escape")
         assert not stage.shows(ChartsScreen)
 
@@ -75,8 +73,7 @@ async def test_a_small_screen_shows_one_chart_at_a_time(tmp_path: Path) -> None:
         await stage.press("C")
         await stage.until(lambda: stage.shows(ChartsScreen) and "TOKENS PER MINUTE" in stage.text())
         assert [plot.id for plot in stage.screen.query(StatPlot) if plot.display] == ["tokens"]
-        await stage.press("tab", "tab", "tab")
-        await stage.until(lambda: "MYSES BY STATUS" in stage.text())
+        await stage.press("tab", "tab", "tab", shows="MYSES BY STATUS")
         assert [plot.id for plot in stage.screen.query(StatPlot) if plot.display] == ["myses"]
         await stage.pilot.resize_terminal(60, 16)
         await stage.until(lambda: " [ ] shorter or longer " in stage.text() and "QUEUED   tab" in stage.text())

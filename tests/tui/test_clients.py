@@ -34,12 +34,10 @@ async def test_the_http_server_is_turned_on_and_off_and_its_address_copied(tmp_p
     await swarm.create("alpha")
     async with cockpit_over(swarm, tmp_path / "zoea.db") as stage:
         await opened(stage)
-        await stage.press("ctrl+o")
-        await stage.until(lambda: "on  http://127.0.0.1:9632/mcp" in stage.text())
+        await stage.press("ctrl+o", shows="on  http://127.0.0.1:9632/mcp")
         await stage.press("ctrl+t")
         assert stage.app.clipboard == "http://127.0.0.1:9632/mcp"
-        await stage.press("ctrl+o")
-        await stage.until(lambda: "no client can connect" in stage.text())
+        await stage.press("ctrl+o", shows="no client can connect")
         assert not swarm.serving.is_on
         await stage.press("escape")
         await stage.until(lambda: not stage.shows(McpClientsDialog))
@@ -52,8 +50,7 @@ async def test_a_token_is_created_shown_once_copied_and_revoked(tmp_path: Path) 
         screen = await opened(stage)
         await stage.press("ctrl+t", "ctrl+r", "enter")
         assert stage.app.clipboard == ""
-        await stage.press("tab")
-        await stage.until(lambda: "search, list, read, send and broadcast" in stage.text())
+        await stage.press("tab", shows="search, list, read, send and broadcast")
         stage.one(Input).value = "claude"
         await stage.press("enter")
         await stage.until(lambda: bool(screen.token) and screen.token in stage.text())
@@ -63,8 +60,7 @@ async def test_a_token_is_created_shown_once_copied_and_revoked(tmp_path: Path) 
         await stage.until(lambda: "claude  command" in stage.text())
         await stage.press("ctrl+t")
         assert stage.app.clipboard == screen.token
-        await stage.press("enter")
-        await stage.until(lambda: "has a token already" in stage.text())
+        await stage.press("enter", shows="has a token already")
         await stage.press("escape", "M")
         await stage.until(lambda: stage.shows(McpClientsDialog) and "claude  command" in stage.text())
         assert screen.token not in stage.text()
@@ -89,5 +85,4 @@ async def test_an_error_of_the_http_server_is_shown(tmp_path: Path, monkeypatch:
         await opened(stage)
         await stage.until(lambda: "and 2 more" in stage.text())
         assert "cannot listen at 127.0.0.1:9632" in stage.text()
-        await stage.press("ctrl+o")
-        await stage.until(lambda: "Set mcp.port to another" in stage.text())
+        await stage.press("ctrl+o", shows="Set mcp.port to another")

@@ -279,8 +279,7 @@ async def test_the_palette_says_why_an_action_is_not_possible(tmp_path: Path) ->
 
 async def test_the_palette_begins_with_what_this_screen_can_do(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
-        await stage.press("ctrl+p")
-        await stage.until(lambda: "Create a mysis" in stage.text())
+        await stage.press("ctrl+p", shows="Create a mysis")
         lines = stage.text().split("\n")
         sign = next(line for line in lines if "Type to find a command" in line)
         assert sign.startswith(f"│ {stage.app.glyphs['brand']} ")

@@ -214,8 +214,7 @@ async def test_another_key_between_the_two_presses_cancels_the_first(tmp_path: P
 
 async def test_x_holds_the_swarm_and_resumes_it(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.press("x")
-        await stage.until(lambda: "ON HOLD" in stage.text())
+        await stage.press("x", shows="ON HOLD")
         assert "x resume" in stage.text()
         await stage.press("x")
         await stage.until(lambda: "ON HOLD" not in stage.text())
@@ -261,8 +260,7 @@ async def test_marks_are_counted_in_the_title_and_the_commanded_myses_are_named(
         await stage.press("j", "j", "space")
         assert "SWARM · 1 marked " in stage.text()
         await stage.press("slash")
-        await stage.write("alpha")
-        await stage.press("enter")
+        await stage.enter("alpha")
         assert "SWARM · 1 of 3 with 'alpha' · 1 marked (1 hidden)" in stage.text()
         await stage.press("s")
         await stage.until(lambda: stage.notices == ["gamma stopped"])

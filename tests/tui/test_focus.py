@@ -313,8 +313,7 @@ class TestFinding:
     async def test_a_folded_result_with_a_match_is_opened(self, tmp_path: Path) -> None:
         async with focus(tmp_path, Answer(text="", calls=(call("look", "ore"),)), Answer(text="ok")) as stage:
             await stage.press("slash")
-            await stage.write("did ore")
-            await stage.press("enter")
+            await stage.enter("did ore")
             await shows(stage, "look did ore")
 
     async def test_a_late_search_result_does_not_undo_enter(
@@ -503,8 +502,7 @@ class TestDoing:
     async def test_a_message_from_focus_goes_to_its_mysis(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("m")
-            await stage.write("mine iron")
-            await stage.press("enter")
+            await stage.enter("mine iron")
             await shows(stage, "mine iron")
             assert not stage.one(MessagePrompt).is_open
 
@@ -514,8 +512,7 @@ class TestDoing:
             await settles(stage, lambda: stage.view().state == "stopped")
             await stage.press("m")
             assert "relaunches it and sends" in stage.text()
-            await stage.write("go on")
-            await stage.press("enter")
+            await stage.enter("go on")
             await shows(stage, "go on")
 
     async def test_a_mysis_is_stopped_and_relaunched_from_focus(self, tmp_path: Path) -> None:
@@ -530,8 +527,7 @@ class TestDoing:
     async def test_a_broadcast_can_be_sent_from_focus(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("b")
-            await stage.write("all hands")
-            await stage.press("enter")
+            await stage.enter("all hands")
             await shows(stage, "broadcast from you", "all hands")
 
     async def test_a_deleted_mysis_stays_readable(self, tmp_path: Path) -> None:
@@ -607,8 +603,7 @@ class TestExporting:
             await stage.press("e")
             await stage.until(lambda: isinstance(stage.screen, ExportDialog))
             await stage.press("home")
-            await stage.write("none/")
-            await stage.press("enter")
+            await stage.enter("none/")
             await settles(stage, lambda: "cannot be written" in stage.text())
 
 
@@ -759,8 +754,7 @@ async def test_reports_are_reviewed_one_after_the_other_without_leaving(tmp_path
         await stage.press("enter")
         await opens(stage)
         await shows(stage, "no other calls")
-        await stage.press("full_stop")
-        await stage.until(lambda: "done · reviewed" in stage.text())
+        await stage.press("full_stop", shows="done · reviewed")
         await stage.press("w")
         await stage.until(lambda: "beta" in stage.text() and "review its result" in stage.text())
         await stage.press("full_stop")

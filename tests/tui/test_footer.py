@@ -141,8 +141,7 @@ async def test_clicks_hit_the_visible_keys_of_a_narrow_footer(tmp_path: Path) ->
 async def test_the_footer_is_empty_under_a_dialog_that_takes_the_keys(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         dashboard = stage.screen
-        await stage.press("D")
-        await stage.until(lambda: "Delete alpha?" in stage.text())
+        await stage.press("D", shows="Delete alpha?")
         await stage.until(lambda: "broadcast" not in stage.text().splitlines()[-1])
         await stage.press("escape")
         await stage.until(lambda: stage.screen is dashboard and " b broadcast " in stage.text().splitlines()[-1])

@@ -59,15 +59,13 @@ async def test_a_grant_is_listed_and_its_tool_asks_again_after_it_is_revoked(tmp
         assert PRESS_AGAIN in stage.text()
         await stage.press("j", "r")  # another key in between takes it away
         assert len(await stage.api.grants()) == 1
-        await stage.press("r")
-        await stage.until(lambda: "Nothing is allowed" in stage.text())
+        await stage.press("r", shows="Nothing is allowed")
         assert "ask again for peer/burn" in stage.text()
         assert await stage.api.grants() == ()
         await allow_burning(stage)
         assert stage.one(PickList).has_focus
         await stage.press("escape", "colon")
-        await stage.write("grants")
-        await stage.press("enter")
+        await stage.enter("grants")
         await stage.until(lambda: stage.shows(GrantsDialog))
 
 
@@ -109,8 +107,7 @@ async def test_errors_are_shown_below_the_rows_which_stay(tmp_path: Path, monkey
         await stage.until(lambda: "no grant 1 holds" in stage.text() and stage.one(PickList).ids == ["2"])
         monkeypatch.setattr(fake, "grants", gone)
         monkeypatch.setattr(fake, "revoke", gone)
-        await stage.press("r", "r")
-        await stage.until(lambda: "went away. Start one with `zoea run`." in stage.text())
+        await stage.press("r", "r", shows="went away. Start one with `zoea run`.")
         assert "tool-2" in stage.text()
         await stage.press("escape")
         await opened(stage, "went away")

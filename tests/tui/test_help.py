@@ -80,8 +80,7 @@ async def test_an_impossible_action_says_why(tmp_path: Path) -> None:
         )
         assert shown[undo + 1].strip() == "not now: there is nothing to undo"
         assert "IN A CONVERSATION  not on this screen" in lines.plain
-        await stage.write("undo")
-        await stage.press("enter")
+        await stage.enter("undo")
         assert isinstance(stage.screen, HelpScreen)
         assert "undo: There is nothing to undo" in stage.notices
 
@@ -99,8 +98,7 @@ async def test_a_long_description_is_shown_in_full(tmp_path: Path) -> None:
 async def test_enter_runs_the_action_on_the_screen_below(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await open_help(stage)
-        await stage.write("mark all")
-        await stage.press("enter")
+        await stage.enter("mark all")
         await stage.until(lambda: len(stage.app.marks) == 3)
         assert not isinstance(stage.screen, HelpScreen)
 

@@ -146,8 +146,7 @@ async def test_the_filter_shows_the_commits_with_the_words(tmp_path: Path) -> No
 
 async def test_a_mysis_without_commits_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=("alpha",)) as stage:
-        await stage.press("h")
-        await stage.until(lambda: "No commit yet" in stage.text())
+        await stage.press("h", shows="No commit yet")
         await stage.press("enter", "tab", "tab", "y", "v", "G", "g", "escape", "escape")
         assert not isinstance(stage.screen, HistoryScreen)
 
@@ -323,8 +322,7 @@ async def test_a_fork_that_is_refused_says_what_to_do_and_keeps_what_was_written
         assert dialog.is_current
         stage.one(Input, "#count").value = "2"
         await stage.until(lambda: dialog.is_counted)
-        await stage.press("enter")
-        await stage.until(lambda: "swarm.max_myses" in stage.text())
+        await stage.press("enter", shows="swarm.max_myses")
         assert dialog.is_current
         await stage.until(lambda: any("alpha-2: made from" in notice for notice in stage.notices))
         assert len(stage.app.undo) == 1
@@ -413,8 +411,7 @@ async def test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history(
         await stage.press("right")
         await stage.until(lambda: "second" in known.plain)
         await stage.press("slash")
-        await stage.write("soon")
-        await stage.press("enter")
+        await stage.enter("soon")
         await stage.until(lambda: any("'soon' is no time" in notice for notice in stage.notices))
         stage.one(Input, "#filter-text").value = "10m"
         await stage.press("enter")
@@ -437,8 +434,7 @@ async def test_a_asks_what_the_mysis_knew_at_the_commit(tmp_path: Path) -> None:
         screen = await open_history(stage)
         dialog = await open_form(stage, AskDialog, "G", "a")
         await stage.until(lambda: dialog.is_counted)
-        await stage.press("enter")
-        await stage.until(lambda: "there is no question" in stage.text())
+        await stage.press("enter", shows="there is no question")
         await stage.write("Why this belt?")
         await stage.until(lambda: dialog.is_counted)
         assert "2 messages. First request: about" in stage.text()
@@ -515,11 +511,9 @@ async def test_n_gives_the_commit_a_name_that_is_shown(tmp_path: Path) -> None:
         screen = await open_history(stage)
         await stage.press("n")
         assert stage.shows(CommitNameDialog)
-        await stage.press("enter")
-        await stage.until(lambda: "there is no name" in stage.text())
+        await stage.press("enter", shows="there is no name")
         await stage.write("a b")
-        await stage.press("enter")
-        await stage.until(lambda: "cannot be the name" in stage.text())
+        await stage.press("enter", shows="cannot be the name")
         stage.one(Input, "#name").value = "before-the-storm"
         await stage.press("enter")
         await stage.until(lambda: stage.shows(HistoryScreen))

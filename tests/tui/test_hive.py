@@ -62,8 +62,7 @@ async def test_a_large_cell_shows_the_name_what_it_does_and_its_newest_text(tmp_
         await stage.pilot.click(offset=(column + 3, row + 2))
         assert table.cursor is not None
         assert table.cursor.name == "beta"
-        await stage.press("space")
-        await stage.until(lambda: "▌⬡ beta" in stage.text())
+        await stage.press("space", shows="▌⬡ beta")
 
 
 async def test_the_largest_cell_has_the_room_for_a_whole_text(tmp_path: Path) -> None:
@@ -117,8 +116,7 @@ def test_every_cell_is_readable_in_every_theme_also_the_darkest() -> None:
 async def test_v_shows_the_hive_with_the_same_cursor_marks_filter_and_detail(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=("alpha", "beta", "gamma")) as stage:
         table = stage.one(SwarmTable)
-        await stage.press("down", "v")
-        await stage.until(lambda: "idle 3" in stage.text())
+        await stage.press("down", "v", shows="idle 3")
         assert table.cursor is not None
         assert table.cursor.name == "beta"
         await stage.press("right")
@@ -129,10 +127,8 @@ async def test_v_shows_the_hive_with_the_same_cursor_marks_filter_and_detail(tmp
         await stage.press("slash")
         await stage.write("alp")
         await stage.until(lambda: "idle 1" in stage.text())
-        await stage.press("escape", "V")
-        await stage.until(lambda: "grouped by template" in stage.text())
-        await stage.press("V")
-        await stage.until(lambda: "no tag" in stage.text())
+        await stage.press("escape", "V", shows="grouped by template")
+        await stage.press("V", shows="no tag")
         await stage.press("v")
         await stage.until(lambda: table.grouping is None)
 
@@ -144,8 +140,7 @@ async def test_two_thousand_cells_fit_a_screen_of_200_by_60_and_follow_the_keys(
     async with cockpit_over(api, tmp_path / "zoea.db", size=(200, 60)) as stage:
         table = stage.one(SwarmTable)
         await stage.until(lambda: table.count == 2000)
-        await stage.press("v")
-        await stage.until(lambda: "idle 2000" in stage.text())
+        await stage.press("v", shows="idle 2000")
         assert table.virtual_size.height <= table.size.height, "all cells are visible at once"
         assert stage.text().count(stage.app.glyphs["idle"]) >= 2000
         first = table.cursor

@@ -59,10 +59,8 @@ async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
         text = stage.text()
         for words in ("system", "always sent", "tools", "tokens", "estimated", "by the provider's count", "answered"):
             assert words in text, words
-        await stage.press("left")
-        await stage.until(lambda: "attempt 2" in stage.text())
-        await stage.press("left")
-        await stage.until(lambda: "failed: likely temporary" in stage.text())
+        await stage.press("left", shows="attempt 2")
+        await stage.press("left", shows="failed: likely temporary")
         await stage.press("left")
         await stage.until(lambda: screen.request is not None and screen.request.iteration == 1)
         await stage.until(lambda: "answered with tool calls" in stage.text())

@@ -199,8 +199,7 @@ async def test_the_log_file_is_shown_as_another_part(tmp_path: Path) -> None:
         log = stage.swarm.path.with_name("zoea.log")
         log.write_text("2026-01-01 ERROR zoea.x: bad [/] \x1b[2J\n2026-01-01 INFO zoea.y: fine\n", encoding="utf-8")
         await open_log(stage)
-        await stage.press("shift+tab")
-        await stage.until(lambda: "zoea.y: fine" in stage.text())
+        await stage.press("shift+tab", shows="zoea.y: fine")
         assert "bad [/]" in stage.text()
         assert is_harmless(stage.text())
         with log.open("a", encoding="utf-8") as file:
@@ -219,6 +218,5 @@ async def test_hostile_text_is_shown_as_it_is(tmp_path: Path) -> None:
                 await open_log(stage)
                 await stage.until(lambda: "xxxx" in stage.text())
                 assert is_harmless(stage.text())
-                await stage.press("g")
-                await stage.until(lambda: "list[int]" in stage.text())
+                await stage.press("g", shows="list[int]")
                 assert is_harmless(stage.text())

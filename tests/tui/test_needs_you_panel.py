@@ -147,8 +147,7 @@ async def test_a_click_on_a_name_moves_the_cursor_even_to_a_filtered_row(tmp_pat
     async with cockpit(tmp_path, faulty([True]), size=(80, 24)) as stage:
         await errored(tmp_path, stage, "beta")
         await stage.press("slash")
-        await stage.write("gamma")
-        await stage.press("enter")
+        await stage.enter("gamma")
         await stage.until(lambda: any("✖ beta" in line for line in panel(stage)))
         await click_on(stage, "✖ beta")
         await stage.until(lambda: cursor(stage) == "beta")

@@ -88,8 +88,7 @@ async def test_a_refused_name_is_reported_in_the_form_and_can_be_corrected(tmp_p
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
         await stage.press("tab")
-        await stage.write("alpha")
-        await stage.press("enter")
+        await stage.enter("alpha")
         await stage.until(lambda: "Name refused" in stage.one(TextBlock, "#error").plain)
         assert stage.shows(NewMysisDialog)
         stage.one(Input, "#name").value = "alphb"
@@ -102,18 +101,15 @@ async def test_a_broadcast_is_offered_with_its_age_and_sent_only_where_it_is_cho
         await stage.api.broadcast("Mine iron")
         stage.clock.by(125)
         await dialog(stage)
-        await stage.press("tab")
-        await stage.until(lambda: "also send      ‹ no broadcast ›" in stage.text())
-        await stage.write("delta")
-        await stage.press("enter")
+        await stage.press("tab", shows="also send      ‹ no broadcast ›")
+        await stage.enter("delta")
         await stage.until(lambda: stage.has("delta"))
         assert await stage.swarm.value("SELECT count(*) FROM delivery WHERE mysis_id = 4") == 0
         await dialog(stage)
         await stage.press("tab")
         await stage.write("echo")
         stage.one(InlineChoice, "#broadcast").focus()
-        await stage.press("right")
-        await stage.until(lambda: "first your broadcast of 2 min ago: Mine iron" in stage.text())
+        await stage.press("right", shows="first your broadcast of 2 min ago: Mine iron")
         await stage.press("enter")
         await stage.until(lambda: stage.has("echo") and stage.view("echo").turns == 1)
 
@@ -121,8 +117,7 @@ async def test_a_broadcast_is_offered_with_its_age_and_sent_only_where_it_is_cho
 async def test_without_a_recent_broadcast_there_is_no_first_message(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
-        await stage.press("tab")
-        await stage.until(lambda: "also send      no broadcast" in stage.text())
+        await stage.press("tab", shows="also send      no broadcast")
 
 
 async def test_escape_creates_no_mysis(tmp_path: Path) -> None:
@@ -193,8 +188,7 @@ async def test_what_the_command_line_gave_is_chosen_first(tmp_path: Path) -> Non
 async def test_a_typed_line_uses_what_the_command_line_gave(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         stage.app.new_myses = StartOptions(provider="embedded", model="qwen")
-        await stage.write(":new delta miner")
-        await stage.press("enter")
+        await stage.enter(":new delta miner")
         await stage.until(lambda: stage.has("delta"))
         made = stage.view("delta")
         assert (made.template, made.provider, made.model) == ("miner", "embedded", "qwen")
@@ -286,8 +280,7 @@ async def test_where_some_are_refused_the_text_is_for_the_others(tmp_path: Path)
     settings = Settings.model_validate({"nudge": {"enabled": False}, "swarm": {"max_myses": 5}})
     async with cockpit(tmp_path, settings=settings) as stage:
         await dialog(stage)
-        await stage.write("Find iron x4")
-        await stage.press("enter")
+        await stage.enter("Find iron x4")
         await stage.until(lambda: "max myses (5) reached" in stage.one(TextBlock, "#error").plain)
         assert len(stage.app.feed.myses) == 5
         assert stage.one(TaskText).full_text == "Find iron\nx2"
@@ -313,8 +306,7 @@ async def test_the_last_choices_are_chosen_again_and_a_typed_task_is_kept(tmp_pa
         await stage.press("escape")
         await dialog(stage)
         assert stage.one(TaskText).text == "Find iron"
-        await stage.write(" ore")
-        await stage.press("enter")
+        await stage.enter(" ore")
         await stage.until(lambda: len(stage.app.feed.myses) == 5)
         made = max(stage.app.feed.myses.values(), key=lambda view: view.id)
         assert (made.template, made.provider, made.tags, made.goal) == (

@@ -44,8 +44,7 @@ async def test_m_and_enter_send_to_the_mysis_under_the_cursor(tmp_path: Path) ->
         await stage.press("j", "m")
         assert "MESSAGE to beta · queue: read when its turn ends" in stage.text()
         assert "sending starts it" in stage.text()
-        await stage.write("hello there")
-        await stage.press("enter")
+        await stage.enter("hello there")
         await stage.until(lambda: stage.notices == ["Delivered to beta · working"])
         await stage.until(lambda: stage.view("beta").turns == 1)
         assert await messages(stage) == ["hello there"]
@@ -60,16 +59,14 @@ async def test_b_names_skipped_myses_and_the_feed_shows_the_receipt(tmp_path: Pa
         assert "BROADCAST to 2 of 3 myses · queue: each reads it when its turn ends" in stage.text()
         assert "gamma cannot receive it (stopped) · 2 will be started" in stage.text()
         await stage.write("mine")
-        await stage.press("enter")
-        await stage.until(lambda: "2 answered · 1 not delivered" in stage.text())
+        await stage.press("enter", shows="2 answered · 1 not delivered")
 
 
 async def test_b_sends_to_the_marked_myses(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("space", "space", "b")
         assert "BROADCAST to 2 (marked: alpha, beta)" in stage.text()
-        await stage.write("you two")
-        await stage.press("enter")
+        await stage.enter("you two")
         await stage.until(lambda: stage.view("alpha").turns == 1 and stage.view("beta").turns == 1)
         assert stage.view("gamma").turns == 0
 
@@ -80,8 +77,7 @@ async def test_a_text_for_deleted_marked_myses_is_sent_to_none(tmp_path: Path) -
         await stage.write("only you")
         await stage.api.delete("alpha")
         await stage.until(lambda: not stage.has("alpha"))
-        await stage.press("enter")
-        await stage.until(lambda: "No such mysis" in stage.text())
+        await stage.press("enter", shows="No such mysis")
         assert await messages(stage) == []
 
 
@@ -91,15 +87,13 @@ async def test_limits_of_the_turn_are_sent_with_the_message(tmp_path: Path) -> N
         await stage.write("look into it")
         await stage.press("ctrl+l")
         await stage.write("history_window_sizes=100")
-        await stage.press("enter")
-        await stage.until(lambda: "Did you mean history_window_size?" in stage.text())
+        await stage.press("enter", shows="Did you mean history_window_size?")
         assert await messages(stage) == []
         await stage.press("escape", "m", "ctrl+l")  # a draft keeps them
         assert stage.one(LimitsInput).value == "history_window_sizes=100"
         stage.one(LimitsInput).value = "history_window_size=100 token_budget_total=30000"
         await stage.press("tab")
-        await stage.write(" today")
-        await stage.press("enter")
+        await stage.enter(" today")
         await stage.until(lambda: stage.view("alpha").turns == 1)
         [sent] = await stage.swarm.rows("SELECT content, context FROM message")
         assert sent["content"] == "look into it today"
@@ -149,8 +143,7 @@ async def test_after_a_first_round_the_note_estimates_the_next_one(tmp_path: Pat
     async with cockpit(tmp_path) as stage:
         await stage.api.broadcast("go")
         await stage.until(lambda: all(v.turns == 1 and v.context_used for v in stage.app.feed.myses.values()))
-        await stage.press("b")
-        await stage.until(lambda: "tokens in all, if each answers once" in stage.text())
+        await stage.press("b", shows="tokens in all, if each answers once")
 
 
 async def test_a_message_relaunches_a_stopped_mysis(tmp_path: Path) -> None:
@@ -159,8 +152,7 @@ async def test_a_message_relaunches_a_stopped_mysis(tmp_path: Path) -> None:
         await stage.until(lambda: stage.view().state is MysisState.STOPPED)
         await stage.press("m")
         assert "RELAUNCH and send to alpha" in stage.text()
-        await stage.write("wake up")
-        await stage.press("enter")
+        await stage.enter("wake up")
         await stage.until(lambda: stage.view().turns == 1)
 
 
@@ -169,8 +161,7 @@ async def test_a_refusal_is_shown_and_the_text_is_kept(tmp_path: Path) -> None:
         await stage.press("m")
         await stage.write("nobody hears")
         stage.one(MessagePrompt).target = MessageTarget("gone", "message to gone", mysis_id=99)
-        await stage.press("enter")
-        await stage.until(lambda: "No such mysis" in stage.text())
+        await stage.press("enter", shows="No such mysis")
         assert stage.one(MessagePrompt).text == "nobody hears"
         await stage.write(" again")
         assert stage.one(MessagePrompt).text == "nobody hears again"
@@ -325,15 +316,13 @@ async def test_an_editor_that_fails_leaves_the_text(tmp_path: Path, monkeypatch:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("kept")
-        await stage.press("ctrl+o")
-        await stage.until(lambda: "ended with 3" in stage.text())
+        await stage.press("ctrl+o", shows="ended with 3")
         assert stage.one(MessagePrompt).text == "kept"
 
 
 async def test_a_terminal_that_cannot_run_an_editor_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.press("m", "a", "ctrl+o")
-        await stage.until(lambda: "cannot run an editor" in stage.text())
+        await stage.press("m", "a", "ctrl+o", shows="cannot run an editor")
 
 
 async def test_a_missing_editor_is_an_os_error(monkeypatch: pytest.MonkeyPatch) -> None:

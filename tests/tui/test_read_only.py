@@ -104,8 +104,7 @@ async def test_settings_of_the_swarm_are_locked_and_those_of_the_cockpit_are_not
         assert "tui" not in locked
         stage.app.push_screen(ConnectDialog())
         await stage.until(lambda: stage.shows(ConnectDialog))
-        await stage.press("enter")
-        await stage.until(lambda: "read-only" in stage.text())
+        await stage.press("enter", shows="read-only")
 
 
 def test_what_passes_are_methods_of_the_api() -> None:

@@ -152,8 +152,7 @@ async def test_both_sides_stand_side_by_side_where_there_is_room(tmp_path: Path)
         assert row.split() == ["5", "-", *["return", "sum(i.price", "for", "i", "in", "items)"], "│", "5", "+",
                                *["return", "sum(cents(i)", "for", "i", "in", "items)"]]  # fmt: skip
         await stage.press("slash")
-        await stage.write("cents")
-        await stage.press("enter")
+        await stage.enter("cents")
         await stage.until(lambda: "cents(i)" in changes.text_of(changes.place))
         await stage.press("w")
         await stage.until(lambda: "│" not in lines(stage))
@@ -171,8 +170,7 @@ async def test_d_shows_the_changes_of_a_worktree_and_there_the_report(tmp_path: 
             force_setattr(stage.view(name), "works_on", "worktree of /repository")
         await stage.press("asterisk", "d")
         await stage.until(lambda: stage.shows(ReviewScreen) and "return sum" in lines(stage))
-        await stage.press("greater_than_sign")
-        await stage.until(lambda: "CHANGES OF beta" in stage.text())
+        await stage.press("greater_than_sign", shows="CHANGES OF beta")
         await stage.press("d")
         await stage.until(lambda: stage.shows(FocusScreen) and "RESULT" in stage.text())
         await stage.press("escape")
@@ -193,17 +191,14 @@ async def test_words_are_found_also_in_a_folded_file(tmp_path: Path) -> None:
         change(folders["alpha"])
         await open_review(stage)
         await stage.press("v", "slash")
-        await stage.write("SUM")
-        await stage.press("enter")
+        await stage.enter("SUM")
         await stage.until(lambda: "return sum(i.price" in lines(stage))
         assert "-    return sum(i.price" in stage.one(LineList, "#changes").text_of(
             stage.one(LineList, "#changes").place
         )
-        await stage.press("n")
-        await stage.until(lambda: "2 of 2" in stage.text())
+        await stage.press("n", shows="2 of 2")
         assert "cents(i)" in stage.one(LineList, "#changes").text_of(stage.one(LineList, "#changes").place)
-        await stage.press("N")
-        await stage.until(lambda: "1 of 2" in stage.text())
+        await stage.press("N", shows="1 of 2")
         await stage.press("escape")
         await stage.until(lambda: "1 of 2" not in stage.text())
         assert stage.shows(ReviewScreen)
@@ -357,8 +352,7 @@ async def test_s_sends_a_sentence_about_the_marked_lines(tmp_path: Path) -> None
         await stage.press("right_square_bracket", "down", "space", "down", "down", "s")
         await stage.until(lambda: stage.one(MessagePrompt).is_open)
         assert stage.one(MessagePrompt).text == "notes.txt:1-2: "
-        await stage.write("say why")
-        await stage.press("enter")
+        await stage.enter("say why")
         await stage.until(lambda: not stage.one(MessagePrompt).is_open)
         assert read_commander_messages(stage.swarm.path)[-1] == "notes.txt:1-2: say why"
         await stage.swarm.settled("alpha")
@@ -409,10 +403,8 @@ async def test_c_commits_with_a_message(tmp_path: Path) -> None:
         await open_review(stage, "new.txt")
         await stage.press("c")
         await stage.until(lambda: stage.shows(WorktreeCommitDialog))
-        await stage.press("enter")
-        await stage.until(lambda: "A commit needs a message" in stage.text())
-        await stage.write("by hand")
-        await stage.press("enter")
+        await stage.press("enter", shows="A commit needs a message")
+        await stage.enter("by hand")
         await stage.until(lambda: stage.shows(ReviewScreen) and "alpha is committed:" in said(stage))
         assert git(folders["alpha"], "log", "-1", "--format=%s") == "by hand"
 
@@ -442,8 +434,7 @@ async def test_ten_thousand_lines_open_and_scroll_soon(tmp_path: Path) -> None:
     async with reviewed(tmp_path) as (stage, _, folders):
         (folders["alpha"] / "big.txt").write_text("".join(f"line {number} of many\n" for number in range(10_000)))
         await open_review(stage, "line 9 of many")
-        await stage.press("G")
-        await stage.until(lambda: "line 9999 of many" in stage.text())
+        await stage.press("G", shows="line 9999 of many")
 
 
 async def test_a_read_only_cockpit_changes_nothing(tmp_path: Path) -> None:

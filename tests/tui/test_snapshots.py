@@ -162,8 +162,7 @@ async def choose_page(stage: Stage, page: str) -> None:
 
 async def try_tool(stage: Stage) -> None:
     await stage.until(lambda: "openai" in stage.text())
-    await stage.press("tab")
-    await stage.until(lambda: "mine" in stage.text())
+    await stage.press("tab", shows="mine")
     await stage.press("down", "t")
 
 

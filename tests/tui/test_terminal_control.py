@@ -133,8 +133,7 @@ async def test_q_counts_no_mysis_that_waits_as_at_work(tmp_path: Path) -> None:
     async with cockpit(tmp_path, script(wait), names=("alpha",)) as stage:
         await stage.api.send("alpha", "go")
         await stage.until(lambda: "1 waiting" in stage.text())
-        await stage.press("q")
-        await stage.until(lambda: "1 of 1 mysis started: 0 working, 1 waiting" in stage.text())
+        await stage.press("q", shows="1 of 1 mysis started: 0 working, 1 waiting")
 
 
 async def test_s_ends_the_swarm_and_the_app(tmp_path: Path) -> None:

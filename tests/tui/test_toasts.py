@@ -91,8 +91,7 @@ async def test_the_first_summary_without_a_model_for_want_of_budget_is_shown_onc
 async def test_the_toast_of_a_message_names_its_recipient(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
-        await stage.write("hello")
-        await stage.press("enter")
+        await stage.enter("hello")
         await stage.until(lambda: any("Delivered to alpha" in notice for notice in stage.notices))
 
 

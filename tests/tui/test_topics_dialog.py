@@ -48,8 +48,7 @@ async def test_topics_are_listed_with_their_counts_and_read(tmp_path: Path) -> N
         await stage.api.publish("NEWS", "Three.")
         await stage.until(lambda: "Three." in stage.text())
         assert stage.one(PickList).chosen_text == "One."
-        await stage.press("escape")
-        await stage.until(lambda: "TOPICS" in stage.text())
+        await stage.press("escape", shows="TOPICS")
         assert stage.one(PickList).chosen == "NEWS"
 
 
@@ -89,8 +88,7 @@ async def test_enter_that_is_typed_before_the_topics_are_read_opens_the_first(
         await stage.until(lambda: stage.shows(TopicsDialog) and "Reading…" in stage.text())
         may_read.set()
         await stage.until(lambda: "TOPIC NEWS" in stage.text())
-        await stage.press("escape")
-        await stage.until(lambda: "TOPICS" in stage.text())
+        await stage.press("escape", shows="TOPICS")
 
 
 async def test_long_messages_are_laid_out_once_and_not_at_each_tick(
@@ -143,17 +141,14 @@ async def test_a_message_is_published_from_the_box(tmp_path: Path) -> None:
         await stage.press("p")
         await stage.write("two words?")
         await stage.until(lambda: stage.one(Input).value == "two words?")
-        await stage.press("enter")
-        await stage.until(lambda: "published on two, read by no mysis" in stage.text())
+        await stage.press("enter", shows="published on two, read by no mysis")
         await stage.press("p")
         assert stage.one(Input).value == "two "
-        await stage.write('{"n": 1}')
-        await stage.press("enter")
+        await stage.enter('{"n": 1}')
         await stage.until(lambda: "{&quot;n&quot;" in stage.text() or '"n": 1' in stage.text())
         await stage.press("p")
         stage.one(Input).value = "STATE_SNAPSHOT x"
-        await stage.press("enter")
-        await stage.until(lambda: "only Zoea publishes on STATE_SNAPSHOT" in stage.text())
+        await stage.press("enter", shows="only Zoea publishes on STATE_SNAPSHOT")
         await stage.press("escape", "escape")
         await stage.until(lambda: not stage.shows(TopicsDialog))
 
@@ -175,10 +170,8 @@ async def test_a_line_that_is_sent_again_after_an_error_is_published_once(
         await opened(stage, "No message was published yet")
         await stage.press("p")
         await stage.write("news One.")
-        await stage.press("enter")
-        await stage.until(lambda: "before the answer came" in stage.text())
-        await stage.press("enter")
-        await stage.until(lambda: "published on news" in stage.text())
+        await stage.press("enter", shows="before the answer came")
+        await stage.press("enter", shows="published on news")
         assert results == ["news", "news"]
         found = await stage.swarm.rows("SELECT content FROM topic_message")
         assert [row["content"] for row in found] == ["One."]

@@ -113,13 +113,11 @@ async def test_every_upstream_and_provider_shows_its_state(api: FakeSwarm, datab
         ):
             assert words in text, words
         assert "40 calls since Zoea began, 3 failed, 2 running" in text
-        await stage.press("down")
-        await stage.until(lambda: "connection refused" in stage.text())
+        await stage.press("down", shows="connection refused")
         assert "272 tools left out" in stage.text()
         await stage.press("G")
         await stage.until(lambda: "401 no key" in stage.text() and "OPENAI_API_KEY" in stage.text())
-        await stage.press("up")
-        await stage.until(lambda: "qwen3:8b" in stage.text())
+        await stage.press("up", shows="qwen3:8b")
 
 
 async def test_tools_unfold_to_their_schemas_and_stderr_is_the_third_part(api: FakeSwarm, database: Path) -> None:
@@ -137,8 +135,7 @@ async def test_tools_unfold_to_their_schemas_and_stderr_is_the_third_part(api: F
         screen.tick()
         await stage.pilot.pause()
         assert '"belt": {' in offers.plain
-        await stage.press("tab")
-        await stage.until(lambda: "reef listens" in stage.text())
+        await stage.press("tab", shows="reef listens")
         assert "warning [/]" in stage.text()
         assert is_harmless(stage.text())
 
@@ -162,8 +159,7 @@ async def test_providers_are_asked_again(api: FakeSwarm, database: Path) -> None
         await open_upstreams(stage)
         await stage.press("G")
         api.given_providers = (ProviderView("openai", "openai", "openai", 80.0, ("gpt",)),)
-        await stage.press("r")
-        await stage.until(lambda: "1 model " in stage.text())
+        await stage.press("r", shows="1 model ")
 
 
 async def test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required(api: FakeSwarm, database: Path) -> None:
@@ -173,8 +169,7 @@ async def test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required(a
         await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
         assert "session_id: each mysis has its own, from its login." in stage.text()
         api.trial = ToolTrial("mined [/] 漢字\x1b[2J", False, 1_500_000)
-        await stage.press("ctrl+r")
-        await stage.until(lambda: "mined [/]" in stage.text())
+        await stage.press("ctrl+r", shows="mined [/]")
         assert api.tried[0][:2] == ("reef", "mine")
         assert json.loads(api.tried[0][2]) == {"belt": "", "count": 0, "how": "fast"}
         assert "done" in stage.text()
@@ -204,8 +199,7 @@ async def test_a_refusal_of_the_swarm_is_shown(api: FakeSwarm, database: Path, m
         await stage.press("tab", "t")
         await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
         api.given_upstreams = ()
-        await stage.press("ctrl+r")
-        await stage.until(lambda: "no upstream reef" in stage.text())
+        await stage.press("ctrl+r", shows="no upstream reef")
 
 
 async def test_without_an_upstream_it_says_how_to_add_one(api: FakeSwarm, database: Path) -> None:
@@ -415,10 +409,8 @@ async def test_e_replaces_a_refused_key_and_the_myses_go_on(
         fake.put(replace(made, failure=Failure("ProviderError", title, "401", "Mend it.")), "mysis.state")
     async with cockpit_over(fake, database) as stage:
         await stage.until(lambda: "alpha and 1 more" in stage.text())
-        await stage.press("E")
-        await stage.until(lambda: "lab is connected already" in stage.text())
-        await stage.write("sk-new")
-        await stage.press("enter")
+        await stage.press("E", shows="lab is connected already")
+        await stage.enter("sk-new")
         await stage.until(lambda: "alpha and beta go on" in stage.notices)
         states = {view.name: view.state for view in (await fake.view()).myses}
         assert states == {"alpha": "running", "beta": "running", "gamma": "errored"}

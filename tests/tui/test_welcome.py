@@ -146,8 +146,7 @@ async def test_model_servers_are_shown_as_they_answer(tmp_path: Path, monkeypatc
     async with OllamaServer() as server, welcome(tmp_path) as stage:
         server.models = [Model("qwen3:8b"), Model("[/]\x1b[2J")]
         stage.app.discovery_ports = (UsualPort("Ollama", int(server.url.rpartition(":")[2]), "ollama"),)
-        await stage.press("escape", "f1")
-        await stage.until(lambda: "has qwen3:8b, [/]" in stage.text())
+        await stage.press("escape", "f1", shows="has qwen3:8b, [/]")
         assert is_harmless(stage.text())
 
 
@@ -392,8 +391,7 @@ async def test_a_wrong_connection_says_why_and_stays_open(tmp_path: Path) -> Non
     async with welcome(tmp_path) as stage:
         await stage.press("c")
         stage.one(Input, "#address").value = "ftp://x"
-        await stage.press("enter")
-        await stage.until(lambda: "not an http or https address" in stage.text())
+        await stage.press("enter", shows="not an http or https address")
         assert "address: " in stage.one(TextBlock, "#error").plain
         assert shows(stage, ConnectDialog)
         await stage.press("escape")
@@ -406,17 +404,14 @@ async def test_trying_shows_the_models_and_fills_the_first_in(tmp_path: Path) ->
         await stage.press("c")
         stage.one(InlineChoice).choose("ollama")
         stage.one(Input, "#address").value = server.url
-        await stage.press("ctrl+t")
-        await stage.until(lambda: "It answers. Models: qwen3:8b" in stage.text())
+        await stage.press("ctrl+t", shows="It answers. Models: qwen3:8b")
         assert stage.one(Input, "#model").value == "qwen3:8b"
         await stage.write("llama")
         assert stage.one(Input, "#model").value == "llama"
         stage.one(Input, "#address").value = "lab"
-        await stage.press("ctrl+t")
-        await stage.until(lambda: "not an http or https address" in stage.text())
+        await stage.press("ctrl+t", shows="not an http or https address")
         stage.one(Input, "#address").value = "http://127.0.0.1:1"
-        await stage.press("ctrl+t")
-        await stage.until(lambda: "unreachable" in stage.text())
+        await stage.press("ctrl+t", shows="unreachable")
 
 
 async def test_the_models_of_the_server_are_offered_and_another_name_is_confirmed(tmp_path: Path) -> None:
