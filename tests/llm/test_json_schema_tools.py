@@ -97,7 +97,7 @@ GO = ToolSpec("go", "Go.", {"type": "object", "properties": {"at": {"$ref": "#/$
 
 def test_a_schema_inside_another_keeps_no_references() -> None:
     assert schema((GO,))["anyOf"][0]["properties"]["arguments"] == {"type": "object", "properties": {"at": POINT}}
-    told, _ = as_text("", (), (GO,))
+    told, _ = as_text("", (), request(tools=(GO,)))
     assert told.endswith(f"- go: Go. Arguments: {json.dumps({'at': POINT})}")
 
 
@@ -242,7 +242,7 @@ def test_where_the_tools_of_upstreams_are_found_by_need_calls_are_shown() -> Non
 
 def test_a_call_that_a_person_refused_is_only_named() -> None:
     refused = assistant("", replace(call(), is_denied=True), call("c2"))
-    _, (_, told, _) = as_text("", [user(), refused, result("denied: no", is_error=True)], (SCAN,))
+    _, (_, told, _) = as_text("", [user(), refused, result("denied: no", is_error=True)], request(tools=(SCAN,)))
     first, second = told.content.split("\n")
     assert first == "[a call of scan, which was refused]"
     assert json.loads(second)["name"] == "scan"
@@ -294,7 +294,7 @@ def test_a_step_names_an_only_short_text_so_that_calls_are_told_apart() -> None:
         result("ore"),
         assistant("", call("c2", arguments=json.dumps({"a": "x" * 60}))),
     ]
-    _, messages = as_text("", [*said, result("ore", "c2")], (SCAN,))
+    _, messages = as_text("", [*said, result("ore", "c2")], request(tools=(SCAN,)))
     assert [json.loads(message.content)["next"] for message in messages if message.role is Role.ASSISTANT] == [
         "use scan for a",
         "use scan",

@@ -100,23 +100,18 @@ def _bounded(node: Any) -> Any:
 
 
 def as_text(
-    system: str,
-    messages: Iterable[RequestMessage],
-    tools: Sequence[ToolSpec],
-    *,
-    with_examples: bool = False,
-    as_signatures: bool = False,
+    system: str, messages: Iterable[RequestMessage], request: ModelRequest, *, with_examples: bool = False
 ) -> tuple[str, list[RequestMessage]]:
-    """Return the system text with the tools in it, and the messages without tool roles."""
-    lines = [_HOW, "", _SIGNED_TOOLS if as_signatures else _TOOLS]
-    for tool in tools:
-        if as_signatures:
+    """Return the system text with the request's tools in it, and the messages without tool roles."""
+    lines = [_HOW, "", _SIGNED_TOOLS if request.as_signatures else _TOOLS]
+    for tool in request.tools:
+        if request.as_signatures:
             lines.append(f"- {write_signature(tool.name, tool.description, tool.input_schema)}")
             continue
         parameters = json.dumps(flat(tool.input_schema).get("properties", {}), ensure_ascii=False)
         lines.append(f"- {tool.name}: {' '.join(tool.description.split())} Arguments: {parameters}")
     if with_examples:
-        lines += ["", *examples(tools)]
+        lines += ["", *examples(request.tools)]
     told = "\n".join(lines)
     return (f"{system}\n\n{told}" if system else told), [_plain(message) for message in messages]
 

@@ -60,9 +60,7 @@ def body_of(
     messages = fit_ids(messages, traits)
     if has_text_calls:
         shows = config.examples is not False  # nothing else holds the model to the form
-        system, messages = json_schema_tools.as_text(
-            system, messages, request.tools, with_examples=shows, as_signatures=request.as_signatures
-        )
+        system, messages = json_schema_tools.as_text(system, messages, request, with_examples=shows)
         messages = merge_users(messages)
     system, messages = fit_system(system, messages, traits)
     model = request.model or config.model

@@ -45,13 +45,7 @@ def body_of(
     model = request.model or config.model
     schema = uses_schema(config, traits, request)
     if schema:
-        system, messages = json_schema_tools.as_text(
-            system,
-            messages,
-            request.tools,
-            with_examples=bool(config.examples),
-            as_signatures=request.as_signatures,
-        )
+        system, messages = json_schema_tools.as_text(system, messages, request, with_examples=bool(config.examples))
         messages = merge_users(messages)
     system, messages = fit_system(system, messages, traits)
     wire = [{"role": "system", "content": system}] if system else []

@@ -78,13 +78,7 @@ def body_of(
     messages = fit_ids(messages, traits)
     model = request.model or config.model
     if schema:
-        system, messages = json_schema_tools.as_text(
-            system,
-            messages,
-            request.tools,
-            with_examples=bool(config.examples),
-            as_signatures=request.as_signatures,
-        )
+        system, messages = json_schema_tools.as_text(system, messages, request, with_examples=bool(config.examples))
     if (Trait.USER_BEFORE_CALLS if messages[0].calls else Trait.USER_FIRST) in traits:
         messages = user_first(messages)
     system, messages = fit_system(system, messages, traits)
