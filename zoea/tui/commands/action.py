@@ -84,6 +84,13 @@ def require_open_swarm(context: ActionContext) -> str:
     return "" if context.is_ready else context.failure or OPENING
 
 
+def _require(
+    is_met: Callable[[ActionContext], object], why_not: str, before: Requirement = require_nothing
+) -> Requirement:
+    """Return the requirement that something is met, after the one that comes before it."""
+    return lambda context: before(context) or ("" if is_met(context) else why_not)
+
+
 def require_target(context: ActionContext) -> str:
     return require_open_swarm(context) or ("" if context.targets else NO_TARGET if context.shown else NO_MYSIS)
 
@@ -140,20 +147,10 @@ def find_refusing_providers(views: Iterable[MysisView]) -> list[str]:
     return [view.provider for view in views if view.failure is not None and view.failure.is_refused_key]
 
 
-def require_need(context: ActionContext) -> str:
-    return require_open_swarm(context) or ("" if context.in_need else "no other mysis needs you")
-
-
-def require_ended_mysis(context: ActionContext) -> str:
-    return require_open_swarm(context) or ("" if context.ended else "no mysis was running when Zoea ended")
-
-
-def require_any_mysis(context: ActionContext) -> str:
-    return require_open_swarm(context) or ("" if context.shown else NO_MYSIS)
-
-
-def require_open_approval(context: ActionContext) -> str:
-    return require_open_swarm(context) or ("" if context.approvals else "nothing waits for your answer")
+require_need = _require(lambda it: it.in_need, "no other mysis needs you", require_open_swarm)
+require_ended_mysis = _require(lambda it: it.ended, "no mysis was running when Zoea ended", require_open_swarm)
+require_any_mysis = _require(lambda it: it.shown, NO_MYSIS, require_open_swarm)
+require_open_approval = _require(lambda it: it.approvals, "nothing waits for your answer", require_open_swarm)
 
 
 NO_OWN_VALUE = "the setting under the cursor has no value of yours"
@@ -165,24 +162,11 @@ UNLISTED = frozenset((NO_OWN_VALUE, NO_REPOSITORY, NO_OTHER_QUESTION))
 """Reasons for which a footer leaves a key out instead of showing it as off."""
 
 
-def require_repository(context: ActionContext) -> str:
-    return require_open_swarm(context) or ("" if context.has_repository else NO_REPOSITORY)
-
-
-def require_own_value(context: ActionContext) -> str:
-    return "" if context.has_own_value else NO_OWN_VALUE
-
-
-def require_undoable_command(context: ActionContext) -> str:
-    return "" if context.can_undo else "there is nothing to undo"
-
-
-def require_search_hits(context: ActionContext) -> str:
-    return "" if context.finding else "press / and type what to find first"
-
-
-def require_another_question(context: ActionContext) -> str:
-    return "" if context.approvals > 1 else NO_OTHER_QUESTION
+require_repository = _require(lambda it: it.has_repository, NO_REPOSITORY, require_open_swarm)
+require_own_value = _require(lambda it: it.has_own_value, NO_OWN_VALUE)
+require_undoable_command = _require(lambda it: it.can_undo, "there is nothing to undo")
+require_search_hits = _require(lambda it: it.finding, "press / and type what to find first")
+require_another_question = _require(lambda it: it.approvals > 1, NO_OTHER_QUESTION)
 
 
 def require_tool_call(context: ActionContext) -> str:
