@@ -109,8 +109,7 @@ async def test_a_relaunch_after_a_death_goes_on_with_the_same_turn(tmp_path: Pat
     async with agent_swarm(tmp_path, {"resume": True}) as s:
         await work(s, ["call", "a", "execute", {"command": "make"}, "in_progress"], ["exit", 3])
         assert await s.value("SELECT state FROM tool_call") == "sent"
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         assert await s.value("SELECT state FROM tool_call") == "unknown"
         assert await s.value("SELECT count(*) FROM turn") == 1
         assert await last_outcome(s) == "answered"
@@ -157,8 +156,7 @@ async def test_an_answer_that_never_ends_counts_once_its_text_came(tmp_path: Pat
         row = s.commander.swarm.live_view.row(1)
         await s.until(lambda: row.streaming == "the answer")
         for _ in range(15):
-            s.clock.by(6)
-            await s.run_due()
+            await s.run_due(6)
         await s.settled()
         assert await last_outcome(s) == "answered"
         assert await conversation(s) == [("assistant", "the answer")]
@@ -174,8 +172,7 @@ async def test_silence_without_a_word_times_out_and_a_deaf_agent_is_ended(
         row = s.commander.swarm.live_view.row(1)
         await s.until(lambda: row.thinking == "hm")
         for _ in range(15):
-            s.clock.by(6)
-            await s.run_due()
+            await s.run_due(6)
         await s.settled()
         assert s.state() is MysisState.ERRORED
         assert await s.value("SELECT broke_off FROM turn") == "timeout"
@@ -189,13 +186,11 @@ async def test_a_silent_agent_whose_requests_wait_at_the_gateway_goes_on(tmp_pat
         await s.until(lambda: row.thinking == "hm")
         row.asks_waiting = 1
         for _ in range(15):
-            s.clock.by(6)
-            await s.run_due()
+            await s.run_due(6)
         row.asks_waiting = 0
         row.asked_at = s.clock.uptime() + 30_000_000
         for _ in range(13):
-            s.clock.by(6)
-            await s.run_due()
+            await s.run_due(6)
         assert s.commander.swarm.runner("alpha").has_turn
         await s.settled_in_time(step_s=6)
         assert await s.value("SELECT broke_off FROM turn") == "timeout"
@@ -297,8 +292,7 @@ async def test_a_question_is_no_silence(tmp_path: Path) -> None:
         row = s.commander.swarm.live_view.row(1)
         await s.until(lambda: row.approvals)
         for _ in range(15):
-            s.clock.by(60)
-            await s.run_due()
+            await s.run_due(60)
         assert row.approvals == 1
 
 

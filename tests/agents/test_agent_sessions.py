@@ -75,8 +75,7 @@ async def test_a_kill_of_zoea_in_the_middle_of_a_turn_leaves_its_calls_unknown(t
         )
         await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
     async with agent_swarm(tmp_path, {"resume": True}) as s:
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         states = await s.rows("SELECT name, state FROM tool_call ORDER BY id")
         assert [row["state"] for row in states] == ["unknown", "cancelled"]
         assert await s.commander.approvals() == ()
@@ -88,8 +87,7 @@ async def test_a_turn_whose_prompt_never_reached_the_agent_is_prompted_whole(tmp
     async with agent_swarm(tmp_path, {"fails_once": str(tmp_path / "mark")}) as s:
         await work(s, ["say", "at last"])
         assert s.state() is MysisState.ERRORED
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         assert await conversation(s) == [("assistant", "at last")]
         assert await s.value("SELECT count(*) FROM turn") == 1
 

@@ -58,12 +58,17 @@ class TerminalScreen:
         """The text of the screen."""
         return self._screen.text
 
-    def press(self, *keys: str) -> None:
-        """Press keys by name, or type a text. What follows an enter at once would be pasted."""
+    def press(self, *keys: str, shows: str = "") -> None:
+        """Press keys by name, or type a text, and wait for the words that the screen then `shows`.
+
+        What follows an enter at once would be pasted.
+        """
         for key in keys:
             os.write(self._keyboard, KEYS.get(key, key).encode())
             if key in ("escape", "enter"):
                 self._read_for(_ESCAPE_S)
+        if shows:
+            self.until(shows)
 
     def write(self, data: bytes) -> None:
         """Type bytes, however many; the output is read and drawn in between."""

@@ -52,8 +52,7 @@ def test_a_new_user_creates_a_swarm_and_finds_it_again(cockpit: OpenSwarm) -> No
     glass.until("There is no mysis yet", "sandbox")
     glass.press("s")
     glass.until(lambda text: "5 myses" in text and "SWARM" in text and "Welcome" not in text)
-    glass.press("b")
-    glass.until("BROADCAST to all 5")
+    glass.press("b", shows="BROADCAST to all 5")
     glass.press(WORDS, "enter")
     glass.until(WORDS, "5 answered")
     glass.press("enter")
@@ -64,8 +63,7 @@ def test_a_new_user_creates_a_swarm_and_finds_it_again(cockpit: OpenSwarm) -> No
     glass.until("1 of 5", "follows new lines")
     glass.press("escape")
     glass.until("5 myses", WORDS)
-    glass.press("q")
-    glass.until("end the swarm")
+    glass.press("q", shows="end the swarm")
     glass.press("s")
     assert glass.end() == 0
 
@@ -92,18 +90,15 @@ def test_ctrl_o_opens_the_editor_and_takes_its_text(cockpit: OpenSwarm, tmp_path
     editor.chmod(0o700)
     glass = cockpit("--myses", "1", "--provider", "scripted", EDITOR=str(editor), VISUAL="")
     glass.until("alpha", "1 mysis")
-    glass.press("m")
-    glass.until("enter send")
-    glass.press("Dear alpha", "ctrl+o")
-    glass.until("this is the editor")
+    glass.press("m", shows="enter send")
+    glass.press("Dear alpha", "ctrl+o", shows="this is the editor")
     glass.press("dig deeper", "enter")
     glass.until("Dear alpha, dig deeper", "enter send")
     glass.press("enter")
     glass.until(lambda text: "enter send" not in text)
     glass.press("enter")
     glass.until("from you", "Dear alpha, dig deeper")
-    glass.press("q")
-    glass.until("end the swarm")
+    glass.press("q", shows="end the swarm")
     glass.press("s")
     assert glass.end() == 0
 
@@ -113,14 +108,11 @@ def test_keys_in_one_write_reach_the_prompt_that_the_first_of_them_opens(cockpit
     glass.until("alpha", "3 myses")
     glass.press("bxd and X\r")
     glass.until("xd and X", "3 answered")
-    glass.press("mdig xx\r")
-    glass.until("dig xx")
-    glass.press(":hold\r")
-    glass.until("ON HOLD")
+    glass.press("mdig xx\r", shows="dig xx")
+    glass.press(":hold\r", shows="ON HOLD")
     glass.press(":hold\rq")  # a line and more in one read is a pasted text, and presses no key
     glass.until("Nothing here takes a pasted text", "ON HOLD")
-    glass.press("q")
-    glass.until("end the swarm")
+    glass.press("q", shows="end the swarm")
     glass.press("s")
     assert glass.end() == 0
     assert len(listed()) == 3
@@ -129,15 +121,13 @@ def test_keys_in_one_write_reach_the_prompt_that_the_first_of_them_opens(cockpit
 def test_lines_pasted_without_marks_stay_together_in_the_prompt(cockpit: OpenSwarm) -> None:
     glass = cockpit("--myses", "2", "--provider", "scripted")
     glass.until("alpha", "2 myses")
-    glass.press("m")
-    glass.until("enter send")
+    glass.press("m", shows="enter send")
     glass.press("first line\rn second line\rXX third\r")
     glass.until("first line", "n second line", "XX third", "enter send")
     assert ask("SELECT content FROM message") == []
     glass.press("enter")
     until_true(lambda: ask("SELECT content FROM message") == [("first line\nn second line\nXX third\n",)])
-    glass.press("q")
-    glass.until("end the swarm")
+    glass.press("q", shows="end the swarm")
     glass.press("s")
     assert glass.end() == 0
     assert len(listed()) == 2
@@ -147,8 +137,7 @@ def test_keys_typed_before_the_cockpit_has_the_terminal_are_not_lost(cockpit: Op
     glass = cockpit("--myses", "2", "--provider", "scripted")
     glass.press("bdig xx and X\r:theme tide\r")  # the terminal itself still echoes them, and makes a line of each enter
     glass.until("dig xx and X", "2 answered")
-    glass.press("q")
-    glass.until("end the swarm")
+    glass.press("q", shows="end the swarm")
     glass.press("s")
     assert glass.end() == 0
     assert ask("SELECT content FROM message WHERE kind = 'broadcast'") == [("dig xx and X",)]
@@ -157,8 +146,7 @@ def test_keys_typed_before_the_cockpit_has_the_terminal_are_not_lost(cockpit: Op
 def test_a_line_of_ten_megabytes_and_bytes_that_are_no_text_leave_the_cockpit_as_it_was(cockpit: OpenSwarm) -> None:
     glass = cockpit("--myses", "1", "--provider", "scripted")
     glass.until("alpha", "1 mysis")
-    glass.press("m")
-    glass.until("enter send")
+    glass.press("m", shows="enter send")
     before = read_peak_kb(glass.process.pid)
     for marks in ((b"", b""), (b"\x1b[200~", b"\x1b[201~")):
         glass.write(marks[0] + b"x" * 10_000_000 + marks[1])
@@ -168,8 +156,7 @@ def test_a_line_of_ten_megabytes_and_bytes_that_are_no_text_leave_the_cockpit_as
     assert read_peak_kb(glass.process.pid) - before < 50_000
     glass.press("enter")
     until_true(lambda: ask("SELECT content FROM message") == [("dig caf\ufffd \ufffd",)])
-    glass.press("q")
-    glass.until("end the swarm")
+    glass.press("q", shows="end the swarm")
     glass.press("s")
     assert glass.end() == 0
 
@@ -184,14 +171,12 @@ def test_stored_rows_stand_there_before_the_swarm_is_open_and_keys_wait_for_it(
         TerminalScreen("unopened", str(gate), "run", environ={}, module="tests.e2e.hindered_cockpit")
     ) as glass:
         glass.until("Opening the swarm", *names)
-        glass.press("b")
-        glass.until("your keys wait until the swarm is open")
+        glass.press("b", shows="your keys wait until the swarm is open")
         glass.press("dig xx and X", "enter", ":hold", "enter")
         gate.touch()
         # The hold may come before the answers, which then wait for its end.
         glass.until("dig xx and X", "ON HOLD")
-        glass.press("q")
-        glass.until("end the swarm")
+        glass.press("q", shows="end the swarm")
         glass.press("s")
         assert glass.end() == 0
     assert ask("SELECT content FROM message WHERE kind = 'broadcast'") == [("dig xx and X",)]
@@ -244,12 +229,10 @@ def test_a_cockpit_follows_the_process_that_runs_the_swarm_next(cockpit: OpenSwa
         glass.until("the swarm has ended")
         owners.append(spawn("run", "--headless", "--provider", "scripted", stdout=None, stderr=None))
         glass.until(lambda text: "has ended" not in text and "attached" in text)
-        glass.press("n")
-        glass.until("NEW MYSIS")
+        glass.press("n", shows="NEW MYSIS")
         glass.press("escape")
         glass.until(lambda text: "NEW MYSIS" not in text)
-        glass.press("q")
-        glass.until("leave it running")
+        glass.press("q", shows="leave it running")
         glass.press("l")
         assert glass.end() == 0
         assert find_owner() == owners[1].pid
@@ -265,10 +248,8 @@ def test_a_cockpit_whose_owner_was_killed_keeps_the_typed_text_and_opens_the_swa
         until_true(find_owner)
         glass = cockpit()
         glass.until("alpha", "attached")
-        glass.press("m")
-        glass.until("enter send")
-        glass.press("dig at the belt")
-        glass.until("dig at the belt")
+        glass.press("m", shows="enter send")
+        glass.press("dig at the belt", shows="dig at the belt")
     finally:
         owner.kill()
         owner.wait()
@@ -280,8 +261,7 @@ def test_a_cockpit_whose_owner_was_killed_keeps_the_typed_text_and_opens_the_swa
     assert find_owner() == glass.process.pid
     glass.press("enter")
     until_true(lambda: ask("SELECT content FROM message") == [("dig at the belt",)])
-    glass.press("q")
-    glass.until("end the swarm")
+    glass.press("q", shows="end the swarm")
     glass.press("s")
     assert glass.end() == 0
 
@@ -337,10 +317,8 @@ def test_a_task_is_given_with_the_mysis_and_replaced_in_the_cockpit(cockpit: Ope
     assert zoea("new", "alpha", "--task", "Count to three.", "--provider", "scripted").returncode == 0
     glass.until("1 mysis")
     assert [row["goal"] for row in listed()] == ["Count to three."]
-    glass.press("t")
-    glass.until("TASK for alpha")
-    glass.press("Count to four.")
-    glass.until("Count to four.")
+    glass.press("t", shows="TASK for alpha")
+    glass.press("Count to four.", shows="Count to four.")
     glass.press("enter")
     until_true(lambda: ask("SELECT 1 FROM mysis WHERE goal = 'Count to four.'"))
     assert [row["goal"] for row in listed()] == ["Count to four."]

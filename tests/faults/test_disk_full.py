@@ -246,8 +246,7 @@ async def test_a_swarm_on_a_full_disk_closes_at_once(tmp_path: Path) -> None:
             await s.commander.close()
         await leave(s.store, PLENTY)
     async with swarm(tmp_path, script(Answer(text="again")), settings=SETTINGS) as s:
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
     database_checker.at_rest(tmp_path / "zoea.db")
 
 

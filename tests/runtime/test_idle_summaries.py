@@ -49,8 +49,7 @@ async def test_without_the_setting_or_while_a_mysis_works_none_is_written(tmp_pa
             await s.until(lambda: s.peer.running)
         async with run_idle_summaries(s.commander, s.clock):
             for _ in range(3):
-                s.clock.by(SECONDS)
-                await s.run_due()
+                await s.run_due(SECONDS)
         assert not [one for one in read_chain(s.path, "@alpha") if one.note.model]
         if is_wanted:
             s.peer.gates["look"].set()

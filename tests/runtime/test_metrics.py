@@ -90,9 +90,7 @@ async def test_a_real_parser_reads_what_a_swarm_did(tmp_path: Path) -> None:
 async def test_a_turn_that_is_open_at_one_scrape_is_counted_at_a_later_one(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         live = metrics_of(s, is_from_now=True)
-        block = s.provider.block()
-        await s.tell("alpha", "go")
-        await block.reached.wait()
+        block = await s.begin_call("alpha", "go")
         before = samples(live.render().decode())
         assert not any(name == "zoea_turns_total" for name, _ in before)
         block.release()

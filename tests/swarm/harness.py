@@ -19,7 +19,7 @@ from tests.fakes.no_connections import NoConnections
 from tests.fakes.tool_descriptions import described
 from tests.waiting import until
 from zoea.llm.prices import PriceList
-from zoea.llm.providers.scripted import Rule, ScriptedProvider
+from zoea.llm.providers.scripted import Block, Rule, ScriptedProvider
 from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
@@ -155,13 +155,27 @@ class Swarm:
         await self.settled(name)
         return receipt
 
+    async def begin_call(self, name: str, text: str) -> Block:
+        """As `tell`, and wait until the call of its turn stands at the block that is returned."""
+        block = self.provider.block()
+        await self.tell(name, text)
+        await block.reached.wait()
+        return block
+
+    async def start(self, name: str) -> None:
+        """Start a mysis and wait until it has settled."""
+        await self.commander.start(name)
+        await self.settled(name)
+
     async def settled(self, name: str = "alpha") -> None:
         """Wait until the mysis has no open turn and nothing pending."""
         runner = self.commander.swarm.runner(name)
         await self.until(lambda: runner.is_settled)
 
-    async def run_due(self) -> None:
-        """Let every task run that is due, through several rounds of the loop and of the store."""
+    async def run_due(self, after_s: float = 0) -> None:
+        """Let time pass, and every task run that is due, through several rounds of the loop and of the store."""
+        if after_s:
+            self.clock.by(after_s)
         for _ in range(10):
             await self.store.write(lambda conn: conn.now())
             await asyncio.sleep(0)

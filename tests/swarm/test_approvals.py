@@ -344,8 +344,7 @@ async def test_changed_arguments_hold_for_a_turn_that_is_resumed(tmp_path: Path)
         with pytest.raises(UsageError, match="does not wait for an answer"):
             await s.commander.answer(number, ApprovalAnswer.ONCE)
         await s.commander.hold(False)
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         assert s.peer.seen == [("burn", "less")]
         assert s.sent()[-1][-1] == ("tool", f"{RAN_WITH}\n\nburn did less")
 
@@ -356,8 +355,7 @@ async def test_a_call_cut_off_by_a_stop_of_zoea_says_which_arguments_may_have_ru
         await s.commander.answer(await ask(s), ApprovalAnswer.ONCE, arguments='{"text": "less"}')
         await s.until(lambda: s.peer.seen)
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         assert s.sent()[-1][-1][1].startswith(f"{RAN_WITH}\n\nunknown: ")
 
 
@@ -372,8 +370,7 @@ async def test_a_question_answered_while_no_turn_waits_counts_when_the_turn_resu
         number = await ask(s)
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         await s.commander.answer(number, answer)
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         assert await s.value("SELECT outcome FROM turn") == "answered"
         assert s.sent()[0][-1] == ("tool", result)
 
@@ -383,8 +380,7 @@ async def test_a_template_grant_given_while_no_turn_waits_holds_for_the_same_too
         number = await ask(s)
     async with swarm(tmp_path, script(Answer(text="done"), BURN, Answer(text="done"))) as s:
         await s.commander.answer(number, ApprovalAnswer.TEMPLATE)
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         spec = offered_tool(s, "burn")
         assert await s.value("SELECT schema_hash FROM grant_") == spec.schema_hash != ""
         await s.ask("alpha", "again")
@@ -411,8 +407,7 @@ async def test_a_question_from_before_a_restart_allows_nothing_where_its_tool_ha
     async with swarm(tmp_path, script(Answer(text="done")), peer=OtherPeer()) as s:
         if is_answered_before:
             await s.commander.answer(number, ApprovalAnswer.TEMPLATE)
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         assert s.peer.seen == []
         assert "its server changed this tool since the question was asked" in s.sent()[0][-1][1]
         assert await s.commander.approvals() == ()

@@ -258,8 +258,7 @@ async def test_a_question_on_a_budget_outlives_a_restart_and_a_stop_takes_it_bac
         question = await asked(s)
     async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
         await s.commander.answer(question.id, ApprovalAnswer.ONCE)  # nobody waits for it yet
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         assert await s.value("SELECT outcome FROM turn ORDER BY id DESC LIMIT 1") == "answered"
 
 

@@ -48,8 +48,7 @@ async def set_clock(s: Swarm, seconds: float) -> None:
 async def passes(s: Swarm, seconds: int) -> None:
     """Let time pass, with everything that is due second by second."""
     for _ in range(seconds):
-        s.clock.by(1)
-        await s.run_due()
+        await s.run_due(1)
 
 
 @JUMPS
@@ -204,8 +203,7 @@ async def test_the_clock_is_watched_after_its_times_could_not_be_stored(
         monkeypatch.setattr(time_ops, "move_times_ahead", move)
         await set_clock(s, DAY_S)
         while failures:
-            s.clock.by(10)
-            await s.run_due()
+            await s.run_due(10)
         await s.run_due()
         assert "stored times keep the old clock: disk I/O error" in caplog.text
         await set_clock(s, HOUR_S)
@@ -221,8 +219,7 @@ async def test_a_question_expires_after_half_an_hour_and_its_stored_end_moves(tm
         await set_clock(s, jump)
         [asked] = await s.commander.approvals()
         assert asked.expires_at == START + (1800 + jump) * SECOND
-        s.clock.by(1797)
-        await s.run_due()
+        await s.run_due(1797)
         assert await s.value("SELECT answer FROM approval") is None
         # The timer of the question may have begun with the second in which the clock was set.
         await passes(s, 3)
@@ -239,11 +236,9 @@ async def test_a_call_in_flight_runs_out_of_time_only_by_what_passed(tmp_path: P
         await s.until(lambda: s.peer.running)
         await set_clock(s, jump)
         for _ in range(9):
-            s.clock.by(30)
-            await s.run_due()
+            await s.run_due(30)
         assert s.commander.swarm.runner("alpha").has_turn
-        s.clock.by(30)
-        await s.run_due()
+        await s.run_due(30)
         s.clock.by(30)
         await s.until(lambda: s.state() is MysisState.ERRORED)
 

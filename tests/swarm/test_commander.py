@@ -318,9 +318,7 @@ class TestReceipts:
 
 async def waited_for(s: Swarm) -> asyncio.Task[MysisView]:
     """A wait for alpha while its model says nothing."""
-    block = s.provider.block()
-    await s.tell("alpha", "hello")
-    await block.reached.wait()
+    await s.begin_call("alpha", "hello")
     return asyncio.create_task(s.commander.wait("alpha"))
 
 
@@ -337,9 +335,7 @@ class TestWaiting:
 
     async def test_it_gives_up_at_its_timeout(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
-            block = s.provider.block()
-            await s.tell("alpha", "hello")
-            await block.reached.wait()
+            await s.begin_call("alpha", "hello")
             with pytest.raises(UsageError, match=r"alpha did not finish within 0\.05 s"):
                 await s.commander.wait("alpha", timeout_s=0.05)
 

@@ -70,6 +70,5 @@ async def test_a_turn_that_is_resumed_keeps_the_system_message_that_it_began_wit
         before = systems(s)
     async with swarm(tmp_path, script(Answer(text="done")), settings=QUIET) as s:
         await s.commander.configure("alpha", template="miner")
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         assert systems(s) == before

@@ -17,9 +17,7 @@ from zoea.model.values import Recipients
 
 async def test_a_message_sent_mid_turn_is_answered_once_and_in_the_next_turn(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="one"), Answer(text="two"))) as s:
-        block = s.provider.block()
-        await s.tell("alpha", "first")
-        await block.reached.wait()
+        block = await s.begin_call("alpha", "first")
         receipt = await s.commander.send("alpha", "second")
         assert receipt.lines[0].status == "delivered"
         block.release()
@@ -33,9 +31,7 @@ async def test_a_message_sent_mid_turn_is_answered_once_and_in_the_next_turn(tmp
 
 async def test_several_queued_prompts_open_one_turn_in_arrival_order(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
-        block = s.provider.block()
-        await s.tell("alpha", "first")
-        await block.reached.wait()
+        block = await s.begin_call("alpha", "first")
         await s.commander.send("alpha", "second")
         await s.commander.send("alpha", "third")
         block.release()
@@ -63,9 +59,7 @@ async def test_a_steer_joins_before_the_next_request_of_the_same_turn(tmp_path: 
 
 async def test_a_steer_that_finds_no_further_request_opens_the_next_turn(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="one"), Answer(text="two"))) as s:
-        block = s.provider.block()
-        await s.tell("alpha", "go")
-        await block.reached.wait()
+        block = await s.begin_call("alpha", "go")
         await s.commander.send("alpha", "wait", mode=DeliveryMode.STEER)
         block.release()
         await s.settled()
@@ -75,9 +69,7 @@ async def test_a_steer_that_finds_no_further_request_opens_the_next_turn(tmp_pat
 
 async def test_an_interrupt_cancels_the_stream_keeps_the_partial_text_and_opens_a_new_turn(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="a very long answer that never ends"), Answer(text="yes"))) as s:
-        block = s.provider.block()
-        await s.tell("alpha", "go")
-        await block.reached.wait()
+        block = await s.begin_call("alpha", "go")
         await s.commander.send("alpha", "no, this", mode=DeliveryMode.INTERRUPT)
         await s.until(lambda: s.provider.calls == 2)
         await s.settled()
@@ -202,9 +194,7 @@ async def test_two_myses_that_answer_each_other_stop_waking_each_other(tmp_path:
 
 async def test_hold_starts_nothing_new_and_goes_on_where_it_was(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("act"),)), Answer(text="done"))) as s:
-        block = s.provider.block()
-        await s.tell("alpha", "go")
-        await block.reached.wait()
+        block = await s.begin_call("alpha", "go")
         await s.commander.hold(True, reason="lunch")
         block.release()
         await s.until(lambda: s.provider.in_flight == 0)
@@ -219,9 +209,7 @@ async def test_hold_starts_nothing_new_and_goes_on_where_it_was(tmp_path: Path) 
 
 async def test_a_withdrawn_message_is_never_answered(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
-        block = s.provider.block()
-        await s.tell("alpha", "first")
-        await block.reached.wait()
+        block = await s.begin_call("alpha", "first")
         receipt = await s.commander.send("alpha", "second")
         delivery = receipt.lines[0].delivery_id
         assert delivery is not None

@@ -104,9 +104,7 @@ async def test_a_map_of_42_kb_does_not_become_a_prompt_of_106_kb(tmp_path: Path)
 
 async def test_a_message_sent_in_the_middle_of_a_turn_is_answered_once(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="one"), Answer(text="two"), Answer(text="three"))) as s:
-        block = s.provider.block()
-        await s.tell("alpha", "first")
-        await block.reached.wait()
+        block = await s.begin_call("alpha", "first")
         await s.commander.send("alpha", "second")
         block.release()
         await s.settled()
@@ -197,8 +195,7 @@ async def test_persisted_state_is_used_at_the_start(tmp_path: Path) -> None:
         await s.commander.stop("stopped")
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
         assert [s.state(name) for name in ("works", "stopped")] == [MysisState.IDLE, MysisState.STOPPED]
-        s.clock.by(3600)
-        await s.run_due()
+        await s.run_due(3600)
         assert s.provider.calls == 0
         assert await s.commander.start_all() == 1
         assert [s.state(name) for name in ("works", "stopped")] == [MysisState.RUNNING, MysisState.STOPPED]
@@ -301,8 +298,7 @@ async def test_a_tool_call_of_30_s_is_a_result_and_no_error(tmp_path: Path) -> N
         s.peer.gates["act"] = gate = asyncio.Event()
         await s.tell("alpha", "go")
         await s.until(lambda: s.peer.running)
-        s.clock.by(45)
-        await s.run_due()
+        await s.run_due(45)
         gate.set()
         await s.settled()
         assert s.state() is MysisState.RUNNING

@@ -35,12 +35,10 @@ async def nudges(s: Swarm) -> int:
 async def test_a_mysis_without_a_task_waits_for_its_first_message_and_is_not_nudged(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="Hello.")), settings=FOLLOWS_GOALS) as s:
         await s.commander.create("alpha")
-        s.clock.by(3600)
-        await s.run_due()
+        await s.run_due(3600)
         assert s.sent() == []
         await s.ask("alpha", "Who are you?")
-        s.clock.by(3600)
-        await s.run_due()
+        await s.run_due(3600)
         assert (len(s.sent()), await nudges(s)) == (1, 0)
         assert s.state() is MysisState.RUNNING
 
@@ -59,8 +57,7 @@ async def test_a_task_is_the_first_message_and_nudges_follow_it_until_it_is_repo
         assert view.text == "The ore is sold for 40 credits."
         arguments = await s.value("SELECT arguments FROM tool_call WHERE name = 'zoea_done'")
         assert json.loads(arguments)["summary"] == "The ore is sold for 40 credits."
-        s.clock.by(3600)
-        await s.run_due()
+        await s.run_due(3600)
         assert len(s.sent()) == 2
 
 
@@ -130,14 +127,12 @@ async def test_three_nudged_turns_that_say_nothing_new_make_it_rest(tmp_path: Pa
         await s.settled()
         for _ in range(3):
             assert s.state() is MysisState.RUNNING
-            s.clock.by(30)
-            await s.run_due()
+            await s.run_due(30)
             await s.settled()
         await s.until(lambda: s.state() is MysisState.IDLE)
         assert (await s.commander.mysis("alpha")).state_reason == "nothing new"
         assert (len(s.sent()), (await goal(s))["goal_reached_at"]) == (4, None)
-        s.clock.by(3600)
-        await s.run_due()
+        await s.run_due(3600)
         assert len(s.sent()) == 4
 
 
@@ -157,8 +152,7 @@ async def test_a_nudged_turn_that_did_something_sets_the_count_back(
         await s.commander.create("alpha", task=TASK)
         await s.settled()
         for expected in (1, 2, 0, 1, 2):
-            s.clock.by(30)
-            await s.run_due()
+            await s.run_due(30)
             await s.settled()
             assert (await goal(s))["nothing_new"] == expected
         assert s.state() is MysisState.RUNNING
@@ -169,8 +163,7 @@ async def test_the_count_and_a_reached_goal_outlast_a_restart(tmp_path: Path) ->
         await s.commander.create("alpha", task=TASK)
         await s.settled()
         for _ in range(2):
-            s.clock.by(30)
-            await s.run_due()
+            await s.run_due(30)
             await s.settled()
     async with swarm(tmp_path, script(Answer(text="Understood."), DONE), settings=FOLLOWS_GOALS) as s:
         await s.commander.start_all(left_running=True)
@@ -235,8 +228,7 @@ async def test_nudges_that_are_switched_off_end_at_once_and_begin_again_at_once(
         await s.settled()
         s.clock.by(29)
         s.commander.swarm.adopt(Settings.model_validate({"nudge": {"enabled": False}}))
-        s.clock.by(3600)
-        await s.run_due()
+        await s.run_due(3600)
         await s.settled()
         assert len(s.sent()) == 1
         s.commander.swarm.adopt(FOLLOWS_GOALS)

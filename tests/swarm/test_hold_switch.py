@@ -44,9 +44,7 @@ async def time_goes_by(s: Swarm, seconds: int) -> None:
 
 async def in_an_answer(s: Swarm) -> None:
     """Alpha's model has begun to answer, and the swarm is on hold."""
-    block = s.provider.block()
-    await s.tell("alpha", "go")
-    await block.reached.wait()
+    block = await s.begin_call("alpha", "go")
     await s.commander.hold(True)
     block.release()
 
@@ -187,9 +185,7 @@ async def test_a_call_in_flight_all_through_a_long_hold_is_waited_for_afterwards
 async def test_what_the_provider_kept_back_when_the_hold_came_is_not_sent_and_not_paid_for(tmp_path: Path) -> None:
     busy = (RequestHeld("2 requests are under way"), RequestSent(), Answer(text="done"))
     async with swarm(tmp_path, lambda _: busy) as s:
-        at_the_gate = s.provider.block()
-        await s.tell("alpha", "go")
-        await at_the_gate.reached.wait()
+        at_the_gate = await s.begin_call("alpha", "go")
         await s.until(lambda: is_kept_waiting(s))
         await s.commander.hold(True)
         await s.until(lambda: is_in(s, "held"))
@@ -237,9 +233,7 @@ async def test_a_stop_while_the_provider_keeps_a_request_back_costs_nothing(tmp_
     async with swarm(
         tmp_path, lambda _: (RequestHeld("2 requests are under way"), RequestSent(), Answer(text="done"))
     ) as s:
-        at_the_gate = s.provider.block()
-        await s.tell("alpha", "go")
-        await at_the_gate.reached.wait()
+        await s.begin_call("alpha", "go")
         await s.until(lambda: is_kept_waiting(s))
         await s.commander.stop("alpha")
         assert [row["state"] for row in await s.rows("SELECT state FROM request")] == ["released"]

@@ -72,7 +72,6 @@ def asked(s: Swarm) -> list[ModelRequest]:
 
 async def test_a_model_writes_the_summary_and_what_it_lost_is_appended(tmp_path: Path) -> None:
     async with swarm(tmp_path, provider=model(), settings=settings()) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 6)
 
         assert PROSE in told(s)
@@ -98,7 +97,6 @@ async def test_a_mysis_says_that_earlier_messages_are_being_summarised(tmp_path:
 
     async with swarm(tmp_path, provider=model(reply), settings=settings()) as s:
         running.append(s)
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 6)
         assert set(told) == {"working (summarises earlier messages)"}
         assert not s.commander.swarm.live_view.row(1).freeze().is_summarising
@@ -107,7 +105,6 @@ async def test_a_mysis_says_that_earlier_messages_are_being_summarised(tmp_path:
 async def test_a_later_summary_extends_the_former_one(tmp_path: Path) -> None:
     written = iter(f"memory {n}." for n in range(1, 99))
     async with swarm(tmp_path, provider=model(lambda _: Answer(text=next(written))), settings=settings()) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 60)
         requests = asked(s)
         assert len(requests) > 1
@@ -121,7 +118,6 @@ async def test_the_spending_of_a_summary_counts_and_the_tally_of_turns_does_not(
         provider=model(lambda _: Answer(text=PROSE, usage=Usage(input_tokens=700, output_tokens=77))),
         settings=settings(),
     ) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 6)
         summaries = await s.value("SELECT count(*) FROM request WHERE purpose = 'summary'")
         turns = await s.value("SELECT count(*) FROM request WHERE purpose = 'turn'")
@@ -154,7 +150,6 @@ async def test_a_failed_model_is_asked_once_more_at_most_and_then_the_chosen_lin
 ) -> None:
     broken = ProviderError("no", kind=kind)
     async with swarm(tmp_path, provider=model(lambda _: broken), settings=settings()) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 5)
         assert len(asked(s)) == tries
         assert "rec-0002x" in told(s)
@@ -169,7 +164,6 @@ async def test_a_model_that_does_not_answer_in_time_holds_no_turn_up(tmp_path: P
     provider = model()
     provider.block(after=0, when=is_summary)
     async with swarm(tmp_path, provider=provider, settings=settings(summary_timeout=0.05)) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 5)
         assert "rec-0002x" in told(s)
         row = (await s.rows("SELECT state, reserved_tokens FROM request WHERE purpose = 'summary'"))[0]
@@ -178,7 +172,6 @@ async def test_a_model_that_does_not_answer_in_time_holds_no_turn_up(tmp_path: P
 
 async def test_a_scripted_model_writes_no_summary_unless_it_is_told_to(tmp_path: Path) -> None:
     async with swarm(tmp_path, provider=model(), settings=settings("auto")) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 5)
         assert asked(s) == []
         assert "rec-0002x" in told(s)
@@ -212,7 +205,6 @@ async def test_a_small_model_is_not_asked_for_summaries(
     small.kind = "openai"  # a script is never asked by itself
     small.parameters = parameters
     async with swarm(tmp_path, provider=small, settings=settings(summary, **more)) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 6)
 
         assert bool(asked(s)) is asks
@@ -222,7 +214,6 @@ async def test_a_small_model_is_not_asked_for_summaries(
 async def test_no_summary_is_asked_for_during_a_hold(tmp_path: Path) -> None:
     provider = model()
     async with swarm(tmp_path, provider=provider, settings=settings()) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 4)
         await s.commander.hold(True)
         await s.commander.send("alpha", "number 5: go on.")
@@ -238,7 +229,6 @@ async def test_a_turn_cut_after_any_op_goes_on_with_the_same_request_and_pays_no
     whole = tmp_path / "whole"
     whole.mkdir()
     async with swarm(whole, provider=model(), settings=settings(recall_items=3)) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 4)
         copies = Copies(s, tmp_path)
         await s.ask("alpha", "number 5: go on.")
@@ -251,8 +241,7 @@ async def test_a_turn_cut_after_any_op_goes_on_with_the_same_request_and_pays_no
     for folder, has_part in copies.folders:
         again = model()
         async with swarm(folder, provider=again, settings=settings(recall_items=3)) as s:
-            await s.commander.start("alpha")
-            await s.settled()
+            await s.start("alpha")
             assert await s.value("SELECT count(*) FROM request WHERE state = 'reserved'") == 0
             assert await s.value("SELECT sum(reserved_tokens) FROM spend") == 0
             assert await spent(s) == await s.value("SELECT used_tokens FROM spend WHERE scope = 'mysis'")
@@ -295,7 +284,6 @@ class Copies:
 
 async def test_summaries_have_a_budget_of_their_own_for_each_day(tmp_path: Path) -> None:
     async with swarm(tmp_path, provider=model(), settings=settings()) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 6)
         used = "SELECT sum(input_tokens + output_tokens) FROM request WHERE purpose = 'summary'"
         [row] = await s.rows("SELECT used_tokens, reserved_tokens FROM spend WHERE scope = 'background'")
@@ -315,7 +303,6 @@ async def test_an_answer_that_is_no_summary_is_refused_and_the_plan_says_so(
     tmp_path: Path, answer: Answer, why: str
 ) -> None:
     async with swarm(tmp_path, provider=model(lambda _: answer), settings=settings()) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 12)
         assert len(asked(s)) == 2, "tried once more, and not again in each turn"
         assert "rec-0002x" in told(s)
@@ -330,7 +317,6 @@ async def test_the_first_refusal_by_the_background_budget_says_what_would_do(tmp
     own = settings()
     own = own.model_copy(update={"budget": own.budget.model_copy(update={"background": 50})})
     async with swarm(tmp_path, provider=model(), settings=own) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 12)
         assert await s.value("SELECT count(*) FROM event WHERE kind = 'budget.refused'") == 1
         newest = await s.value("SELECT max(id) FROM request WHERE purpose = 'turn'")
@@ -360,7 +346,6 @@ async def test_without_background_budget_the_chosen_lines_serve_and_the_turn_goe
     own = settings()
     own = own.model_copy(update={"budget": own.budget.model_copy(update={"background": 50})})
     async with swarm(tmp_path, provider=model(), settings=own) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 6)
         assert asked(s) == []
         assert "rec-0002x" in told(s)
@@ -401,7 +386,6 @@ async def test_a_server_of_a_small_model_is_asked_once_a_range_and_never_holds_a
         near = OpenAIProvider.open("near", ProviderConfig(type="openai", base_url=server.base_url), SystemClock())
         own = settings("model", summary_timeout=timeout_s)
         async with swarm(tmp_path, providers=OneProvider(near), settings=own) as s:
-            await s.commander.create("alpha", start=False)
             await talk(s, 1, 14)
             assert await s.value("SELECT count(*) FROM turn WHERE outcome = 'answered'") == 14
             assert await s.value("SELECT sum(reserved_tokens) FROM spend") == 0

@@ -50,8 +50,7 @@ async def errored(s: Swarm) -> str:
 
 
 async def relaunched(s: Swarm) -> None:
-    await s.commander.start("alpha")
-    await s.settled()
+    await s.start("alpha")
     assert await s.rows("SELECT outcome FROM turn") == [{"outcome": "answered"}]
     assert s.sent()[-1] == [("user", "go")]
 
@@ -211,8 +210,7 @@ async def test_a_bug_inside_a_turn_leaves_it_open_and_nothing_reserved(tmp_path:
         assert [row["state"] for row in await s.rows("SELECT state FROM request")] != ["reserved"]
         assert await s.value("SELECT sum(reserved_tokens) FROM spend") == 0
         assert (await s.commander.receipt(receipt.message_id)).lines[0].status == "taken"
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         assert await s.rows("SELECT outcome, attempt FROM turn") == [{"outcome": "answered", "attempt": 2}]
 
 
@@ -340,12 +338,9 @@ async def test_a_model_that_is_silent_too_long_has_failed_for_now(
 async def test_a_turn_without_progress_ends_with_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     settings = Settings.model_validate({"recovery": {"delays": []}})
     async with swarm(tmp_path, script(Answer(text="never")), settings=settings) as s:
-        block = s.provider.block()
-        await s.tell("alpha", "go")
-        await block.reached.wait()
+        await s.begin_call("alpha", "go")
         began = s.clock.now()
-        s.clock.by(299)
-        await s.run_due()
+        await s.run_due(299)
         assert s.state() is MysisState.RUNNING
 
         def later() -> bool:
@@ -388,6 +383,5 @@ async def test_an_answer_that_cannot_be_stored_leaves_nothing_reserved(
             await s.until(lambda: s.state() is MysisState.ERRORED)
         assert await s.value("SELECT state FROM request") == "estimated"
         assert await s.value("SELECT sum(reserved_tokens) FROM spend") == 0
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         assert await s.value("SELECT outcome FROM turn") == "answered"

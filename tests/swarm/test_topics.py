@@ -235,8 +235,7 @@ async def test_a_stopped_subscriber_reads_in_order_what_came_while_it_stood_stil
         await s.commander.publish("PLAN_READY", "Two.")
         assert [(line.status, line.reason) for line in first.lines] == [("waiting", "stopped")]
         assert await prompts(s, "wanda") == []
-        await s.commander.start("wanda")
-        await s.settled("wanda")
+        await s.start("wanda")
         assert await prompts(s, "wanda") == [["One."], ["Two."]]
 
 

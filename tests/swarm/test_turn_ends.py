@@ -118,8 +118,7 @@ async def test_a_wrong_key_stays_errored_until_a_person_relaunches_the_same_turn
         assert view.failure.hint == "set the key"
         s.clock.by(3600)
         assert s.provider.calls == 1
-        await s.commander.start("alpha")
-        await s.settled()
+        await s.start("alpha")
         assert await s.rows("SELECT outcome, attempt FROM turn") == [{"outcome": "answered", "attempt": 2}]
 
 
@@ -275,8 +274,7 @@ async def test_a_provider_that_answers_empty_is_nudged_three_times_and_then_left
         began = s.clock.now()
         seen = []
         for number in (1, 2, 3):
-            s.clock.by(29)
-            await s.run_due()
+            await s.run_due(29)
             assert await s.value("SELECT count(*) FROM turn") == number - 1
             s.clock.by(1)
             await s.until(lambda: s.provider.calls == 2 * number)  # noqa: B023  awaited within the same round
@@ -325,8 +323,7 @@ async def test_zoea_wait_ends_the_turn_and_its_end_nudges_at_once(tmp_path: Path
         await s.ask("alpha", "go")
         view = await s.commander.mysis("alpha")
         assert (view.waiting_for, view.waiting_until) == ("the kiln cools", s.clock.now() + 50_000_000)
-        s.clock.by(40)
-        await s.run_due()
+        await s.run_due(40)
         assert s.provider.calls == 1
         s.clock.by(10)
         await s.until(lambda: s.provider.calls == 2)
@@ -338,8 +335,7 @@ async def test_travel_time_in_a_result_is_waited_for(tmp_path: Path) -> None:
     async with swarm(tmp_path, replies) as s:
         await s.ask("alpha", "go")
         assert (await s.commander.mysis("alpha")).waiting_until == s.clock.now() + 60_000_000
-        s.clock.by(59)
-        await s.run_due()
+        await s.run_due(59)
         assert s.provider.calls == 2
         s.clock.by(1)
         await s.until(lambda: s.provider.calls == 3)
@@ -349,8 +345,7 @@ async def test_a_reactive_mysis_is_never_nudged(tmp_path: Path) -> None:
     settings = Settings.model_validate({"nudge": {"enabled": False}})
     async with swarm(tmp_path, script(Answer(text="ok")), settings=settings) as s:
         await s.commander.create("alpha")
-        s.clock.by(7200)
-        await s.run_due()
+        await s.run_due(7200)
         assert s.provider.calls == 0
 
 

@@ -39,7 +39,6 @@ def contents(messages: tuple[RequestMessage, ...]) -> list[str]:
 
 async def test_a_short_conversation_is_shown_whole(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(*[Answer(text=f"answer {n}") for n in range(1, 4)]), settings=settings()) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 3)
 
         shown = contents(s.provider.requests[-1].messages)[1:]
@@ -51,7 +50,6 @@ async def test_a_long_conversation_shows_its_first_and_newest_messages_and_a_sum
 ) -> None:
     answers = [Answer(text=f"answer {n}") for n in range(1, 8)]
     async with swarm(tmp_path, script(*answers), settings=settings()) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 7)
 
         shown = contents(s.provider.requests[-1].messages)[1:]
@@ -70,7 +68,6 @@ async def test_a_summary_that_is_put_off_because_the_last_is_recent_is_an_event_
     rules = settings(context_window_default=200, compression_trigger_ratio=0.1).model_dump(exclude_unset=True)
     eager = Settings.model_validate({**rules, "budget": {"token_budget_per_agent": 8_000}})
     async with swarm(tmp_path, script(Answer(text="Noted. " * 10)), settings=eager) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 32)
 
         found = await s.rows(
@@ -90,7 +87,6 @@ async def test_messages_beyond_max_history_are_not_looked_at_and_stay_stored(tmp
     answers = [Answer(text=f"answer {n}") for n in range(1, 6)]
     bounded = settings(max_history=4, context_window_default=50)
     async with swarm(tmp_path, script(*answers), settings=bounded) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 5)
 
         shown = contents(s.provider.requests[-1].messages)[1:]
@@ -102,7 +98,6 @@ async def test_messages_older_than_the_ttl_are_not_looked_at_and_stay_stored(tmp
     answers = [Answer(text=f"answer {n}") for n in range(1, 5)]
     bounded = settings(ttl="1h", context_window_default=50)
     async with swarm(tmp_path, script(*answers), settings=bounded) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 2)
         s.clock.by(3_700)
         await talk(s, 3, 4)
@@ -115,7 +110,6 @@ async def test_messages_older_than_the_ttl_are_not_looked_at_and_stay_stored(tmp
 async def test_a_turn_that_goes_on_after_a_restart_shows_the_same_conversation(tmp_path: Path) -> None:
     answers = [Answer(text=f"answer {n}") for n in range(1, 8)]
     async with swarm(tmp_path, script(*answers), settings=settings()) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 7)
         last = s.provider.block(after=0, when=lambda _: s.provider.calls == 8)
         await s.commander.send("alpha", "number 8: go on")
@@ -202,7 +196,6 @@ async def test_what_the_summary_lost_is_recalled_by_the_words_of_the_prompt_and_
 ) -> None:
     answers = [Answer(text=f"answer {n}") for n in range(1, 12)]
     async with swarm(tmp_path, script(*answers), settings=settings(compression_target_ratio=0.1)) as s:
-        await s.commander.create("alpha", start=False)
         await talk(s, 1, 1)
         await s.ask("alpha", "My grandmother grew heliotropes in a bathtub.")
         for number in range(3, 9):
