@@ -49,7 +49,7 @@ async def served(folder: Path, replies: Iterable[Reply], *, is_late: bool) -> As
         client = _Client([])
         api: Any = _LateViews(s.api) if is_late else s.api
         agent = ZoeaAgent(api, s.path, templates=("default",))
-        serving = asyncio.create_task(serve_client(agent, client.reader, client))  # type: ignore[arg-type]
+        serving = asyncio.create_task(serve_client(agent, client.reader, client))  # type: ignore[arg-type]  # only what it calls
         yield s, client
         client.reader.feed_eof()
         await serving

@@ -203,7 +203,7 @@ class AgentTools(Protocol):
     def list_tools(self) -> tuple[ToolSpec, ...]: ...
 
     async def call_tool(self, name: str, arguments: str) -> ToolResult:
-        """Carry out a call, with its arguments as JSON. What is refused is a result too."""
+        """Carry out a call, with its arguments as JSON. A refusal is a result too."""
         ...
 
 

@@ -36,7 +36,7 @@ class BudgetNeed(Struct, frozen=True):
     """What the next requests need of one budget, in its unit.
 
     Attributes:
-        used: What is settled.
+        used: The settled part.
         least: The requests without their answers.
         reserved: The same with the longest answers, which are reserved where the budget is enforced.
     """
@@ -114,7 +114,7 @@ def exceeded(scope: str, total: int, limit: int, used: int | None = None, *, is_
     """Format the message for a request that would take a scope to this total.
 
     Args:
-        used: What is settled, so that the message says what is left and what the request needs.
+        used: The settled part, so that the message says the rest and the need of the request.
     """
     left = "" if used is None else f"; {_amount(max(0, limit - used), is_money)} left, this request needs "
     left += "" if used is None else _amount(total - used, is_money)

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from zoea.text.long_text import search_in_steps
+from zoea.text.stepped_search import search_in_steps
 
 MOST_MEMORY = 256 * 1024 * 1024
 """Bytes of memory that a document which others wrote may take."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from zoea.model.request import Blob
 from zoea.text.lazy_pattern import compile_lazily
-from zoea.text.long_text import replace_in_steps
+from zoea.text.stepped_search import replace_in_steps
 
 _BASE64_SLICE = 2**20
 """Characters, a multiple of four."""

@@ -15,9 +15,9 @@ from msgspec import Struct
 from zoea.text.control_characters import drop_hidden
 from zoea.text.large_json import LARGE_DECODER
 from zoea.text.lazy_pattern import compile_lazily
-from zoea.text.long_text import replace_in_steps, search_in_steps
 from zoea.text.redact import secret_patterns
 from zoea.text.redact.secret_patterns import FOREIGN
+from zoea.text.stepped_search import replace_in_steps, search_in_steps
 from zoea.tools.secret_forms import find_forms
 
 _NAMES = compile_lazily(

@@ -177,7 +177,7 @@ def rank_lines(memories: Iterable[Memory], before: Sequence[Memory] = ()) -> lis
     """Return the lines of memories, the weightiest first. Equal texts count once, as the newest of them.
 
     Args:
-        before: Older memories, which only show what is said often.
+        before: Older memories, which only show frequent lines.
     """
     older = _read_vocabulary(before)
     own = _read_entries(memories)

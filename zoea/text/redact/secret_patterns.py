@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from zoea.text.control_characters import drop_hidden
 from zoea.text.lazy_pattern import compile_lazily
-from zoea.text.long_text import replace_in_steps
+from zoea.text.stepped_search import replace_in_steps
 
 _PEM = compile_lazily(
     r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}+(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"

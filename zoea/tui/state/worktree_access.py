@@ -53,7 +53,7 @@ def find_repository(folder: str) -> Path | None:
 
 
 async def find_named(folder: str, part: str) -> tuple[str, ...]:
-    """Return the files whose paths hold a text. Those whose names begin with it come first."""
+    """Return the files with a text in their paths, first those with names that begin with it."""
     from zoea.files.file_search import FileSearch
 
     top = find_repository(folder)

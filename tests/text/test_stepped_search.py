@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoea.text import document_bounds, long_text
+from zoea.text import document_bounds, stepped_search
 from zoea.text.lazy_pattern import compile_lazily
-from zoea.text.long_text import STEP, replace_in_steps
 from zoea.text.redact import secret_patterns
+from zoea.text.stepped_search import STEP, replace_in_steps
 from zoea.tools import media, secret_arguments
 from zoea.tools.results import parse_result
 
@@ -108,7 +108,7 @@ def test_no_search_in_a_long_answer_takes_the_lock_for_long(
     name: str, is_told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the answer of each tool, and of one that makes secrets."""
-    modules = (media, secret_arguments, document_bounds, secret_patterns, long_text)
+    modules = (media, secret_arguments, document_bounds, secret_patterns, stepped_search)
     longest = _longest_search(monkeypatch, modules)
     text = TEXTS[name]
     assert document_bounds.estimate_memory(text.encode()) > 0
