@@ -140,7 +140,7 @@ async def test_theme_names_a_file_that_is_broken(tmp_path: Path) -> None:
         broken.parent.mkdir(parents=True)
         broken.write_text("dark = 3")
         await run(stage, "theme mud")
-        assert f"{broken}: " in error(stage)
+        assert f"{broken}:" in error(stage)
         assert "dark must be true or false" in error(stage)
 
 
