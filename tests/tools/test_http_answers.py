@@ -48,6 +48,25 @@ async def _call(
     return result, server
 
 
+@pytest.mark.parametrize(
+    ("is_repeatable", "calls", "said"),
+    [(False, 1, "The call may or may not have been carried out"), (True, 2, "Zoea reopens it; try again later")],
+)
+async def test_a_stream_that_ends_without_an_answer_never_says_that_nothing_was_done(
+    open_box: Opener, is_repeatable: bool, calls: int, said: str
+) -> None:
+    async with McpWire(b"id: 1\ndata: \n\n", events=True) as server:
+        more = {"idempotent": ("write",)} if is_repeatable else {}
+        box = open_box(UpstreamConfig("wire", url=f"{server.url}/mcp", **more))
+        session = box.session(1, "alpha", "")
+        await session.catalogue()
+        result = await session.call(asked("write"), meta=meta(deadline_s=DEADLINE_S))
+        await box.close()
+    assert server.calls == calls
+    assert said in result.content
+    assert "was not carried out" not in result.content
+
+
 @pytest.mark.parametrize("events", [False, True])
 @pytest.mark.parametrize(
     ("message", "said"),

@@ -277,7 +277,7 @@ class Upstream:
         try:
             session = await self._session_of(mysis)
         except CallFailure as failure:
-            raise self._lost_error(failure, may_have_run=False) from None
+            raise self._lost_error(failure, was_sent=False) from None
         try:
             generation, connection = await session.ready()
             check()
@@ -299,7 +299,7 @@ class Upstream:
                 raise ToolError(f"{self.name} refused {tool}: {self._hide(failure.text)}") from None
             if failure.outcome is CallOutcome.UNREADABLE:
                 raise self._unreadable_error(tool, failure, repeatable) from None
-            raise self._lost_error(failure, may_have_run=not (failure.did_nothing or repeatable)) from None
+            raise self._lost_error(failure, not failure.did_nothing, repeatable=repeatable) from None
         finally:
             session.end_call()
             self._wake_waiters()
@@ -312,14 +312,13 @@ class Upstream:
         """Hide the secrets that the server got in a result that repeats them. The same object if it holds none."""
         return mask_result(result, find_repeated(self.config), HIDDEN)
 
-    def _lost_error(self, failure: CallFailure, may_have_run: bool) -> UpstreamLost:
+    def _lost_error(self, failure: CallFailure, was_sent: bool, *, repeatable: bool = False) -> UpstreamLost:
         what = f"upstream {self.name} is not available: {self._hide(failure.text)}"
-        hint = (
-            "The call may or may not have been carried out; check before repeating it."
-            if may_have_run
-            else "The call was not carried out. Zoea reopens it; try again later or go on without it."
-        )
-        return UpstreamLost(what, hint=hint, was_sent=may_have_run)
+        if was_sent and not repeatable:
+            hint = "The call may or may not have been carried out; check before repeating it."
+            return UpstreamLost(what, hint=hint, was_sent=True)
+        hint = "" if was_sent else "The call was not carried out. "
+        return UpstreamLost(what, hint=f"{hint}Zoea reopens it; try again later or go on without it.", was_sent=False)
 
     def _unreadable_error(self, tool: str, failure: CallFailure, repeatable: bool) -> ToolError:
         what = f"the result of {tool} is lost: {self._hide(failure.text)}"
