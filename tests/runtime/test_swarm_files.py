@@ -69,7 +69,7 @@ def mend(request: ModelRequest) -> Reply:
 
 
 def report_only(request: ModelRequest) -> Reply:
-    return call(DONE_TOOL, summary="there is nothing to mend") if not results_of(request) else Answer("ready")
+    return call(DONE_TOOL, summary="# there is nothing to mend") if not results_of(request) else Answer("ready")
 
 
 @asynccontextmanager
@@ -204,7 +204,7 @@ async def test_a_commit_that_cannot_be_made_is_logged_and_the_turn_goes_on(where
         with Worktrees(where.data).owned.lock("alpha"):
             await swarm.start("alpha")
             view = await swarm.wait("alpha", timeout_s=60)
-    assert (view.failure, view.text) == (None, "there is nothing to mend")
+    assert (view.failure, view.text) == (None, "# there is nothing to mend")
     assert "the files of alpha were not committed: another command works with" in where.log.read_text()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable
@@ -368,6 +369,24 @@ async def test_all_that_waits_is_listed_with_who_tool_age_and_risk(
         assert rows == [[name, "peer/burn", *risk.split(), "1m", "ago"] for name in ("gamma", "alpha")]
         await stage.pilot.resize_terminal(60, 16)
         await stage.until(lambda: f"peer/burn  {risk}" in stage.text())
+
+
+async def test_a_risk_that_is_still_read_or_of_no_listed_tool_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = asyncio.Event()
+
+    async def upstreams(_: NoConnections) -> tuple[UpstreamView, ...]:
+        await may_end.wait()
+        return ()
+
+    monkeypatch.setattr(NoConnections, "upstreams", upstreams)
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        await open_panel(stage)
+        await stage.until(lambda: "peer/burn  reading risk" in stage.text())
+        may_end.set()
+        await stage.until(lambda: "peer/burn  risk unknown" in stage.text())
 
 
 async def test_marked_calls_of_one_tool_are_answered_by_one_key(tmp_path: Path) -> None:

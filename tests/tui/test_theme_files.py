@@ -103,6 +103,7 @@ def test_a_misspelt_name_stands_first_with_the_name_that_is_meant_and_what_is_mi
         themes.read_theme(file)
     path, *lines = [line.strip() for line in wrong.value.what.splitlines()]
     assert path == f"{file}:"
+    assert "themes/nova.toml" in wrong.value.hint
     assert lines[:3] == [
         "colours.backgrund is not known; did you mean background?",
         "extends is no key of a theme",
@@ -110,7 +111,8 @@ def test_a_misspelt_name_stands_first_with_the_name_that_is_meant_and_what_is_mi
     ]
     assert lines[3:] == [
         "dark must be true or false",
-        f"missing: {', '.join(f'colours.{name}' for name in themes.COLOURS[1:] if name != 'text')}, name",
+        f"missing in [colours]: {', '.join(name for name in themes.COLOURS[1:] if name != 'text')}",
+        "missing: name",
     ]
 
 

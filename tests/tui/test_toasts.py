@@ -51,6 +51,13 @@ async def test_a_toast_on_a_low_screen_covers_the_header_only(tmp_path: Path) ->
         assert "A title" not in "".join(stage.text().splitlines()[1:])
 
 
+async def test_a_toast_on_a_low_screen_says_why_behind_its_title(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(60, 16)) as stage:
+        await stage.press("r", "o")
+        await stage.until(lambda: "approvals: Nothing waits for your answer" in stage.text().splitlines()[0])
+        assert "SWARM" in stage.text().splitlines()[1]
+
+
 async def test_a_failure_told_again_while_it_is_shown_stands_there_once(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         for _ in range(3):

@@ -504,8 +504,10 @@ class TurnDriver:
             case t.TakeSteers():
                 self._owner.taken(stored.taken)
             case t.CloseTurn() if op.end is not None and op.end.summary:
-                unchanged = "done, nothing changed: " if self._outputs.is_idle_report else ""
-                live.say(unchanged + op.end.summary, stored.at)
+                summary = op.end.summary
+                if self._outputs.is_idle_report:  # a heading would be none behind these words
+                    summary = f"done, nothing changed: {summary.lstrip('# ')}"
+                live.say(summary, stored.at)
             case t.CloseTurn() | t.BreakOffTurn() if op.failure is not None:
                 live.say(op.failure.title, stored.at)
             case _:

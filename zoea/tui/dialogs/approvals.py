@@ -96,7 +96,8 @@ class ApprovalDialog(CockpitDialog[None]):
         """Calls of which the end was on the screen for `DEAF_S`: no key allows others."""
         self._moving: Timer | None = None
         """Runs while the end of the call may not have been seen for `DEAF_S`, because the view has just moved."""
-        self._risks: dict[tuple[str, str], tuple[Piece, ...]] = {}
+        self._risks: dict[tuple[str, str], tuple[Piece, ...]] | None = None
+        """None until they are read."""
         self._shows_json = False
         self._deaf: Timer | None = None
         self._box = Vertical(id="approval", classes="box")
@@ -351,9 +352,11 @@ class ApprovalDialog(CockpitDialog[None]):
     def _risk_of(self, approval: ApprovalView) -> Piece:
         if approval_question(approval):
             return ("question", "asking")
-        risks = self._risks.get((approval.upstream, approval.tool))
-        if risks is None:  # not read yet, or no tool of an upstream
+        if not approval.upstream:
             return ("", "")
+        if self._risks is None:
+            return ("reading risk", "quiet")
+        risks = self._risks.get((approval.upstream, approval.tool))
         return risks[0] if risks else ("risk unknown", "quiet")  # no word reads as harmless
 
     def _row(self, approval: ApprovalView, now: int) -> PickItem:

@@ -25,7 +25,7 @@ from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands.action import UNLISTED, Action, ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import bindings, of
-from zoea.tui.state.cockpit import Cockpit
+from zoea.tui.state.cockpit import LOW, Cockpit
 from zoea.tui.text_layout import Piece, count_cells
 from zoea.tui.widgets.line_compositor import LineCompositor
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, is_typing, typed_keys
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-LOW = 20
-"""Rows below which a toast is one line."""
 NARROW = 100
 """Columns below which the header leaves out what matters less."""
 LAG_SHOWN_US = 60_000_000

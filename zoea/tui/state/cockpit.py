@@ -27,7 +27,7 @@ from zoea.model.values import Event, Memory, MysisView, SwarmView
 from zoea.runtime.run_options import StartOptions
 from zoea.settings.early_defaults import EARLY, EarlySettings
 from zoea.settings.paths import Places
-from zoea.text.control_characters import reveal
+from zoea.text.control_characters import prose_line, reveal
 from zoea.text.sentences import begin_sentence
 from zoea.tui.commands import keymap as keymaps
 from zoea.tui.commands.action import OPENING, Action, ActionContext, needs_target
@@ -89,6 +89,8 @@ def _read_rules(places: Places | None) -> WaitRules:
         return WaitRules.of(Settings())
 
 
+LOW = 20
+"""Rows below which a toast is one line."""
 LEAST_S = 0.05
 """How long a toast is shown at least."""
 
@@ -248,6 +250,8 @@ class Cockpit(App[str]):
     ) -> None:
         """Show a notice for `timeout` seconds, with hidden characters as escapes. May be called in a thread."""
         message, title = reveal(message), reveal(title)
+        if title and self.size.height < LOW:  # the one line of a toast there would be its title alone
+            message, title = prose_line(f"{title}: {message}"), ""
         lasts = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
         self.post_message(Notify(TimedNotice(message, title, severity, lasts, markup=markup)))
 

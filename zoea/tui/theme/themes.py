@@ -259,7 +259,9 @@ def read_theme(file: Path) -> ThemeSpec:
     problems.name_unknown(table, _KEYS, "is no key of a theme")
     if lines := problems.lines:
         raise SettingsError(
-            "\n  ".join([f"{file}:", *lines]), title="Theme is wrong", hint="Compare it with a shipped theme."
+            "\n  ".join([f"{file}:", *lines]),
+            title="Theme is wrong",
+            hint=f"A theme is a copy of a whole one, such as {list_theme_folders(Path())[0] / 'nova.toml'}.",
         )
     return ThemeSpec(table["name"], table["title"], table["dark"], colours, roles, glyphs)
 
@@ -283,7 +285,13 @@ class _Problems:
     @property
     def lines(self) -> list[str]:
         """One line each, the most useful first."""
-        lines = [*self.unknown, *self.wrong, *([f"missing: {', '.join(self.missing)}"] if self.missing else [])]
+        sections: dict[str, list[str]] = {}
+        for path in self.missing:
+            section, _, name = path.rpartition(".")
+            sections.setdefault(section, []).append(name)
+        places = {section: f" in [{section}]" if section else "" for section in sections}
+        missing = [f"missing{places[section]}: {', '.join(names)}" for section, names in sections.items()]
+        lines = [*self.unknown, *self.wrong, *missing]
         more = [f"and {len(lines) - MOST_LINES:,} more"] if len(lines) > MOST_LINES else []
         return [*(head(line, MOST_PROBLEM) for line in lines[:MOST_LINES]), *more]
 

@@ -60,7 +60,8 @@ class ModelField(Vertical):
     DEFAULT_CSS = """
     ModelField { height: auto; width: 1fr; }
     ModelField Input { width: 1fr; }
-    ModelField OptionList { height: auto; max-height: 5; border: none; padding: 0 1; scrollbar-size-vertical: 1; }
+    ModelField OptionList { height: auto; max-height: 5; border: none; scrollbar-size-vertical: 1; }
+    ModelField OptionList.-textual-compact { padding: 0 1; }
     """
 
     def __init__(self, value: str = "", *, placeholder: str = "", id: str) -> None:
