@@ -223,6 +223,7 @@ def test_no_setting_of_git_changes_what_is_shown_committed_merged_and_sent_back(
             merge(trees, "beta", MergeRules())
         (one,) = conflict.value.conflicts
         assert "<<<<<<<" in one.hunks[0]
+        assert "|||||||" not in one.hunks[0]
         assert "a.txt" in send_back(trees, "beta")
         (trees.owned.path("beta") / "a.txt").write_text("alpha and beta\n")
         trees.commit("beta", "resolved")

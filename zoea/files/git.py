@@ -52,6 +52,7 @@ _OPTIONS = {
     "gc.auto": "0",
     "maintenance.auto": "false",
     "merge.autoStash": "false",
+    "merge.conflictStyle": "merge",  # a mysis is told of its three marks, and no others are looked for
     "rebase.autoStash": "false",
     "submodule.recurse": "false",
     "diff.submodule": "short",
