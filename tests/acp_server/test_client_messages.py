@@ -64,6 +64,7 @@ class _Client:
         self.answers: dict[Any, dict[str, Any]] = {}
         self.sent: list[dict[str, Any]] = []
         self.permissions: Iterator[Any] = itertools.cycle(permissions or [None])
+        self.knows_permissions = True
         self._numbers = itertools.count(1)
 
     def serve(self, agent: ZoeaAgent) -> asyncio.Task[None]:
@@ -95,7 +96,9 @@ class _Client:
             return
         self.sent.append(message)
         if "id" in message:
-            self._feed({"jsonrpc": "2.0", "id": message["id"], "result": next(self.permissions)})
+            unknown = {"error": {"code": -32601, "message": "Method not found"}}
+            answer = {"result": next(self.permissions)} if self.knows_permissions else unknown
+            self._feed({"jsonrpc": "2.0", "id": message["id"], **answer})
 
     async def drain(self) -> None:
         return None

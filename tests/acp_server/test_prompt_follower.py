@@ -17,10 +17,11 @@ from tests.waiting import until
 from zoea.acp_server.acp_agent import ZoeaAgent
 from zoea.acp_server.acp_stdio import serve_client
 from zoea.llm.providers.scripted import Reply
-from zoea.model.enums import ErrorClass
+from zoea.model.enums import ApprovalAnswer, ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, Delta
 from zoea.model.values import SwarmView
+from zoea.tools import ToolPolicy
 
 FAILED = ProviderError("overloaded", kind=ErrorClass.TRANSIENT, status=503)
 LONG = "Where is it? " * 900
@@ -43,9 +44,11 @@ class _LateViews:
 
 
 @asynccontextmanager
-async def served(folder: Path, replies: Iterable[Reply], *, is_late: bool) -> AsyncIterator[tuple[Swarm, _Client]]:
+async def served(
+    folder: Path, replies: Iterable[Reply], *, is_late: bool, asks: bool = False
+) -> AsyncIterator[tuple[Swarm, _Client]]:
     given = iter(replies)
-    async with swarm(folder, lambda _: next(given), jitter=0.0) as s:
+    async with swarm(folder, lambda _: next(given), jitter=0.0, policy=ToolPolicy(ask_destructive=asks)) as s:
         client = _Client([])
         api: Any = _LateViews(s.api) if is_late else s.api
         agent = ZoeaAgent(api, s.path, templates=("default",))
@@ -58,6 +61,10 @@ async def served(folder: Path, replies: Iterable[Reply], *, is_late: bool) -> As
 def texts(messages: Iterable[dict[str, Any]], kind: str) -> list[str]:
     updates = [one["params"]["update"] for one in messages if one.get("method") == "session/update"]
     return [one["content"]["text"] for one in updates if one["sessionUpdate"] == kind]
+
+
+def kinds(messages: Iterable[dict[str, Any]]) -> list[str]:
+    return [one["params"]["update"]["sessionUpdate"] if "params" in one else "answer" for one in messages]
 
 
 async def test_retries_and_thoughts_that_no_view_showed_are_told(tmp_path: Path) -> None:
@@ -103,10 +110,22 @@ async def test_a_session_hears_of_its_commands_after_its_conversation(tmp_path: 
     async with served(tmp_path, [Answer(text="Ore.")], is_late=False) as (_s, client):
         session = await begin(client, tmp_path)
         assert await say(client, session, "Where?") == "end_turn"
-        before = len(client.sent)
+        client.sent.clear()
         await client.answer(client.send("session/load", {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []}))
-        told = client.sent[before:]
-        await until(lambda: len(client.sent) > before + len(told))
-    assert texts(told, "agent_message_chunk") == ["Ore."]
-    assert "result" in told[-1]
-    assert client.sent[-1]["params"]["update"]["sessionUpdate"] == "available_commands_update"
+        await until(lambda: "available_commands_update" in kinds(client.sent))
+    assert kinds(client.sent) == ["user_message_chunk", "agent_message_chunk", "answer", "available_commands_update"]
+
+
+async def test_a_client_without_permissions_is_told_where_to_answer(tmp_path: Path) -> None:
+    burn = Answer(text="I burn.", calls=(call("burn"),))
+    async with served(tmp_path, [burn, Answer(text="Burnt.")], is_late=False, asks=True) as (s, client):
+        client.knows_permissions = False
+        session = await begin(client, tmp_path)
+        saying = asyncio.create_task(say(client, session, "Burn."))
+        await until(lambda: texts(client.sent, "agent_thought_chunk"))
+        [told] = texts(client.sent, "agent_thought_chunk")
+        assert told == "Your editor cannot ask about burn; `zoea approve alpha` allows it.\n"
+        [asked] = await s.commander.approvals()
+        await s.commander.answer(asked.id, ApprovalAnswer.ONCE)
+        assert await saying == "end_turn"
+    assert texts(client.sent, "agent_message_chunk") == ["I burn.", "Burnt."]

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Protocol
 
-from acp import helpers, schema
+from acp import RequestError, helpers, schema
 from msgspec.structs import replace
 
 from zoea.acp_server import session_updates as updates
@@ -24,6 +24,7 @@ from zoea.process.clock import yield_with_pauses
 from zoea.queries.conversation import read_content, read_newest
 from zoea.queries.events import read_newest_id, read_retries
 from zoea.queries.stored_swarm import read_approval, read_turn_answer
+from zoea.text.control_characters import reveal
 
 _log = logging.getLogger(__name__)
 
@@ -237,6 +238,10 @@ class PromptFollower:
                 await self._swarm.answer(approval.id, ApprovalAnswer(chosen))
         except ZoeaError as error:
             _log.warning("the answer to approval %d was not taken: %s", approval.id, error.what)
+        except RequestError as error:  # some clients have no permissions
+            _log.warning("the client refused to ask about approval %d: %s", approval.id, reveal(str(error)))
+            words = f"Your editor cannot ask about {approval.tool}; `zoea approve {approval.mysis}` allows it.\n"
+            await self._send(helpers.update_agent_thought_text(reveal(words)))
         except Exception:  # noqa: BLE001  whatever a client answers, the approval stays open in Zoea
             _log.exception("the client did not answer about approval %d", approval.id)
 
