@@ -14,26 +14,32 @@ import pytest
 
 from tests.fakes.import_bombs import DOCUMENT_MEMORY, MIB, make_bombs
 from zoea.cli.dispatch import COMMANDS, load
-from zoea.model.errors import SettingsError, StoreError, UsageError
+from zoea.model.errors import OwnerError, SettingsError, StoreError, UsageError
+from zoea.process.command_line import REQUIRED
 
 ROOT = Path(__file__).parents[2]
 COPIES = 12
 """Times its size that the text of a file may take, besides its values: three of four bytes a character."""
-REFUSALS = {0, UsageError.exit_code, SettingsError.exit_code, StoreError.exit_code}
+REFUSALS = {0, UsageError.exit_code, SettingsError.exit_code, StoreError.exit_code, OwnerError.exit_code}
 
 
-WRITES = {("ctx", "export")}
+WRITES = {("ctx", "export"), ("export",)}
 """Commands whose file is one that they make."""
 
 
 def import_commands() -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command that reads a file which a word names, so that a new one is in it by itself."""
+    """Yield the words of every command that reads a file, so that a new one is in it by itself.
+
+    A word names the file, or an option: then the words before the option have names as values.
+    """
 
     def walk(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         command, _ = load(words)
-        names_file = any({"FILE", "PATH"} & set(re.split(r"\W+", one.metavar)) for one in command.line.words.values())
-        if command.function is not None and names_file and words not in WRITES:
-            yield words
+        for one in command.line.parameters.values() if command.function is not None and words not in WRITES else ():
+            if not {"FILE", "PATH"} & set(re.split(r"\W+", f"{one.metavar} {one.text if one.names else ''}")):
+                continue
+            needed = [word.metavar for word in command.line.words.values() if word.default is REQUIRED]
+            yield (*words, *needed, one.names[0], "@" if "@FILE" in one.text else "") if one.names else words
         for name in command.below:
             yield from walk((*words, name))
 
@@ -84,4 +90,5 @@ def test_every_importer_is_in_the_table() -> None:
         ("config", "import"),
         ("local", "add"),
         ("trust",),
+        ("topic", "publish", "TOPIC", "--data", "@"),
     }

@@ -149,15 +149,17 @@ def forget_peak() -> None:
 
 def main() -> None:
     folder, command = Path(sys.argv[1]), sys.argv[2:]
+    is_option = command[-1] in ("", "@")  # what stands before the name of the file
+    *command, mark = command if is_option else (*command, "")
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     document_bounds.MOST_MEMORY = DOCUMENT_MEMORY
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        __main__.run([*command, str(folder / "none")])  # loads what the command needs
+        __main__.run([*command, f"{mark}{folder / 'none'}"])  # loads what the command needs
     for file in sorted(folder.iterdir()):
         forget_peak()
         wrote, before, begun = io.StringIO(), read_peak(), time.process_time()
         with contextlib.redirect_stdout(wrote), contextlib.redirect_stderr(wrote):
-            code = __main__.run([*command, str(file)])
+            code = __main__.run([*command, f"{mark}{file}"])
         took, seconds = read_peak() - before, round(time.process_time() - begun, 2)
         line = {"file": file.name, "code": code, "took": took, "seconds": seconds, "wrote": wrote.getvalue()[-300:]}
         sys.stdout.write(json.dumps(line) + "\n")
