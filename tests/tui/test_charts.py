@@ -76,7 +76,7 @@ async def test_a_small_screen_shows_one_chart_at_a_time(tmp_path: Path) -> None:
         await stage.press("tab", "tab", "tab", shows="MYSES BY STATUS")
         assert [plot.id for plot in stage.screen.query(StatPlot) if plot.display] == ["myses"]
         await stage.pilot.resize_terminal(60, 16)
-        await stage.until(lambda: " [ ] shorter or longer " in stage.text() and "QUEUED   tab" in stage.text())
+        await stage.until(lambda: " [ ] less or more time " in stage.text() and "QUEUED   tab" in stage.text())
 
 
 @pytest.mark.parametrize("theme", ["ansi", "tide", "high-contrast"])

@@ -67,7 +67,7 @@ def test_a_pair_of_keys_is_one_entry_and_each_key_can_be_clicked() -> None:
 
     line = Wide()
     line.describe([BY_ID["charts.shorter"], BY_ID["charts.longer"]], ActionContext(), {})
-    assert line.text == " [ ] shorter or longer "
+    assert line.text == " [ ] less or more time "
     assert line._clicks == [(2, "app.do('charts.shorter')"), (23, "app.do('charts.longer')")]
 
 

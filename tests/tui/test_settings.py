@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -447,6 +448,16 @@ async def test_the_page_of_all_settings_opens_at_the_theme_in_use(tmp_path: Path
         await stage.press("enter")
         assert screen.fields.has_focus
         assert screen.fields.chosen == stage.app.theme_spec.name == "nova"
+
+
+async def test_a_time_is_shown_with_its_unit_and_typed_without(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "llm", "llm.timeout")
+        await stage.until(lambda: re.search(r"First token within +120 s", screen.fields.plain))
+        assert screen.value.value == "120"
+        await change(stage, screen, "2m")
+        assert re.search(r"First token within +120 s", screen.fields.plain)
+        assert on_disk(tmp_path)["llm"] == {"timeout": "2m"}
 
 
 async def test_a_value_is_typed_in_sight_at_60_columns(tmp_path: Path) -> None:

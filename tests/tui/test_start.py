@@ -14,6 +14,7 @@ from zoea.runtime.run_options import RunOptions
 from zoea.settings import Settings, places
 from zoea.tui import start
 from zoea.tui.app import CockpitApp
+from zoea.tui.state.swarm_feed import SwarmFeed
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,17 @@ def test_a_run_without_animation_stays_so_when_the_settings_change(monkeypatch: 
     assert quiet.reduced_motion
     assert quiet.animation_level == "none"
     assert not lively.reduced_motion
+
+
+async def test_the_end_counts_the_myses_that_go_on() -> None:
+    where = places(configured=False)
+    feed = SwarmFeed(lambda _: None, lambda _: None, lambda _: None)
+    async with start.open_swarm(RunOptions(myses=2, provider="autopilot"), where) as opened:
+        await opened.api.start("alpha")
+        feed.take(await opened.api.view())
+        said = [start.describe_session(how, feed, where) for how in ("leave", "detach", "stop")]
+    assert said[:2] == ["The swarm runs on with 1 mysis active; `zoea run` shows it.\n"] * 2
+    assert said[2] == "The swarm has ended; `zoea run` opens it again.\n"
 
 
 def test_a_cockpit_that_failed_has_an_exit_code_other_than_zero(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ async def test_q_asks_whether_the_swarm_ends_or_keeps_running(tmp_path: Path) ->
         await stage.press("q")
         assert stage.shows(QuitDialog)
         text = stage.text()
-        assert "3 of 3 myses started: 0 working, 3 at rest" in text
+        assert "3 of 3 myses running: 0 working, 3 at rest" in text
         assert "end the swarm" in text
         assert "leave it running" in text
         await stage.press("escape")
@@ -133,7 +133,7 @@ async def test_q_counts_no_mysis_that_waits_as_at_work(tmp_path: Path) -> None:
     async with cockpit(tmp_path, script(wait), names=("alpha",)) as stage:
         await stage.api.send("alpha", "go")
         await stage.until(lambda: "1 waiting" in stage.text())
-        await stage.press("q", shows="1 of 1 mysis started: 0 working, 1 waiting")
+        await stage.press("q", shows="1 of 1 mysis running: 0 working, 1 waiting")
 
 
 async def test_s_ends_the_swarm_and_the_app(tmp_path: Path) -> None:

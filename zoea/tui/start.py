@@ -17,7 +17,6 @@ from types import ModuleType
 
 from msgspec import Struct, structs
 
-from zoea.model.enums import MysisState
 from zoea.model.errors import OwnerError, StoreError, WorkspaceHeld
 from zoea.model.values import SwarmView
 from zoea.process.clock import read_wall_time, run_on_boot_time
@@ -252,9 +251,8 @@ def describe_session(how: str, feed: SwarmFeed, where: Places) -> str:
     cost = sum(view.cost_micros or 0 for view in myses) - sum(view.cost_micros or 0 for view in before)
     work = f"{count_of(worked, 'mysis')} worked: {count_of(turns, 'turn')}, {count_of(tokens, 'token')}"
     work += f", {format_dollars(cost)}" if cost else ""
-    running = sum(view.state is MysisState.RUNNING for view in myses)
     if how in ("leave", "detach") and not feed.lost:
-        state = f"The swarm runs on with {count_of(running, 'mysis')} active; `zoea run` shows it."
+        state = f"The swarm runs on with {count_of(feed.roster.running, 'mysis')} active; `zoea run` shows it."
     else:
         state = "The swarm has ended; `zoea run` opens it again."
     return f"{work}. {state}\n" if worked else f"{state}\n"

@@ -307,9 +307,9 @@ _BY_PLACE: dict[ActionPlace, tuple[Action, ...]] = {
     ),
     ActionPlace.CHARTS: (
         Action("charts.shorter", "left_square_bracket", "shorter", "Show a shorter time", footer=10,
-               pair="shorter or longer"),
+               pair="less or more time"),
         Action("charts.longer", "right_square_bracket", "longer", "Show a longer time", footer=20,
-               pair="shorter or longer"),
+               pair="less or more time"),
     ),
     ActionPlace.UPSTREAMS: (
         Action("upstreams.reconnect", "r", "reconnect", "Reopen an upstream, or ask the providers again", footer=10,

@@ -328,7 +328,7 @@ class ApprovalDialog(CockpitDialog[None]):
             others = "up and down go to another question" if self._waiting() else f"nothing else waits: {closes}"
             answers.put([(f" {others}", "quiet")])
         elif not self.is_listening:
-            answers.put([(" the keys to answer work in a moment (guards against slips)", "quiet")])
+            answers.put([(" read it first: the keys answer in a moment", "quiet")])
         elif self._sentence.display:
             enter, escape = ("answer", "later") if self._is_question else ("deny", "back")
             words = (("enter", enter), ("escape", escape))

@@ -200,7 +200,7 @@ class AskDialog(FirstRequestDialog):
     VERB = "ask"
 
     def inputs(self) -> Iterable[tuple[str, Widget]]:
-        thread, hint = self.commit.provenance.thread_id or "", "empty: a new one; or an earlier name"
+        thread, hint = self.commit.provenance.thread_id or "", "empty: new; an old name continues it"
         return (
             ("question", Input(id="message", placeholder="answered with what it knew then", compact=True)),
             ("thread", Input(thread, id="thread", placeholder=hint, compact=True)),

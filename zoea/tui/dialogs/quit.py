@@ -89,7 +89,7 @@ class QuitDialog(CockpitDialog[None]):
         busy = sum(1 for view in running if view.status in _AT_WORK)
         waiting = sum(1 for view in running if view.status is StatusWord.WAITING)
         asking = self.cockpit.action_context().approvals
-        said = f"{len(running)} of {count_of(len(self.cockpit.feed.myses), 'mysis')} started: {busy} working"
+        said = f"{len(running)} of {count_of(len(self.cockpit.feed.myses), 'mysis')} running: {busy} working"
         said += f", {asking} asking you" if asking else ""
         said += f", {waiting} waiting" if waiting else ""
         rest = len(running) - busy - asking - waiting

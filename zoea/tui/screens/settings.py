@@ -236,6 +236,8 @@ class SettingsScreen(CockpitScreen[None]):
     def _field_lines(self, field: SettingField) -> list[PickItem]:
         is_own = field.origin.layer is not Layer.DEFAULT
         shown = one_line(field.text) or "unset"
+        if field.text and field.kind.startswith("seconds"):
+            shown = f"{shown} s"
         if shown == "none" and '"none"' in field.kind:
             shown = "none: no limit"
         role = "quiet" if field.locked or not field.text else "strong"
