@@ -38,9 +38,8 @@ SELECT t.number, c.name, a.answer, a.answered_at, coalesce(a.about ->> 'argument
 FROM mysis y JOIN template p ON p.hash = y.template_hash JOIN turn t ON t.mysis_id = y.id
 JOIN memory m ON m.turn_id = t.id JOIN tool_call c ON c.memory_id = m.id
 LEFT JOIN approval a ON a.tool_call_id = c.id AND a.answer IN ('once', 'session', 'template')
-WHERE y.id = ?
-  AND (c.name IN ('write_file', 'edit_file') AND c.state = 'done' OR c.name = 'run' AND c.state <> 'denied')
-  AND json_valid(coalesce(a.about ->> 'arguments', c.arguments)) ORDER BY c.id
+WHERE y.id = ? AND json_valid(coalesce(a.about ->> 'arguments', c.arguments)) AND
+  (c.name = 'run' AND c.state <> 'denied' OR c.name IN ('write_file', 'edit_file') AND c.state = 'done') ORDER BY c.id
 """
 
 
