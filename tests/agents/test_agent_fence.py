@@ -11,9 +11,9 @@ import pytest
 
 from tests.agents.agent_harness import FAKE, agent_swarm, conversation, say, work
 from zoea.agents.agent_launch import build_launch, known_agents
-from zoea.files.sandbox import find_sandbox
 from zoea.model.enums import MysisState
 from zoea.model.errors import AgentError
+from zoea.process.sandbox import find_sandbox
 from zoea.runtime.swarm_files import fence_agent
 from zoea.settings.template import AgentSettings
 

@@ -18,9 +18,9 @@ from zoea.files import work_left
 from zoea.files.changes import find_base, open_diff
 from zoea.files.git import Git
 from zoea.files.merge import MergeConflict, MergeRules, build_rules, merge, merge_all, move, send_back
-from zoea.files.sandbox import find_sandbox
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError, MergeRefused, WorkHeld
+from zoea.process.sandbox import find_sandbox
 from zoea.settings.paths import Places
 from zoea.settings.schema import FilesSettings
 

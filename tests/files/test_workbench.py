@@ -18,16 +18,17 @@ from tests.fakes.unwaited_processes import unwaited
 from tests.files.repositories import commit, git, make_repository, snapshot, state
 from tests.files.rights import checked_rights
 from tests.waiting import until
-from zoea.files import command_runs, file_search
-from zoea.files.command_runs import HEAD, TAIL, BoundedOutput
+from zoea.files import file_search
 from zoea.files.plain_search import compile_glob, main
 from zoea.files.safe_folder import SafeFolder
-from zoea.files.sandbox import Sandbox, build_environment, find_sandbox
 from zoea.files.workbench import MOST_BYTES, Picture, Workbench
 from zoea.files.workbench_server import answer, find_problem, list_tools
 from zoea.files.workbench_tools import TOOLS
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError
+from zoea.process import command_runs
+from zoea.process.command_runs import HEAD, TAIL, BoundedOutput
+from zoea.process.sandbox import Sandbox, build_environment, find_sandbox
 from zoea.text.command_lines import takes_command
 
 PNG = base64.b64decode(

@@ -23,12 +23,12 @@ from zoea.files import workbench_server
 from zoea.files.leftovers import find_leftovers
 from zoea.files.merge import MergeRules, merge
 from zoea.files.safe_folder import SafeFolder
-from zoea.files.sandbox import Sandbox
 from zoea.files.workbench import Workbench
 from zoea.files.workbench_server import answer, build_server
 from zoea.files.workbench_tools import TOOLS
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError, WorkHeld
+from zoea.process.sandbox import Sandbox
 
 pytestmark = pytest.mark.usefixtures("forked_programs")
 

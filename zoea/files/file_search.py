@@ -15,14 +15,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from zoea.files.command_runs import kill_and_wait, wait_for_end
 from zoea.files.git import find_top
 from zoea.files.plain_search import compile_glob
 from zoea.files.safe_folder import is_git
-from zoea.files.sandbox import build_environment
 from zoea.files.work_left import DRAFT
 from zoea.model.errors import FilesError
+from zoea.process.command_runs import kill_and_wait, wait_for_end
 from zoea.process.group_guard import guard
+from zoea.process.sandbox import build_environment
 
 DEADLINE_S = 20.0
 MOST_CHARS = 300

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from zoea.files.command_runs import CommandRun, CommandRuns
 from zoea.files.git import Git, explain
 from zoea.files.ownership import Record, hold_lock
-from zoea.files.sandbox import find_sandbox
 from zoea.files.work_left import (
     Conflict,
     Fork,
@@ -34,6 +32,8 @@ from zoea.files.work_left import (
 )
 from zoea.files.worktrees import Worktrees, list_worktrees
 from zoea.model.errors import FilesError, MergeRefused, WorkHeld
+from zoea.process.command_runs import CommandRun, CommandRuns
+from zoea.process.sandbox import find_sandbox
 from zoea.settings.paths import Places
 from zoea.text.control_characters import one_line
 

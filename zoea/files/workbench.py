@@ -18,14 +18,14 @@ from typing import Any
 from msgspec import Struct
 
 from zoea.files.changes import find_base, open_apart, open_diff
-from zoea.files.command_runs import CommandRuns
 from zoea.files.file_search import FileSearch
 from zoea.files.git import Git
 from zoea.files.ownership import Record
 from zoea.files.safe_folder import SafeFolder
-from zoea.files.sandbox import Sandbox
 from zoea.files.workbench_tools import COMMAND_S
 from zoea.model.errors import FilesError
+from zoea.process.command_runs import CommandRuns
+from zoea.process.sandbox import Sandbox
 from zoea.text.control_characters import split_lines
 
 MOST_BYTES = 10_000_000

@@ -21,11 +21,11 @@ from mcp_types import (
 )
 
 from zoea import __version__
-from zoea.files.command_runs import adopt_orphans
 from zoea.files.workbench import FailedRun, Picture, Workbench
 from zoea.files.workbench_tools import TOOLS, is_destructive
 from zoea.model.errors import FilesError
 from zoea.process.answered_lines import AnsweredLines
+from zoea.process.command_runs import adopt_orphans
 
 _KINDS: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 

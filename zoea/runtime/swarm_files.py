@@ -166,7 +166,7 @@ def fence_agent(
     Raises:
         AgentError: It has a fence, and bubblewrap does not work here.
     """
-    from zoea.files.sandbox import find_sandbox
+    from zoea.process.sandbox import find_sandbox
 
     if (fence := launch.fence) is None:
         return launch, "none: the agent reaches all that you reach"

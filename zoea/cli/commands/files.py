@@ -18,6 +18,7 @@ from zoea.settings.paths import Places
 from zoea.text.control_characters import one_line
 
 if TYPE_CHECKING:
+    from zoea.files.changes import ChangedFile
     from zoea.files.git import Git
     from zoea.files.worktrees import Worktrees
 
@@ -38,9 +39,9 @@ def workbench(
     import asyncio
 
     from zoea.files.safe_folder import SafeFolder, check_folder
-    from zoea.files.sandbox import find_sandbox
     from zoea.files.workbench import Workbench
     from zoea.files.workbench_server import run_stdio
+    from zoea.process.sandbox import find_sandbox
 
     settings = load(where).settings.files
     trees = _open(where)
@@ -77,13 +78,8 @@ def diff(
         counts = changed.count(base.target)
         patch = "" if stat else changed.patch()
     origins = _read_origins(where, name, git, counts.base, patch) if patch and output.is_json else []
-    lines = [
-        f"{_amount('+', file.added)} {_amount('-', file.removed)}  {one_line(file.path)}"
-        + (f" (was {one_line(file.former)})" if file.former else "")
-        for file in counts.files
-    ]
     value = {"name": name, "branch": record.branch, **asdict(counts)}
-    shown = [*lines, counts.text] if stat else [patch or "nothing changed"]
+    shown = [*map(_describe, counts.files), counts.text] if stat else [patch or "nothing changed"]
     return Output(value | ({} if stat else {"patch": patch, "origins": origins}), shown)
 
 
@@ -162,5 +158,6 @@ def _open(where: Places) -> Worktrees:
     return Worktrees(where.data, hooks=load(where).settings.files.hooks)
 
 
-def _amount(sign: str, number: int | None) -> str:
-    return f"{sign}{number}" if number is not None else f"{sign}?"
+def _describe(file: ChangedFile) -> str:
+    added, removed = ("?" if number is None else number for number in (file.added, file.removed))
+    return f"+{added} -{removed}  {one_line(file.path)}" + (f" (was {one_line(file.former)})" if file.former else "")

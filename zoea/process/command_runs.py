@@ -13,9 +13,9 @@ from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
-from zoea.files.sandbox import Sandbox, build_environment
 from zoea.model.errors import FilesError
 from zoea.process.group_guard import MARK, end_marked, guard, make_mark
+from zoea.process.sandbox import Sandbox, build_environment
 
 HEAD, TAIL = 8_000, 24_000
 """Bytes of the output's begin and end that are kept."""
