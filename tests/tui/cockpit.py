@@ -15,10 +15,10 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tests import waiting
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Swarm, call, plain, swarm
 from tests.tui.idle_pilot import IdlePilot
-from tests.waiting import until
 from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
@@ -78,7 +78,7 @@ class Stage:
 
     async def until(self, predicate: Callable[[], Any], *, within: float = WITHIN_S) -> None:
         """Wait for a predicate in real time, then until the screen is painted."""
-        await until(predicate, within=within)
+        await waiting.until(predicate, within=within)
         await self.pilot.rest()
 
     def _admits_keys(self) -> bool:
@@ -86,21 +86,29 @@ class Stage:
         keys = self.app.type_ahead
         return time.monotonic() >= max(keys._discards_until, keys._discards_text_until)
 
-    async def press(self, *keys: str, shows: str = "") -> None:
-        """Press keys and wait until the app is idle, and then until the screen shows a text.
+    async def press(
+        self, *keys: str, shows: str | type[Screen[Any]] = "", until: Callable[[], Any] | None = None
+    ) -> None:
+        """Press keys and wait until the app is idle, not in one burst with keys for an input that did not open.
 
-        Not in one burst with keys for an input that did not open.
+        Args:
+            shows: The text or the kind of screen to wait for.
+            until: What to wait for.
         """
-        await until(self._admits_keys)
+        await waiting.until(self._admits_keys)
         await self.pilot.press(*keys)
-        if shows:
+        if isinstance(shows, type):
+            await self.until(lambda: self.shows(shows))
+        elif shows:
             await self.until(lambda: shows in self.text())
+        if until is not None:
+            await self.until(until)
 
     async def write(self, text: str) -> None:
         """Type text in one burst, a key for each character."""
         names = {" ": "space", "\n": "ctrl+j", "#": "number_sign", "/": "slash", ":": "colon", ".": "full_stop"}
         names |= {"-": "minus", "_": "underscore", ",": "comma", "?": "question_mark", "!": "exclamation_mark"}
-        await until(self._admits_keys)
+        await waiting.until(self._admits_keys)
         await self.pilot.press_in_a_burst(*(names.get(char, char) for char in text))
 
     async def enter(self, text: str) -> None:

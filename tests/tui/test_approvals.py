@@ -105,8 +105,7 @@ async def test_keys_typed_before_the_question_is_seen_answer_nothing_on_a_slow_m
         for key in ("o", "n", "enter"):
             stage.app.post_message(key_event(key))
         await stage.until(lambda: stage.shows(ApprovalDialog))
-        await stage.press("escape")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("escape", shows=DashboardScreen)
         assert await answers(stage) == []
 
 
@@ -184,8 +183,7 @@ async def test_y_allows_once_and_the_call_runs(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
         await open_panel(stage)
-        await stage.press("y")
-        await stage.until(lambda: stage.swarm.peer.seen == [("burn", "burn it")])
+        await stage.press("y", until=lambda: stage.swarm.peer.seen == [("burn", "burn it")])
         assert await answers(stage) == [("once", "")]
         await stage.until(lambda: CLOSES in stage.text())  # the call may run before the panel has its receipt
         assert "allowed once" in stage.text()
@@ -203,8 +201,7 @@ async def test_e_changes_the_arguments_and_allows_the_call_with_them(tmp_path: P
         area = dialog.query_one(TextArea)
         assert area.text == '{\n  "text": "burn \\u202eit"\n}'
         area.text = '{"text": 1'
-        await stage.press("ctrl+r")
-        await stage.until(lambda: "JSON" in dialog.query_one("#outcome", TextBlock).plain)
+        await stage.press("ctrl+r", until=lambda: "JSON" in dialog.query_one("#outcome", TextBlock).plain)
         assert await answers(stage) == []
         area.text = '{"text": "le\u202ess"}'
         await stage.press("ctrl+r")
@@ -212,8 +209,7 @@ async def test_e_changes_the_arguments_and_allows_the_call_with_them(tmp_path: P
         assert "hidden characters" in dialog.query_one("#outcome", TextBlock).plain
         assert await answers(stage) == []
         area.text = '{"text": "less"}'
-        await stage.press("ctrl+r")
-        await stage.until(lambda: stage.swarm.peer.seen == [("burn", "less")])
+        await stage.press("ctrl+r", until=lambda: stage.swarm.peer.seen == [("burn", "less")])
         await stage.until(lambda: "allowed, changed" in stage.text())
         assert await answers(stage) == [("once", "")]
 
@@ -224,8 +220,7 @@ async def test_after_an_answer_the_dialog_stays_and_the_next_question_ignores_ke
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha", "beta")
         panel = await open_panel(stage)
-        await stage.press("y", "y")
-        await stage.until(lambda: len(stage.app.approvals.open) == 1)
+        await stage.press("y", "y", until=lambda: len(stage.app.approvals.open) == 1)
         assert "alpha asks" in stage.text()
         monkeypatch.setattr(approvals, "DEAF_S", 60)
         await stage.press("down", "y")
@@ -238,8 +233,7 @@ async def test_s_allows_the_tool_until_the_mysis_stops(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
         await open_panel(stage)
-        await stage.press("s")
-        await stage.until(lambda: stage.swarm.peer.seen)
+        await stage.press("s", until=lambda: stage.swarm.peer.seen)
         assert await answers(stage) == [("session", "")]
 
 
@@ -247,8 +241,7 @@ async def test_t_allows_the_tool_for_the_template(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
         await open_panel(stage)
-        await stage.press("t")
-        await stage.until(lambda: stage.swarm.peer.seen)
+        await stage.press("t", until=lambda: stage.swarm.peer.seen)
         assert await answers(stage) == [("template", "")]
 
 
@@ -339,15 +332,12 @@ async def test_the_dialog_stays_at_a_question_that_was_answered_and_another_key_
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha", "beta")
         panel = await open_panel(stage)
-        await stage.press("y")
-        await stage.until(lambda: len(stage.app.approvals.open) == 1)
+        await stage.press("y", until=lambda: len(stage.app.approvals.open) == 1)
         await stage.press("y", "s", "t", "n", "enter")
         assert panel.query_one("#who", TextBlock).plain.endswith("allowed once")
         assert [answer for answer, _ in await answers(stage)] == ["once"]
-        await stage.press("down")
-        await stage.until(lambda: panel.is_listening)
-        await stage.press("n", "enter")
-        await stage.until(lambda: CLOSES in stage.text())
+        await stage.press("down", until=lambda: panel.is_listening)
+        await stage.press("n", "enter", until=lambda: CLOSES in stage.text())
         assert [answer for answer, _ in await answers(stage)] == ["once", "denied"]
 
 
@@ -399,8 +389,7 @@ async def test_marked_calls_of_one_tool_are_answered_by_one_key(tmp_path: Path) 
         await stage.until(lambda: panel.is_listening)
         assert "the keys answer 2 marked calls, not this one" in stage.text()
         assert "n deny" in stage.text()
-        await stage.press("y")
-        await stage.until(lambda: len(stage.app.approvals.open) == 1)
+        await stage.press("y", until=lambda: len(stage.app.approvals.open) == 1)
         assert [one.mysis for one in stage.app.approvals.open] == ["gamma"]
         assert stage.screen is panel
         await stage.until(lambda: len(stage.swarm.peer.seen) == 2)
@@ -479,8 +468,7 @@ async def test_a_call_that_the_list_has_cut_is_read_whole_before_a_key_answers(
         read.set()
         await stage.until(lambda: panel.is_listening)
         assert "the end" in panel.query_one(TextLines).plain.replace("\n", "")
-        await stage.press("y")
-        await stage.until(lambda: stage.swarm.peer.seen)
+        await stage.press("y", until=lambda: stage.swarm.peer.seen)
 
 
 @pytest.mark.parametrize(
@@ -506,16 +494,14 @@ async def test_no_key_allows_a_call_before_its_end_was_on_the_screen(
         else:
             assert stage.screen is panel
             assert len(await stage.api.approvals()) == 1
-            await stage.press("n", "enter")
-            await stage.until(lambda: not stage.app.approvals.open)
+            await stage.press("n", "enter", until=lambda: not stage.app.approvals.open)
 
 
 async def test_the_dialog_stays_when_all_is_answered_so_that_no_key_falls_through(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
         panel = await open_panel(stage)
-        await stage.press("s")
-        await stage.until(lambda: "allowed until stopped" in stage.text() and CLOSES in stage.text())
+        await stage.press("s", until=lambda: "allowed until stopped" in stage.text() and CLOSES in stage.text())
         await stage.press("s", "o", "s", "n", "t", "space", "y", "D")
         assert stage.screen is panel
         assert stage.view().state != "stopped"
@@ -567,8 +553,7 @@ async def test_an_answer_that_was_refused_is_not_shown_as_one(
         else:
             assert "n deny" in stage.text()
             monkeypatch.setattr(stage.swarm.api, "answer", answer)
-            await stage.press("y")
-            await stage.until(lambda: stage.swarm.peer.seen)
+            await stage.press("y", until=lambda: stage.swarm.peer.seen)
 
 
 async def test_typing_while_twenty_approvals_arrive_loses_no_key_and_answers_none(tmp_path: Path) -> None:

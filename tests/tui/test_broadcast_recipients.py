@@ -91,8 +91,7 @@ async def test_a_broadcast_to_many_asks_once_and_keeps_the_text_after_a_no(tmp_p
         await stage.press("escape")
         assert stage.one(MessagePrompt).text == "mine"
         assert await recipients(stage) == []
-        await stage.press("enter", "y")
-        await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+        await stage.press("enter", "y", until=lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
 
 
 @pytest.mark.parametrize("way", ["prompt", "command"])
@@ -110,8 +109,7 @@ async def test_a_broadcast_that_needs_more_than_a_budget_has_left_asks(tmp_path:
         assert "The budget of the swarm today (budget.swarm_per_day) has" in words
         assert "then its requests are delayed" in words
         assert await recipients(stage) == ["alpha"]
-        await stage.press("y")
-        await stage.until(lambda: stage.view("beta").turns == 1)
+        await stage.press("y", until=lambda: stage.view("beta").turns == 1)
 
 
 async def test_a_broadcast_whose_round_costs_much_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,20 +118,17 @@ async def test_a_broadcast_whose_round_costs_much_asks(tmp_path: Path, monkeypat
         await stage.press("b")
         await stage.enter("x" * 44)
         assert stage.shows(ConfirmDialog)
-        await stage.press("y")
-        await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+        await stage.press("y", until=lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
 
 
 async def test_a_command_to_many_marked_myses_asks(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         stage.app.early = EARLY._replace(ask_above=2)
-        await stage.press("asterisk", "s")
-        await stage.until(lambda: stage.shows(ConfirmDialog))
+        await stage.press("asterisk", "s", shows=ConfirmDialog)
         assert "Stop 3 myses: alpha, beta, gamma?" in stage.text()
         await stage.press("escape")
         assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
-        await stage.press("s")
-        await stage.until(lambda: stage.shows(ConfirmDialog))
+        await stage.press("s", shows=ConfirmDialog)
         await stage.press("y")
         await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
 
@@ -143,15 +138,13 @@ async def test_stop_all_stops_what_the_filter_shows_and_says_so(tmp_path: Path) 
         await keep_only(stage, "bet")
         await stage.press("X")
         assert "press X again to stop 1 (filter 'bet'), not the other 2" in stage.text()
-        await stage.press("X")
-        await stage.until(lambda: stage.view("beta").state is MysisState.STOPPED)
+        await stage.press("X", until=lambda: stage.view("beta").state is MysisState.STOPPED)
         assert stage.view("alpha").state is MysisState.RUNNING
 
 
 async def test_z_undoes_a_stop_of_several(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        await stage.press("space", "space", "s")
-        await stage.until(lambda: len(stage.app.undo.newest) == 2)
+        await stage.press("space", "space", "s", until=lambda: len(stage.app.undo.newest) == 2)
         await stage.press("z")
         await stage.until(lambda: all(v.state is MysisState.RUNNING for v in stage.app.feed.myses.values()))
         assert stage.notices[-1] == "alpha and beta started again"
@@ -164,18 +157,15 @@ async def test_an_undo_of_a_stop_starts_only_those_that_ran(tmp_path: Path) -> N
         await stage.press("asterisk", "s")
         await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
         await stage.until(lambda: [name for _, name in stage.app.undo.newest] == ["alpha"])
-        await stage.press("z")
-        await stage.until(lambda: stage.view().state is MysisState.RUNNING)
+        await stage.press("z", until=lambda: stage.view().state is MysisState.RUNNING)
         assert stage.view("beta").state is MysisState.STOPPED
 
 
 async def test_p_pauses_one_mysis_and_resumes_it(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        await stage.press("j", "p")
-        await stage.until(lambda: stage.view("beta").held)
+        await stage.press("j", "p", until=lambda: stage.view("beta").held)
         assert not stage.view("alpha").held
-        await stage.press("p")
-        await stage.until(lambda: not stage.view("beta").held)
+        await stage.press("p", until=lambda: not stage.view("beta").held)
 
 
 async def test_a_typed_hold_with_a_name_pauses_that_mysis(tmp_path: Path) -> None:
@@ -184,5 +174,4 @@ async def test_a_typed_hold_with_a_name_pauses_that_mysis(tmp_path: Path) -> Non
         await stage.enter("hold gamma")
         await stage.until(lambda: stage.view("gamma").held)
         assert stage.notices[-1] == "gamma paused"
-        await stage.press("z")
-        await stage.until(lambda: not stage.view("gamma").held)
+        await stage.press("z", until=lambda: not stage.view("gamma").held)

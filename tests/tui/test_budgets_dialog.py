@@ -24,8 +24,7 @@ async def test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end(tmp_path:
     async with cockpit(tmp_path, COSTLY, names=("alpha",)) as stage:
         await stage.press("dollar_sign")
         await stage.until(lambda: stage.shows(BudgetsDialog) and "the swarm today" in stage.text())
-        await stage.press("escape")
-        await stage.until(lambda: not stage.shows(BudgetsDialog))
+        await stage.press("escape", until=lambda: not stage.shows(BudgetsDialog))
         await stage.api.send("alpha", "go")
         await stage.until(lambda: stage.swarm.commander.swarm.runner("alpha").is_settled)
         await stage.press("dollar_sign", shows="1.8M of 2M")
@@ -39,8 +38,7 @@ async def test_enter_opens_the_limit_of_the_day_and_one_esc_leads_back(tmp_path:
     async with cockpit(tmp_path, names=("alpha",), places=places("", {"ZOEA_DATA_DIR": str(tmp_path)})) as stage:
         await stage.press("dollar_sign", shows="enter change limits")
         await stage.press("enter", shows="budget.swarm_per_day")
-        await stage.press("escape")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("escape", shows=DashboardScreen)
 
 
 async def test_the_built_in_player_is_said_to_be_not_counted(tmp_path: Path) -> None:

@@ -70,8 +70,7 @@ async def test_the_charts_show_the_stored_minutes_and_the_span_changes(tmp_path:
 
 async def test_a_small_screen_shows_one_chart_at_a_time(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering(), size=(80, 24)) as stage:
-        await stage.press("C")
-        await stage.until(lambda: stage.shows(ChartsScreen) and "TOKENS PER MINUTE" in stage.text())
+        await stage.press("C", until=lambda: stage.shows(ChartsScreen) and "TOKENS PER MINUTE" in stage.text())
         assert [plot.id for plot in stage.screen.query(StatPlot) if plot.display] == ["tokens"]
         await stage.press("tab", "tab", "tab", shows="MYSES BY STATUS")
         assert [plot.id for plot in stage.screen.query(StatPlot) if plot.display] == ["myses"]

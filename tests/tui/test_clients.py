@@ -21,8 +21,7 @@ def tokens(folder: Path) -> Tokens:
 
 
 async def opened(stage: Stage) -> McpClientsDialog:
-    await stage.press("M")
-    await stage.until(lambda: stage.shows(McpClientsDialog))
+    await stage.press("M", shows=McpClientsDialog)
     screen = stage.screen
     assert isinstance(screen, McpClientsDialog)
     await stage.until(lambda: "no client can connect" in stage.text() or "on  http" in stage.text())
@@ -39,8 +38,7 @@ async def test_the_http_server_is_turned_on_and_off_and_its_address_copied(tmp_p
         assert stage.app.clipboard == "http://127.0.0.1:9632/mcp"
         await stage.press("ctrl+o", shows="no client can connect")
         assert not swarm.serving.is_on
-        await stage.press("escape")
-        await stage.until(lambda: not stage.shows(McpClientsDialog))
+        await stage.press("escape", until=lambda: not stage.shows(McpClientsDialog))
 
 
 async def test_a_token_is_created_shown_once_copied_and_revoked(tmp_path: Path) -> None:
@@ -52,8 +50,7 @@ async def test_a_token_is_created_shown_once_copied_and_revoked(tmp_path: Path) 
         assert stage.app.clipboard == ""
         await stage.press("tab", shows="search, list, read, send and broadcast")
         stage.one(Input).value = "claude"
-        await stage.press("enter")
-        await stage.until(lambda: bool(screen.token) and screen.token in stage.text())
+        await stage.press("enter", until=lambda: bool(screen.token) and screen.token in stage.text())
         client = tokens(tmp_path).client_of(screen.token)
         assert client is not None
         assert (client.name, client.scope) == ("claude", TokenScope.COMMAND)
@@ -65,8 +62,7 @@ async def test_a_token_is_created_shown_once_copied_and_revoked(tmp_path: Path) 
         await stage.until(lambda: stage.shows(McpClientsDialog) and "claude  command" in stage.text())
         assert screen.token not in stage.text()
         stage.one(Input).value = "claude"
-        await stage.press("ctrl+r")
-        await stage.until(lambda: "claude  command" not in stage.text())
+        await stage.press("ctrl+r", until=lambda: "claude  command" not in stage.text())
         assert tokens(tmp_path).rows() == ()
 
 

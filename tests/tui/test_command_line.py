@@ -80,8 +80,7 @@ async def test_delete_by_name_still_asks(tmp_path: Path) -> None:
         await run(stage, "delete beta")
         await stage.until(lambda: stage.shows(ConfirmDialog))
         assert "Delete beta?" in stage.text()
-        await stage.press("y")
-        await stage.until(lambda: not stage.has("beta"))
+        await stage.press("y", until=lambda: not stage.has("beta"))
 
 
 async def test_stop_all_typed_still_asks(tmp_path: Path) -> None:
@@ -199,8 +198,7 @@ async def test_tab_completes_commands_then_names(tmp_path: Path) -> None:
         await typed(stage, "stop")
         await stage.press("tab")
         await stage.write("g")
-        await stage.press("tab", "enter")
-        await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)
+        await stage.press("tab", "enter", until=lambda: stage.view("gamma").state is MysisState.STOPPED)
 
 
 async def test_arrows_choose_a_completion_and_enter_runs_it(tmp_path: Path) -> None:
@@ -266,8 +264,7 @@ async def test_the_palette_finds_an_action_and_runs_it_on_the_screen_below(tmp_p
     async with cockpit(tmp_path) as stage:
         await search_palette(stage, "mark all")
         await stage.until(lambda: "Mark all shown myses" in stage.text())
-        await stage.press("enter")
-        await stage.until(lambda: len(stage.app.marks) == 3)
+        await stage.press("enter", until=lambda: len(stage.app.marks) == 3)
         assert stage.shows(DashboardScreen)
 
 
@@ -291,16 +288,14 @@ async def test_the_palette_finds_a_mysis_and_opens_its_conversation(tmp_path: Pa
     async with cockpit(tmp_path) as stage:
         await search_palette(stage, "gamma")
         await stage.until(lambda: "mysis  gamma" in stage.text())
-        await stage.press("enter")
-        await stage.until(lambda: isinstance(stage.screen, FocusScreen) and stage.screen.mysis_id == 3)
+        await stage.press("enter", until=lambda: isinstance(stage.screen, FocusScreen) and stage.screen.mysis_id == 3)
 
 
 async def test_the_palette_finds_a_theme_and_shows_it(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await search_palette(stage, "deuteranopia")
         await stage.until(lambda: "theme  deuteranopia" in stage.text())
-        await stage.press("enter")
-        await stage.until(lambda: stage.app.theme_spec.name == "deuteranopia")
+        await stage.press("enter", until=lambda: stage.app.theme_spec.name == "deuteranopia")
 
 
 async def test_the_palette_finds_a_setting_and_opens_it(tmp_path: Path) -> None:
@@ -319,8 +314,7 @@ async def test_the_palette_finds_a_message_that_you_sent(tmp_path: Path) -> None
         await stage.until(lambda: stage.view("beta").turns == 1)
         await search_palette(stage, "zircon")
         await stage.until(lambda: "message  dig at the zircon" in stage.text())
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(SearchScreen) and "beta" in stage.text())
+        await stage.press("enter", until=lambda: stage.shows(SearchScreen) and "beta" in stage.text())
 
 
 async def test_theme_finds_a_file_that_was_added_while_running(tmp_path: Path) -> None:

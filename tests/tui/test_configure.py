@@ -27,8 +27,7 @@ async def form(stage: Stage) -> None:
 
 async def test_up_and_down_lead_out_of_the_text_of_settings(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.press("c")
-        await stage.until(lambda: "from the settings" in stage.one(Input, "#budget-mysis").placeholder)
+        await stage.press("c", until=lambda: "from the settings" in stage.one(Input, "#budget-mysis").placeholder)
         stage.one(TextArea, "#others").focus()
         stage.one(TextArea, "#others").text = "a=1\nb=2"
         await stage.press("down")
@@ -49,8 +48,7 @@ async def test_changed_fields_are_sent_and_the_rest_stays(tmp_path: Path) -> Non
         await stage.press("enter")
         await stage.until(lambda: "[/] is no setting of one mysis" in stage.one(TextBlock, "#error").plain)
         stage.one(TextArea, "#others").text = "nudge.enabled=false"
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("enter", shows=DashboardScreen)
         await stage.until(lambda: set(stage.view().tags) == {"deep", "south"})
         after = stage.view()
         assert (after.model, after.provider, after.template) == (before.model, before.provider, before.template)
@@ -59,8 +57,7 @@ async def test_changed_fields_are_sent_and_the_rest_stays(tmp_path: Path) -> Non
         await form(stage)
         assert stage.one(Input, "#budget-mysis").value == "90000"
         stage.one(Input, "#budget-mysis").value = ""
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("enter", shows=DashboardScreen)
         found = read_configuration(None, stage.swarm.path, [after.id], stage.clock.now())
         assert found.own == {"nudge.enabled": False}
 
@@ -69,16 +66,14 @@ async def test_an_invalid_value_is_reported_in_the_form(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await form(stage)
         stage.one(Input, "#budget-mysis").value = "many"
-        await stage.press("enter")
-        await stage.until(lambda: "'many' is not a number" in stage.one(TextBlock, "#error").plain)
+        await stage.press("enter", until=lambda: "'many' is not a number" in stage.one(TextBlock, "#error").plain)
         stage.one(Input, "#budget-mysis").value = ""
         stage.one(Input, "#budget-token_budget_per_task").value = "100"
         await stage.press("enter")
         await stage.until(lambda: "token limits, per turn: Input should be" in stage.one(TextBlock, "#error").plain)
         stage.one(Input, "#budget-token_budget_per_task").value = ""
         stage.one(TextArea, "#others").text = "nudge.idle_interval=never"
-        await stage.press("enter")
-        await stage.until(lambda: "idle_interval" in stage.one(TextBlock, "#error").plain)
+        await stage.press("enter", until=lambda: "idle_interval" in stage.one(TextBlock, "#error").plain)
         await stage.press("escape")
         assert stage.shows(DashboardScreen)
 
@@ -88,8 +83,7 @@ async def test_a_running_mysis_is_configured_and_uses_it_from_its_next_turn_on(t
         await form(stage)
         assert "CONFIGURE alpha · from its next turn on" in stage.text()
         stage.one(Input, "#model").value = "large"
-        await stage.press("enter")
-        await stage.until(lambda: stage.view().model == "large")
+        await stage.press("enter", until=lambda: stage.view().model == "large")
         assert stage.view().state is MysisState.RUNNING
         assert "from its next turn on" in stage.notices[-1]
         await stage.api.send("alpha", "go on")
@@ -109,8 +103,7 @@ async def test_marked_myses_are_configured_together_and_keep_their_other_values(
         assert (stage.one(Input, "#tags").value, stage.one(Input, "#tags").placeholder) == ("", "unchanged")
         stage.one(Input, "#model").value = "another"
         stage.one(Input, "#budget-mysis").value = "7000"
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("enter", shows=DashboardScreen)
         assert "2 myses are configured" in stage.notices[-1]
         found = {view.id: view for view in (await stage.api.view()).myses}
         assert [(found[one].model, found[one].tags) for one in ids] == [("another", ("deep",)), ("another", ("south",))]
@@ -136,8 +129,7 @@ async def test_an_unknown_model_is_kept_only_after_a_second_enter(
         said = stage.one(TextBlock, "#error")
         await stage.until(lambda: "no model 'qwen3:9b'; the nearest is qwen3:8b. Press enter again" in said.plain)
         assert stage.view().model != "qwen3:9b"
-        await stage.press("enter")
-        await stage.until(lambda: stage.view().model == "qwen3:9b")
+        await stage.press("enter", until=lambda: stage.view().model == "qwen3:9b")
 
 
 async def test_an_agent_is_named_that_plays_the_mysis_and_none_is_offered_as_a_provider(

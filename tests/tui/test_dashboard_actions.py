@@ -53,15 +53,13 @@ async def test_escape_takes_the_marks_off_and_stops_nothing(tmp_path: Path) -> N
 
 async def test_s_stops_the_mysis_under_the_cursor_and_no_other(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        await stage.press("j", "s")
-        await stage.until(lambda: stage.view("beta").state is MysisState.STOPPED)
+        await stage.press("j", "s", until=lambda: stage.view("beta").state is MysisState.STOPPED)
         assert stage.view("alpha").state is MysisState.RUNNING
 
 
 async def test_s_stops_the_marked(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        await stage.press("space", "space", "s")
-        await stage.until(lambda: stage.view("beta").state is MysisState.STOPPED)
+        await stage.press("space", "space", "s", until=lambda: stage.view("beta").state is MysisState.STOPPED)
         await stage.until(lambda: stage.view("alpha").state is MysisState.STOPPED)
         assert stage.view("gamma").state is MysisState.RUNNING
 
@@ -70,8 +68,7 @@ async def test_r_relaunches_stopped_myses(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.api.stop("alpha")
         await stage.until(lambda: stage.view().state is MysisState.STOPPED)
-        await stage.press("r")
-        await stage.until(lambda: stage.view().state is MysisState.RUNNING)
+        await stage.press("r", until=lambda: stage.view().state is MysisState.RUNNING)
 
 
 async def test_a_refused_key_says_why(tmp_path: Path) -> None:
@@ -93,8 +90,7 @@ async def test_a_dot_dismisses_the_error_of_the_row(tmp_path: Path) -> None:
     async with cockpit(tmp_path, refusing) as stage:
         await errored(tmp_path, stage)
         await stage.until(lambda: stage.view().failure is not None)
-        await stage.press("full_stop")
-        await stage.until(lambda: stage.view().failure is None)
+        await stage.press("full_stop", until=lambda: stage.view().failure is None)
 
 
 async def test_a_puts_those_that_need_you_first_and_back(tmp_path: Path) -> None:
@@ -124,8 +120,7 @@ async def test_enter_keeps_the_filter_and_keys_mean_actions_again(tmp_path: Path
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("slash")
         await stage.write("ga")
-        await stage.press("enter", "s")
-        await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)
+        await stage.press("enter", "s", until=lambda: stage.view("gamma").state is MysisState.STOPPED)
         assert names(stage) == ["gamma"]
         await stage.press("escape")
         assert len(names(stage)) == 3
@@ -165,19 +160,16 @@ async def test_y_deletes_and_z_restores_the_whole_batch(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("space", "space", "D", "y")
         await stage.until(lambda: len(stage.app.undo.newest) == 2 and not stage.has("alpha") and not stage.has("beta"))
-        await stage.press("z")
-        await stage.until(lambda: stage.has("alpha", "beta", "gamma"))
+        await stage.press("z", until=lambda: stage.has("alpha", "beta", "gamma"))
         assert stage.notices[-1] == "alpha and beta restored"
         assert await stage.swarm.value("SELECT count(*) FROM mysis WHERE deleted_at IS NOT NULL") == 0
 
 
 async def test_an_undo_that_is_refused_can_be_tried_again(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.press("D", "y")
-        await stage.until(lambda: len(stage.app.undo) == 1)
+        await stage.press("D", "y", until=lambda: len(stage.app.undo) == 1)
         await stage.api.create("alpha", start=False)
-        await stage.press("z")
-        await stage.until(lambda: stage.notices and "was given to another" in stage.notices[-1])
+        await stage.press("z", until=lambda: stage.notices and "was given to another" in stage.notices[-1])
         assert [name for _, name in stage.app.undo.newest] == ["alpha"]
 
 
@@ -216,8 +208,7 @@ async def test_x_holds_the_swarm_and_resumes_it(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("x", shows="ON HOLD")
         assert "x resume" in stage.text()
-        await stage.press("x")
-        await stage.until(lambda: "ON HOLD" not in stage.text())
+        await stage.press("x", until=lambda: "ON HOLD" not in stage.text())
 
 
 async def test_the_panel_of_wide_terminals_names_who_needs_you(tmp_path: Path) -> None:
@@ -262,15 +253,12 @@ async def test_marks_are_counted_in_the_title_and_the_commanded_myses_are_named(
         await stage.press("slash")
         await stage.enter("alpha")
         assert "SWARM · 1 of 3 with 'alpha' · 1 marked (1 hidden)" in stage.text()
-        await stage.press("s")
-        await stage.until(lambda: stage.notices == ["gamma stopped"])
+        await stage.press("s", until=lambda: stage.notices == ["gamma stopped"])
         await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)  # a receipt may come before the news
         assert stage.view("alpha").state is MysisState.RUNNING
-        await stage.press("escape", "asterisk", "s")
-        await stage.until(lambda: stage.notices[1:] == ["alpha and beta stopped"])
+        await stage.press("escape", "asterisk", "s", until=lambda: stage.notices[1:] == ["alpha and beta stopped"])
         await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
-        await stage.press("r")
-        await stage.until(lambda: stage.notices[2:] == ["3 myses started"])
+        await stage.press("r", until=lambda: stage.notices[2:] == ["3 myses started"])
         await stage.press("escape")
         assert "marked" not in stage.text()
 

@@ -233,8 +233,7 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path, monkeypat
             await stage.press("G" if kind is ConfigureDialog else "g")  # who runs is not configured
             await drive.and_back(action_id, kind)
         await drive("app.palette")
-        await stage.press("escape")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("escape", shows=DashboardScreen)
         for action_id in ("mysis.message", "mysis.task", "swarm.broadcast", "swarm.broadcast-all"):
             await drive(action_id)
             assert stage.one(MessagePrompt).is_open
@@ -259,8 +258,7 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path, monkeypat
         await stage.press("home", "down")  # the first is the commander's own
         await drive.by_name("log.open")
         await stage.until(lambda: stage.shows(FocusScreen))
-        await stage.press("escape", "escape")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("escape", "escape", shows=DashboardScreen)
         await drive.and_back("mysis.focus", FocusScreen)
         await drive.and_back("mysis.result", FocusScreen)
         await stage.press("G")
@@ -273,8 +271,7 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path, monkeypat
         await drive("mysis.stop")
         await stage.until(lambda: stage.view("beta").state is MysisState.STOPPED)
         await drive("mysis.delete", ConfirmDialog)
-        await stage.press("y")
-        await stage.until(lambda: len(stage.app.undo.newest) == 1)
+        await stage.press("y", until=lambda: len(stage.app.undo.newest) == 1)
         await drive("mysis.undo")
         await stage.until(lambda: stage.has("beta"))
         await drive("swarm.stop-all")

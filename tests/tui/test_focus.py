@@ -237,8 +237,7 @@ class TestFolding:
             stage.app.use_settings(Settings.model_validate({"tui": {"show_reasoning": True}}))
             await stage.press("escape", "enter")
             await shows(stage, "deep\n")
-            await stage.press("k", "k", "enter")
-            await stage.until(lambda: "deep" not in view(stage).plain)
+            await stage.press("k", "k", "enter", until=lambda: "deep" not in view(stage).plain)
 
     async def test_a_result_carries_its_tick_by_the_names_in_the_settings(self, tmp_path: Path) -> None:
         told = (call("say_ticks", '{"result": {"tick": 41708, "turn": 9}}'), call("look", "ore"))
@@ -565,8 +564,7 @@ class TestExporting:
         self, tmp_path: Path, tabs: int, ending: str, begins: str
     ) -> None:
         async with focus(tmp_path) as stage:
-            await stage.press("e")
-            await stage.until(lambda: isinstance(stage.screen, ExportDialog))
+            await stage.press("e", shows=ExportDialog)
             await stage.press(*["tab"] * tabs, "enter")
             await settles(stage, lambda: isinstance(stage.screen, FocusScreen))
             (name,) = _written()
@@ -575,8 +573,7 @@ class TestExporting:
 
     async def test_overwriting_a_file_needs_a_second_enter(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
-            await stage.press("e")
-            await stage.until(lambda: isinstance(stage.screen, ExportDialog))
+            await stage.press("e", shows=ExportDialog)
             screen = stage.screen
             assert isinstance(screen, ExportDialog)
             name = screen.path
@@ -590,8 +587,7 @@ class TestExporting:
 
     async def test_the_redaction_of_an_export_is_shown_and_can_be_changed(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
-            await stage.press("e")
-            await stage.until(lambda: isinstance(stage.screen, ExportDialog))
+            await stage.press("e", shows=ExportDialog)
             assert "are removed" in stage.text()
             await stage.press("ctrl+r")
             assert "Secrets are kept" in stage.text()
@@ -600,8 +596,7 @@ class TestExporting:
 
     async def test_an_invalid_export_path_is_reported(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
-            await stage.press("e")
-            await stage.until(lambda: isinstance(stage.screen, ExportDialog))
+            await stage.press("e", shows=ExportDialog)
             await stage.press("home")
             await stage.enter("none/")
             await settles(stage, lambda: "cannot be written" in stage.text())
@@ -657,8 +652,7 @@ async def test_k_keeps_a_message_word_for_word_and_releases_it(tmp_path: Path) -
 
     async with focus(tmp_path) as stage:
         for count in (1, 0):
-            await stage.press("K")
-            await stage.until(partial(is_kept, stage, bool(count)))
+            await stage.press("K", until=partial(is_kept, stage, bool(count)))
             assert await kept(stage) == count
 
 
@@ -755,10 +749,8 @@ async def test_reports_are_reviewed_one_after_the_other_without_leaving(tmp_path
         await opens(stage)
         await shows(stage, "no other calls")
         await stage.press("full_stop", shows="done · reviewed")
-        await stage.press("w")
-        await stage.until(lambda: "beta" in stage.text() and "review its result" in stage.text())
-        await stage.press("full_stop")
-        await stage.until(lambda: not stage.app.feed.roster.in_need)
+        await stage.press("w", until=lambda: "beta" in stage.text() and "review its result" in stage.text())
+        await stage.press("full_stop", until=lambda: not stage.app.feed.roster.in_need)
         assert isinstance(stage.screen, FocusScreen)
         await stage.press("w")
         assert "No other mysis needs you" in stage.notices[-1]

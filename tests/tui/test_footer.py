@@ -84,8 +84,7 @@ def test_the_keys_of_a_screen_are_kept_before_those_of_every_screen() -> None:
 
 async def test_the_footer_says_what_the_keys_do_to_marked_myses_and_how_to_unmark_them(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True, size=(80, 24)) as stage:
-        await stage.press("space", "space")
-        await stage.until(lambda: stage.one(KeyFooter).text.startswith(" esc unmark "))
+        await stage.press("space", "space", until=lambda: stage.one(KeyFooter).text.startswith(" esc unmark "))
         assert " s stop 2 marked " in stage.one(KeyFooter).text
         await click_key(stage, "unmark")
         assert stage.app.marks == set()

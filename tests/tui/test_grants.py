@@ -27,8 +27,7 @@ PRESS_AGAIN = "press r again to revoke it"
 
 async def opened(stage: Stage, word: str) -> GrantsDialog:
     """The box, once it says this."""
-    await stage.press("A")
-    await stage.until(lambda: stage.shows(GrantsDialog) and word in stage.text())
+    await stage.press("A", until=lambda: stage.shows(GrantsDialog) and word in stage.text())
     screen = stage.screen
     assert isinstance(screen, GrantsDialog)
     return screen
@@ -86,8 +85,7 @@ async def test_hostile_names_are_text_and_the_cursor_stays_at_its_place(tmp_path
         assert Content.from_markup(stage.one(Vertical, ".box").border_subtitle or "").plain == "r revoke · esc back"
         listed.select("3")
         await stage.pilot.pause()
-        await stage.press("r", "r")
-        await stage.until(lambda: "3" not in listed.ids and listed.chosen == "4")
+        await stage.press("r", "r", until=lambda: "3" not in listed.ids and listed.chosen == "4")
         assert "Zoea's own" in stage.text()
         assert stage.app._exception is None
 
@@ -128,8 +126,7 @@ async def test_closing_the_dialog_does_not_cancel_a_revocation(tmp_path: Path, m
     monkeypatch.setattr(fake, "revoke", slow)
     async with cockpit_over(fake, tmp_path / "no.db") as stage:
         screen = await opened(stage, "zoea_broadcast")
-        await stage.press("r", "r", "r", "escape")
-        await stage.until(lambda: not screen.is_attached)
+        await stage.press("r", "r", "r", "escape", until=lambda: not screen.is_attached)
         may_go.set()
         await stage.until(lambda: not fake.granted)
         assert [notice for notice in stage.notices if "There is no database" not in notice] == []

@@ -83,8 +83,7 @@ async def test_enter_opens_the_commit_and_tab_shows_its_messages_and_all_that_it
     async with cockpit(tmp_path, answering("aye"), names=("alpha",), size=(80, 24)) as stage:
         await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
         screen = await open_history(stage)
-        await stage.press("g")
-        await stage.until(lambda: screen.details is not None and screen.chosen == screen.details.commit)
+        await stage.press("g", until=lambda: screen.details is not None and screen.chosen == screen.details.commit)
         await stage.press("enter")
         assert screen.part == "about"
         await stage.until(lambda: "Where it comes from" in stage.text())
@@ -139,8 +138,7 @@ async def test_the_filter_shows_the_commits_with_the_words(tmp_path: Path) -> No
         await stage.press("slash")
         await stage.write("belt")
         await stage.until(lambda: all("Mine the belt" in line for line in rows(screen)))
-        await stage.press("enter", "escape")
-        await stage.until(lambda: any("Sell the ore" in line for line in rows(screen)))
+        await stage.press("enter", "escape", until=lambda: any("Sell the ore" in line for line in rows(screen)))
         assert isinstance(stage.screen, HistoryScreen)
 
 
@@ -167,8 +165,7 @@ async def test_work_that_no_commit_holds_yet_is_a_row_that_cannot_be_forked(tmp_
 async def test_the_history_opens_from_a_conversation_too(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
         await send_prompts(stage.swarm, "one")
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(FocusScreen))
+        await stage.press("enter", shows=FocusScreen)
         await open_history(stage)
 
 
@@ -181,8 +178,7 @@ async def test_hostile_texts_in_summaries_and_messages_are_shown_as_they_are(tmp
             await stage.press("down")
             await stage.until(lambda: screen.details is not None and screen.details.commit == screen.chosen)
             assert is_harmless(stage.text())
-        await stage.press("tab", "tab", "tab")
-        await stage.until(lambda: screen.context is not None)
+        await stage.press("tab", "tab", "tab", until=lambda: screen.context is not None)
         assert is_harmless(stage.text())
         assert stage.one(LineList, "#about").count
 
@@ -198,8 +194,7 @@ async def test_f_says_the_cost_then_makes_forks_that_z_removes(tmp_path: Path) -
         await stage.until(lambda: "4 messages. First request: about" in stage.text())
         said = dialog.plan
         assert said is not None
-        await stage.press("enter")
-        await stage.until(lambda: stage.has("alpha-2", "alpha-3", "alpha-4"))
+        await stage.press("enter", until=lambda: stage.has("alpha-2", "alpha-3", "alpha-4"))
         asked = stage.swarm.provider.requests
         await stage.until(lambda: sum(plain(one.messages[-1].content) == "Try it differently" for one in asked) == 3)
         await stage.swarm.settled()
@@ -208,8 +203,7 @@ async def test_f_says_the_cost_then_makes_forks_that_z_removes(tmp_path: Path) -
         rows = await stage.swarm.rows("SELECT estimated_tokens AS tokens FROM request ORDER BY id DESC LIMIT 3")
         assert abs(sum(row["tokens"] for row in rows) - said.cost.tokens * 3) <= said.cost.tokens * 3 * 0.05
         assert isinstance(stage.screen, HistoryScreen)
-        await stage.press("z")
-        await stage.until(lambda: [one.name for one in stage.app.feed.myses.values()] == ["alpha"])
+        await stage.press("z", until=lambda: [one.name for one in stage.app.feed.myses.values()] == ["alpha"])
         assert any("removed" in notice for notice in stage.notices)
 
 
@@ -232,13 +226,11 @@ async def test_a_second_try_after_a_lost_answer_makes_no_more_forks(
             return made
 
         monkeypatch.setattr(stage.swarm.commander, "create", lose_the_second)
-        await stage.press("enter")
-        await stage.until(lambda: len(calls) == 2 and "the connection broke" in stage.text())
+        await stage.press("enter", until=lambda: len(calls) == 2 and "the connection broke" in stage.text())
         dialog._count()  # as a late choice of templates does, for the same basis
         await stage.pilot.pause()
         assert "the connection broke" in stage.text()
-        await stage.press("enter")
-        await stage.until(lambda: len(calls) == 4 and stage.screen is not dialog)
+        await stage.press("enter", until=lambda: len(calls) == 4 and stage.screen is not dialog)
         assert calls == ["alpha-2", "alpha-3"] * 2
         await stage.swarm.settled()
         assert await stage.swarm.value("SELECT count(*) FROM message WHERE content = 'Dig'") == 2
@@ -251,8 +243,7 @@ async def test_a_number_at_the_end_of_the_message_makes_that_many_forks(tmp_path
         dialog = await open_form(stage, ForkDialog, "f")
         await stage.write("1. Dig 2. Look x2")
         await stage.until(lambda: dialog.is_counted and "for 2" in stage.text())
-        await stage.press("enter")
-        await stage.until(lambda: stage.has("alpha-2", "alpha-3"))
+        await stage.press("enter", until=lambda: stage.has("alpha-2", "alpha-3"))
         asked = stage.swarm.provider.requests
         await stage.until(lambda: sum(plain(one.messages[-1].content) == "1. Dig 2. Look" for one in asked) == 2)
 
@@ -402,20 +393,15 @@ async def test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history(
         await stage.pilot.resize_terminal(80, 24)
         await stage.until(lambda: " left earlier  right later " in stage.text() and " / choose a time " in stage.text())
         await stage.pilot.resize_terminal(120, 40)
-        await stage.press("left")
-        await stage.until(lambda: "first" in known.plain and "second" in known.plain)
-        await stage.press("left")
-        await stage.until(lambda: "second" not in known.plain)
-        await stage.press("left")
-        await stage.until(lambda: any("No commit is older" in notice for notice in stage.notices))
-        await stage.press("right")
-        await stage.until(lambda: "second" in known.plain)
+        await stage.press("left", until=lambda: "first" in known.plain and "second" in known.plain)
+        await stage.press("left", until=lambda: "second" not in known.plain)
+        await stage.press("left", until=lambda: any("No commit is older" in notice for notice in stage.notices))
+        await stage.press("right", until=lambda: "second" in known.plain)
         await stage.press("slash")
         await stage.enter("soon")
         await stage.until(lambda: any("'soon' is no time" in notice for notice in stage.notices))
         stage.one(Input, "#filter-text").value = "10m"
-        await stage.press("enter")
-        await stage.until(lambda: "third" in known.plain)
+        await stage.press("enter", until=lambda: "third" in known.plain)
         await stage.press("G", "enter")
         history = stage.screen
         assert isinstance(history, HistoryScreen)
@@ -438,8 +424,7 @@ async def test_a_asks_what_the_mysis_knew_at_the_commit(tmp_path: Path) -> None:
         await stage.write("Why this belt?")
         await stage.until(lambda: dialog.is_counted)
         assert "2 messages. First request: about" in stage.text()
-        await stage.press("enter")
-        await stage.until(lambda: any("answers in thread" in notice for notice in stage.notices))
+        await stage.press("enter", until=lambda: any("answers in thread" in notice for notice in stage.notices))
         await stage.until(lambda: len(stage.app.feed.myses) == 2)
         (other,) = [view for view in stage.app.feed.myses.values() if view.name != "alpha"]
         await stage.until(lambda: stage.shows(AnswerDialog) and stage.one(TextLines, "#answer").plain == "yes")
@@ -482,22 +467,19 @@ async def test_enter_before_the_cost_is_counted_is_told_until_the_next_one(
             go_on.set()
         await stage.until(lambda: dialog.is_counted)
         await stage.until(lambda: "The cost is shown now: press enter again" in stage.text())
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(AnswerDialog))
+        await stage.press("enter", shows=AnswerDialog)
 
 
 async def test_r_starts_the_mysis_again_with_its_whole_conversation(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
         await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
         screen = await open_history(stage)
-        await stage.press("G")
-        await stage.until(lambda: screen.chosen == screen.history.commits[-1])
+        await stage.press("G", until=lambda: screen.chosen == screen.history.commits[-1])
         dialog = await open_form(stage, ResumeDialog, "r")
         await stage.write("Where were we?")
         await stage.until(lambda: dialog.is_counted)
         assert "4 messages. First request" in stage.text()
-        await stage.press("enter")
-        await stage.until(lambda: any("goes on from" in notice for notice in stage.notices))
+        await stage.press("enter", until=lambda: any("goes on from" in notice for notice in stage.notices))
         await stage.swarm.settled()
         (request,) = [
             one for one in stage.swarm.provider.requests if plain(one.messages[-1].content) == "Where were we?"
@@ -515,7 +497,6 @@ async def test_n_gives_the_commit_a_name_that_is_shown(tmp_path: Path) -> None:
         await stage.write("a b")
         await stage.press("enter", shows="cannot be the name")
         stage.one(Input, "#name").value = "before-the-storm"
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(HistoryScreen))
+        await stage.press("enter", shows=HistoryScreen)
         screen.tick()
         await stage.until(lambda: "tag/before-the-storm" in stage.text())

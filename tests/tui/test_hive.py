@@ -51,8 +51,7 @@ async def test_a_large_cell_shows_the_name_what_it_does_and_its_newest_text(tmp_
         await stage.api.send("beta", "Look around")
         await stage.until(lambda: stage.view("beta").turns == 1)
         await stage.swarm.settled("beta")
-        await stage.press("v")
-        await stage.until(lambda: "⬡ alpha" in stage.text() and "⬡ gamma" in stage.text())
+        await stage.press("v", until=lambda: "⬡ alpha" in stage.text() and "⬡ gamma" in stage.text())
         table = stage.one(SwarmTable)
         lines = stage.text().splitlines()
         row = next(at for at, line in enumerate(lines) if "⬡ beta" in line)
@@ -71,8 +70,7 @@ async def test_the_largest_cell_has_the_room_for_a_whole_text(tmp_path: Path) ->
         await stage.api.send("beta", "Look around")
         await stage.until(lambda: stage.view("beta").turns == 1)
         await stage.swarm.settled("beta")
-        await stage.press("v")
-        await stage.until(lambda: "belt29" in stage.text() and "⬡ beta" in stage.text())
+        await stage.press("v", until=lambda: "belt29" in stage.text() and "⬡ beta" in stage.text())
         await stage.pilot.resize_terminal(80, 24)
         await stage.until(lambda: re.search(r"belt\d+…", stage.text()))
 
@@ -129,8 +127,7 @@ async def test_v_shows_the_hive_with_the_same_cursor_marks_filter_and_detail(tmp
         await stage.until(lambda: "idle 1" in stage.text())
         await stage.press("escape", "V", shows="grouped by template")
         await stage.press("V", shows="no tag")
-        await stage.press("v")
-        await stage.until(lambda: table.grouping is None)
+        await stage.press("v", until=lambda: table.grouping is None)
 
 
 async def test_two_thousand_cells_fit_a_screen_of_200_by_60_and_follow_the_keys(tmp_path: Path) -> None:

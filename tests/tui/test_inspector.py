@@ -61,8 +61,7 @@ async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
             assert words in text, words
         await stage.press("left", shows="attempt 2")
         await stage.press("left", shows="failed: likely temporary")
-        await stage.press("left")
-        await stage.until(lambda: screen.request is not None and screen.request.iteration == 1)
+        await stage.press("left", until=lambda: screen.request is not None and screen.request.iteration == 1)
         await stage.until(lambda: "answered with tool calls" in stage.text())
 
 
@@ -117,18 +116,14 @@ async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) ->
         messages = stage.one(FoldingList, "#messages")
         await stage.until(lambda: "line 0" in messages.plain)
         assert "line 40" not in messages.plain
-        await stage.press("G", "enter")
-        await stage.until(lambda: "line 49" in messages.plain)
-        await stage.press("enter")
-        await stage.until(lambda: "line 49" not in messages.plain)
-        await stage.press("v")
-        await stage.until(lambda: "line 49" in messages.plain)
+        await stage.press("G", "enter", until=lambda: "line 49" in messages.plain)
+        await stage.press("enter", until=lambda: "line 49" not in messages.plain)
+        await stage.press("v", until=lambda: "line 49" in messages.plain)
         await stage.press("y")
         await stage.press("tab")
         assert screen.part == "tools"
         await stage.until(lambda: "zoea_search_messages" in stage.text())
-        await stage.press("enter")
-        await stage.until(lambda: '"properties"' in stage.one(FoldingList, "#tools").plain)
+        await stage.press("enter", until=lambda: '"properties"' in stage.one(FoldingList, "#tools").plain)
 
 
 async def test_a_plan_without_stored_details_says_so(tmp_path: Path) -> None:
@@ -152,14 +147,12 @@ async def test_new_requests_are_counted_and_do_not_move_the_shown_one(tmp_path: 
         await stage.until(lambda: "1 newer" in stage.text())
         assert screen.request == shown
         assert stage.one(LineList, "#requests").count == 2
-        await stage.press("right")
-        await stage.until(lambda: screen.request is not None and screen.request.turn_number == 2)
+        await stage.press("right", until=lambda: screen.request is not None and screen.request.turn_number == 2)
 
 
 async def test_a_mysis_without_requests_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=("alpha",)) as stage:
-        await stage.press("i")
-        await stage.until(lambda: stage.text().count("No request yet") >= 3)
+        await stage.press("i", until=lambda: stage.text().count("No request yet") >= 3)
         await stage.press("left", "right", "left_square_bracket", "enter", "v", "y", "escape")
         assert not isinstance(stage.screen, InspectorScreen)
 
@@ -206,8 +199,7 @@ async def test_a_damaged_plan_is_reported(tmp_path: Path) -> None:
         with sqlite3.connect(stage.swarm.path) as connection:
             connection.execute("UPDATE request SET plan = x'00' WHERE id = 1")
         connection.close()
-        await stage.press("left")
-        await stage.until(lambda: any("cannot be read" in notice for notice in stage.notices))
+        await stage.press("left", until=lambda: any("cannot be read" in notice for notice in stage.notices))
         assert screen.is_mounted
 
 

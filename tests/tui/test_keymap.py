@@ -155,8 +155,7 @@ async def test_a_remapped_key_runs_its_action_and_the_old_key_does_nothing(tmp_p
         await stage.press("x")
         assert stage.app.feed.view is not None
         assert not stage.app.feed.view.held
-        await stage.press("f9")
-        await stage.until(lambda: stage.app.feed.view is not None and stage.app.feed.view.held)
+        await stage.press("f9", until=lambda: stage.app.feed.view is not None and stage.app.feed.view.held)
 
 
 async def test_invalid_keys_are_reported_when_the_cockpit_opens(tmp_path: Path) -> None:

@@ -81,8 +81,7 @@ async def test_a_question_in_the_log_says_what_is_asked(tmp_path: Path) -> None:
 async def test_a_key_that_does_not_work_in_the_log_says_where_it_does(tmp_path: Path, key: str) -> None:
     async with cockpit(tmp_path, names=("alpha",)) as stage:
         await open_log(stage)
-        await stage.press(key)
-        await stage.until(lambda: bool(stage.notices))
+        await stage.press(key, until=lambda: bool(stage.notices))
         assert stage.notices[-1].endswith(": Not on this screen: esc goes back to the list, where it works")
 
 
@@ -146,8 +145,7 @@ async def test_a_filter_shows_only_what_says_the_words_also_of_what_comes_later(
         for reason in ("another", "REASON 4999 again"):
             await stage.swarm.store.write(partial(WriterConnection.emit, kind="hold.set", mysis_id=None, reason=reason))
         await stage.until(lambda: lines.count == 2)
-        await stage.press("escape")
-        await stage.until(lambda: lines.count > 5_000)
+        await stage.press("escape", until=lambda: lines.count > 5_000)
         assert isinstance(stage.screen, LogScreen)
         await stage.press("escape")
         assert not isinstance(stage.screen, LogScreen)
@@ -160,8 +158,7 @@ async def test_the_lines_of_requests_are_shown_on_demand_and_followed(tmp_path: 
         lines = await open_log(stage)
         assert "Preparing context" not in lines.plain
         events = lines.count
-        await stage.press("v")
-        await stage.until(lambda: lines.count == events + 3)
+        await stage.press("v", until=lambda: lines.count == events + 3)
         await stage.until(lambda: "alpha         Preparing context (" in lines.plain and "Budget used: " in lines.plain)
         place = next(at for at in range(lines.count) if "Preparing context" in lines.text_of(at))
         lines.show(lines.count, place=place)
@@ -171,10 +168,8 @@ async def test_the_lines_of_requests_are_shown_on_demand_and_followed(tmp_path: 
         await stage.until(lambda: lines.count == 1)
         await stage.api.send("alpha", "Go on")
         await stage.until(lambda: lines.count == 2)
-        await stage.press("escape")
-        await stage.until(lambda: lines.count > events + 3)
-        await stage.press("v")
-        await stage.until(lambda: lines.count > events and "Budget used" not in lines.plain)
+        await stage.press("escape", until=lambda: lines.count > events + 3)
+        await stage.press("v", until=lambda: lines.count > events and "Budget used" not in lines.plain)
 
 
 async def test_a_hundred_thousand_events_open_and_scroll_at_once(tmp_path: Path) -> None:

@@ -118,8 +118,7 @@ async def test_words_act_on_their_mysis_and_show_keys_only_if_they_do(tmp_path: 
         await stage.press("w", "w")
         assert cursor(stage) == "gamma"
         assert panel(stage)[-1] == "  r relaunch  . dismiss"
-        await stage.press("k", "space")
-        await stage.until(lambda: "unmarks" in panel(stage)[-1])
+        await stage.press("k", "space", until=lambda: "unmarks" in panel(stage)[-1])
         assert cursor(stage) == "gamma"
         assert panel(stage)[-1] == "  esc unmarks: keys act on the marked now"
         key_is_wrong.clear()
@@ -190,8 +189,7 @@ async def test_a_done_mysis_is_reviewed_or_sent_on(tmp_path: Path) -> None:
         await stage.until(lambda: stage.view("beta").turns == 1)
         await stage.swarm.settled("beta")  # later news of it would take its made end away
         await at_rest(stage, "done", ("alpha", "beta"))
-        await stage.press("w")
-        await stage.until(lambda: cursor(stage) == "beta")
+        await stage.press("w", until=lambda: cursor(stage) == "beta")
         assert any("d result  . reviewed  m message" in line for line in panel(stage))
         reviewed = tuple(replace(view, is_reviewed=True) for view in stage.app.feed.myses.values())
         stage.app.feed.take(SwarmView(2, False, "", reviewed))
@@ -204,11 +202,9 @@ async def test_a_resize_below_a_dialog_takes_effect_when_it_closes(
     monkeypatch.setattr(DashboardScreen, "tick", lambda screen: None)
     async with cockpit(tmp_path, names=("alpha",), size=(80, 24)) as stage:
         await crowd(stage, 30)
-        await stage.press("q")
-        await stage.until(lambda: not stage.shows(DashboardScreen))
+        await stage.press("q", until=lambda: not stage.shows(DashboardScreen))
         await stage.pilot.resize_terminal(160, 40)
-        await stage.press("escape")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("escape", shows=DashboardScreen)
         await stage.until(lambda: len(panel(stage)) == stage.one(TextBlock, "#needs").content_size.height)
         assert {len(line) for line in panel(stage)[:-1]} == {stage.one(TextBlock, "#needs").content_size.width}
 
@@ -237,8 +233,7 @@ async def test_a_failure_that_something_must_be_mended_for_leads_to_what_to_do(t
             "  w 3 times goes to it, then enter explains it",
             "  click: explains it",
         ]
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(FocusScreen) and "Enter a valid key." in stage.text())
+        await stage.press("enter", until=lambda: stage.shows(FocusScreen) and "Enter a valid key." in stage.text())
 
 
 async def test_a_line_cut_for_its_keys_never_shows_another_number(tmp_path: Path) -> None:

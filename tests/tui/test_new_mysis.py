@@ -42,8 +42,7 @@ def effect_of(stage: Stage) -> str:
 async def test_enter_alone_creates_a_running_mysis_with_a_generated_name(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
-        await stage.press("enter")
-        await stage.until(lambda: len(stage.app.feed.myses) == 4)
+        await stage.press("enter", until=lambda: len(stage.app.feed.myses) == 4)
         made = next(v for v in stage.app.feed.myses.values() if v.name not in ("alpha", "beta", "gamma"))
         assert made.name
         await stage.until(lambda: stage.view(made.name).state is MysisState.RUNNING)  # it is there before it is started
@@ -56,8 +55,7 @@ async def test_more_myses_than_the_swarm_holds_are_announced_before_enter(tmp_pa
         await stage.write("Scan x14")
         effect = stage.one(TextBlock, "#effect")
         await stage.until(lambda: "only 13 of them fit: the swarm holds at most 16" in effect.plain)
-        await stage.press("backspace", "3")
-        await stage.until(lambda: "13 myses" in effect.plain and "fit" not in effect.plain)
+        await stage.press("backspace", "3", until=lambda: "13 myses" in effect.plain and "fit" not in effect.plain)
 
 
 async def test_every_field_of_the_form_reaches_the_new_mysis(tmp_path: Path) -> None:
@@ -74,8 +72,7 @@ async def test_every_field_of_the_form_reaches_the_new_mysis(tmp_path: Path) -> 
         await stage.write("small-model")
         await stage.press("tab")
         await stage.write("fast, cheap fast")
-        await stage.press("tab", "tab", "tab", "right", "enter")
-        await stage.until(lambda: stage.has("delta"))
+        await stage.press("tab", "tab", "tab", "right", "enter", until=lambda: stage.has("delta"))
         made = stage.view("delta")
         assert provider == "autopilot"
         assert (made.template, made.provider, made.model) == ("miner", "autopilot", "small-model")
@@ -92,8 +89,7 @@ async def test_a_refused_name_is_reported_in_the_form_and_can_be_corrected(tmp_p
         await stage.until(lambda: "Name refused" in stage.one(TextBlock, "#error").plain)
         assert stage.shows(NewMysisDialog)
         stage.one(Input, "#name").value = "alphb"
-        await stage.press("enter")
-        await stage.until(lambda: stage.has("alphb"))
+        await stage.press("enter", until=lambda: stage.has("alphb"))
 
 
 async def test_a_broadcast_is_offered_with_its_age_and_sent_only_where_it_is_chosen(tmp_path: Path) -> None:
@@ -110,8 +106,7 @@ async def test_a_broadcast_is_offered_with_its_age_and_sent_only_where_it_is_cho
         await stage.write("echo")
         stage.one(InlineChoice, "#broadcast").focus()
         await stage.press("right", shows="first your broadcast of 2 min ago: Mine iron")
-        await stage.press("enter")
-        await stage.until(lambda: stage.has("echo") and stage.view("echo").turns == 1)
+        await stage.press("enter", until=lambda: stage.has("echo") and stage.view("echo").turns == 1)
 
 
 async def test_without_a_recent_broadcast_there_is_no_first_message(tmp_path: Path) -> None:
@@ -179,8 +174,7 @@ async def test_what_the_command_line_gave_is_chosen_first(tmp_path: Path) -> Non
         stage.app.new_myses = StartOptions(template="miner", provider="embedded", model="qwen")
         await dialog(stage)
         assert stage.one(InlineChoice, "#provider").value == "embedded"
-        await stage.press("enter")
-        await stage.until(lambda: len(stage.app.feed.myses) == 4)
+        await stage.press("enter", until=lambda: len(stage.app.feed.myses) == 4)
         made = next(v for v in stage.app.feed.myses.values() if v.name not in ("alpha", "beta", "gamma"))
         assert (made.template, made.provider, made.model) == ("miner", "embedded", "qwen")
 
@@ -201,8 +195,7 @@ async def test_invalid_settings_are_reported_in_the_dialog(tmp_path: Path) -> No
         where.config_file.write_text("[provider\n")
         assert stage.app.opened is not None
         force_setattr(stage.app.opened, "places", where)
-        await stage.press("n")
-        await stage.until(lambda: "config.toml" in stage.one(TextBlock, "#error").plain)
+        await stage.press("n", until=lambda: "config.toml" in stage.one(TextBlock, "#error").plain)
 
 
 def test_the_provider_that_a_template_means_is_named(tmp_path: Path) -> None:
@@ -236,18 +229,15 @@ async def test_many_lines_are_pasted_whole_and_make_one_task(tmp_path: Path) -> 
         await stage.write("Explain:\n")
         await stage.read_at_once(f"\x1b[200~{text}\x1b[201~")
         await stage.until(lambda: "300 lines" in stage.text())
-        await stage.press("enter")
-        await stage.until(lambda: len(stage.app.feed.myses) == 4)
+        await stage.press("enter", until=lambda: len(stage.app.feed.myses) == 4)
         assert await stage.swarm.value("SELECT goal FROM mysis WHERE id = 4") == f"Explain:\n{text}"
 
 
 async def test_the_chosen_template_is_told_whole_below_the_task(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
-        await stage.press("n")
-        await stage.until(lambda: "▸ default" in stage.text())
+        await stage.press("n", until=lambda: "▸ default" in stage.text())
         assert "default: " not in stage.text()
-        await stage.press("tab")
-        await stage.until(lambda: "default: Works with any tools" in stage.text())
+        await stage.press("tab", until=lambda: "default: Works with any tools" in stage.text())
         await stage.press("tab", "down", "down")
         await stage.until(lambda: "coder: Changes code and tests it; asks before commands" in stage.text())
         assert "Changes code and tests i…" in stage.text()
@@ -267,13 +257,11 @@ async def test_numbered_parts_go_to_a_mysis_each_and_one_key_removes_them(tmp_pa
         await stage.until(lambda: "1 mysis gets all 2 parts; x2 at the end makes 2" in stage.text())
         await stage.write("x2")
         await stage.until(lambda: "2 myses, a numbered part each" in stage.text())
-        await stage.press("enter")
-        await stage.until(lambda: len(stage.app.feed.myses) == 5)
+        await stage.press("enter", until=lambda: len(stage.app.feed.myses) == 5)
         goals = await stage.swarm.rows("SELECT goal FROM mysis WHERE id > 3 ORDER BY id")
         assert [row["goal"] for row in goals] == ["Read a.txt\nCount words", "Read a.txt\nCount lines"]
         await stage.until(lambda: stage.shows(DashboardScreen))
-        await stage.press("z")
-        await stage.until(lambda: len(stage.app.feed.myses) == 3)
+        await stage.press("z", until=lambda: len(stage.app.feed.myses) == 3)
 
 
 async def test_where_some_are_refused_the_text_is_for_the_others(tmp_path: Path) -> None:
@@ -284,8 +272,7 @@ async def test_where_some_are_refused_the_text_is_for_the_others(tmp_path: Path)
         await stage.until(lambda: "max myses (5) reached" in stage.one(TextBlock, "#error").plain)
         assert len(stage.app.feed.myses) == 5
         assert stage.one(TaskText).full_text == "Find iron\nx2"
-        await stage.press("escape", "n")
-        await stage.until(lambda: stage.shows(NewMysisDialog))
+        await stage.press("escape", "n", shows=NewMysisDialog)
         assert stage.one(TaskText).full_text == "Find iron\nx2"
 
 
@@ -298,8 +285,7 @@ async def test_the_last_choices_are_chosen_again_and_a_typed_task_is_kept(tmp_pa
         stage.one(OptionList).highlighted = names.index("miner")
         stage.one(InlineChoice, "#provider").choose("autopilot")
         stage.one(Input, "#tags").value = "north"
-        await stage.press("enter")
-        await stage.until(lambda: len(stage.app.feed.myses) == 4)
+        await stage.press("enter", until=lambda: len(stage.app.feed.myses) == 4)
         await dialog(stage)
         await stage.until(lambda: "▸ miner · autopilot · north" in stage.text())
         await stage.write("Find iron")
@@ -421,19 +407,16 @@ async def test_a_folder_is_completed_and_several_never_share_a_checkout(
         await stage.until(lambda: "a worktree, on the branch zoea/NAME, of shop/" in effect_of(stage))
         stage.one(InlineChoice, "#worktree").choose("no")
         await stage.until(lambda: "without a worktree, it changes the files of shop/" in effect_of(stage))
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("enter", shows=DashboardScreen)
         await dialog(stage)
         await stage.until(lambda: stage.one(Input, "#on").value == str(tmp_path / "shop"))
         await stage.write("Fix it x2")
         await stage.until(lambda: "a worktree each, on the branch zoea/NAME, of" in effect_of(stage))
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("enter", shows=DashboardScreen)
         await dialog(stage)
         stage.one(Input, "#on").value = "plain"
         await stage.until(lambda: "without a worktree, it changes the files of plain" in effect_of(stage))
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("enter", shows=DashboardScreen)
         shop, plain = str(tmp_path / "shop"), str(tmp_path / "plain")
         assert asked == [("coder", shop, False), *[("coder", shop, True)] * 2, ("coder", plain, False)]
 

@@ -42,8 +42,7 @@ async def test_a_placeholder_is_readable_in_every_theme(tmp_path: Path) -> None:
     poor: dict[tuple[str, str], float] = {}
     async with cockpit_over(fake, tmp_path / "no.db") as stage:
         for key in OPENED_BY:
-            await stage.press(key)
-            await stage.until(lambda: any(shown.region for shown in inputs(stage)))
+            await stage.press(key, until=lambda: any(shown.region for shown in inputs(stage)))
             for name in stage.app.theme_specs:
                 if name != "ansi":  # its colours are the terminal's own
                     stage.app.use_theme(name)

@@ -132,8 +132,7 @@ async def test_limits_count_for_each_turn_of_a_broadcast_and_may_be_json(tmp_pat
         await stage.write("go")
         await stage.press("ctrl+l")
         stage.one(LimitsInput).value = '{"context": {"token_budget_per_agent": 30000, "force_p2p": true}}'
-        await stage.press("enter")
-        await stage.until(lambda: stage.view("alpha").turns == 1)
+        await stage.press("enter", until=lambda: stage.view("alpha").turns == 1)
         assert "force_p2p is ignored: myses always write to each other directly." in stage.notices
         found = await stage.swarm.rows("SELECT context FROM message")
         assert [json.loads(row["context"]) for row in found] == [{"token_budget_per_agent": 30_000}]
@@ -208,16 +207,13 @@ async def test_draft_and_history_survive_their_screen(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("from the list")
-        await stage.press("escape", "enter")
-        await stage.until(lambda: stage.shows(FocusScreen))
+        await stage.press("escape", "enter", shows=FocusScreen)
         await stage.press("m")
         assert stage.one(MessagePrompt).text == "from the list"
         await stage.press("ctrl+c")
         await stage.write("hello")
-        await stage.press("escape", "escape")
-        await stage.until(lambda: stage.shows(DashboardScreen))
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(FocusScreen))
+        await stage.press("escape", "escape", shows=DashboardScreen)
+        await stage.press("enter", shows=FocusScreen)
         await stage.press("m")
         prompt = stage.one(MessagePrompt)
         assert prompt.text == "hello"
@@ -233,10 +229,8 @@ async def test_a_draft_sent_on_another_screen_is_removed(tmp_path: Path) -> None
         await stage.app.push_screen(FocusScreen(stage.view().id))
         await stage.press("m")
         assert stage.one(MessagePrompt).text == "hello"
-        await stage.press("enter")
-        await stage.until(lambda: stage.view().turns == 1)
-        await stage.press("escape")
-        await stage.until(lambda: stage.shows(DashboardScreen))
+        await stage.press("enter", until=lambda: stage.view().turns == 1)
+        await stage.press("escape", shows=DashboardScreen)
         assert below.is_open
         assert below.text == ""
 
@@ -306,8 +300,7 @@ async def test_ctrl_o_opens_an_external_editor(tmp_path: Path, monkeypatch: pyte
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("some")
-        await stage.press("ctrl+o")
-        await stage.until(lambda: stage.one(MessagePrompt).text == "some and more")
+        await stage.press("ctrl+o", until=lambda: stage.one(MessagePrompt).text == "some and more")
 
 
 async def test_an_editor_that_fails_leaves_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,8 +415,7 @@ async def test_a_draft_is_saved_soon_after_it_was_typed(tmp_path: Path) -> None:
         target = stage.one(MessagePrompt).target
         assert target is not None
         await stage.until(lambda: read_unsent(file).get(target.key) == "half a thought")
-        await stage.press("enter")
-        await stage.until(lambda: read_unsent(file) == {})
+        await stage.press("enter", until=lambda: read_unsent(file) == {})
 
 
 @pytest.mark.parametrize(
@@ -453,8 +445,7 @@ async def test_a_draft_that_outlives_a_kill_after_its_message_was_stored_is_sent
         if typed:
             prompt.query_one(TextArea).post_message(events.Paste(typed))
         await stage.until(lambda: prompt.text.strip())
-        await stage.press("enter")
-        await stage.until(lambda: not prompt.is_open)
+        await stage.press("enter", until=lambda: not prompt.is_open)
 
     monkeypatch.setattr(Commander, "say", say_and_copy)
     async with cockpit(tmp_path, drafts=file) as first:
@@ -576,9 +567,7 @@ async def test_the_note_of_a_narrow_prompt_has_one_line_and_f2_shows_all_of_it(t
         note = stage.one(Static, "#prompt-note")
         await stage.until(lambda: "f2 all of it" in stage.text() and note.size.height == 1)
         assert "the cost of a turn is not known yet" in stage.text()
-        await stage.press("f2")
-        await stage.until(lambda: "again" in stage.text() and note.size.height > 1)
-        await stage.press("f2")
-        await stage.until(lambda: note.size.height == 1)
+        await stage.press("f2", until=lambda: "again" in stage.text() and note.size.height > 1)
+        await stage.press("f2", until=lambda: note.size.height == 1)
         await stage.pilot.resize_terminal(120, 40)
         await stage.until(lambda: "b again" in stage.text() and "f2" not in stage.text())

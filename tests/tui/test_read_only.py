@@ -62,14 +62,12 @@ async def test_it_follows_the_running_swarm_and_refuses_every_command(tmp_path: 
         assert "read-only" in stage.text()
         context = stage.app.action_context()
         assert [action.id for action in ACTIONS if action.commands_swarm and not action.why_not(context)] == []
-        await stage.press("s")
-        await stage.until(lambda: any("opened with --read-only" in notice for notice in stage.notices))
+        await stage.press("s", until=lambda: any("opened with --read-only" in notice for notice in stage.notices))
         with pytest.raises(OwnerError, match="read-only"):
             await stage.app.api.stop("alpha")
         with pytest.raises(OwnerError):
             await stage.app.api.shutdown()
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(FocusScreen) and "It is done" in stage.text())
+        await stage.press("enter", until=lambda: stage.shows(FocusScreen) and "It is done" in stage.text())
 
 
 async def test_no_line_of_the_prompt_and_no_action_changes_anything_that_is_stored(tmp_path: Path) -> None:
@@ -141,13 +139,10 @@ async def test_in_a_browser_it_changes_no_file(tmp_path: Path, monkeypatch: pyte
         await stage.until(lambda: stage.view().turns == 1)
         folders = here, places(configured=False).config
         before = read_files(*folders)
-        await stage.press("S")
-        await stage.until(lambda: "opened with --read-only" in "".join(stage.notices))
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(FocusScreen))
+        await stage.press("S", until=lambda: "opened with --read-only" in "".join(stage.notices))
+        await stage.press("enter", shows=FocusScreen)
         stage.notices.clear()
-        await stage.press("e")
-        await stage.until(lambda: "opened with --read-only" in "".join(stage.notices))
+        await stage.press("e", until=lambda: "opened with --read-only" in "".join(stage.notices))
         await stage.press("escape")
         await stage.press("comma")
         screen = stage.screen

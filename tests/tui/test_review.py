@@ -57,8 +57,7 @@ def said(stage: Stage) -> str:
 
 
 async def open_review(stage: Stage, text: str = "return sum") -> None:
-    await stage.press("f")
-    await stage.until(lambda: stage.shows(ReviewScreen) and text in lines(stage))
+    await stage.press("f", until=lambda: stage.shows(ReviewScreen) and text in lines(stage))
 
 
 async def test_the_change_is_shown_by_file_and_folds(tmp_path: Path) -> None:
@@ -71,16 +70,12 @@ async def test_the_change_is_shown_by_file_and_folds(tmp_path: Path) -> None:
         assert "          2 +2" in lines(stage)
         assert "+not committed" in lines(stage)
         assert "+4 -2, 3 files · zoea/alpha from main" in stage.text()
-        await stage.press("enter")
-        await stage.until(lambda: "not committed" not in lines(stage))
+        await stage.press("enter", until=lambda: "not committed" not in lines(stage))
         assert "new.txt  +1 -0" in lines(stage)
-        await stage.press("enter")
-        await stage.until(lambda: "not committed" in lines(stage))
-        await stage.press("v")
-        await stage.until(lambda: "@@" not in lines(stage))
+        await stage.press("enter", until=lambda: "not committed" in lines(stage))
+        await stage.press("v", until=lambda: "@@" not in lines(stage))
         assert [line.split()[1] for line in lines(stage).split("\n")] == ["new.txt", "notes.txt", "shop.py"]
-        await stage.press("v")
-        await stage.until(lambda: "@@" in lines(stage))
+        await stage.press("v", until=lambda: "@@" in lines(stage))
         await stage.press("right_square_bracket")
         first = stage.one(LineList, "#changes").place
         await stage.press("right_square_bracket")
@@ -112,8 +107,7 @@ async def test_a_change_that_needs_a_scrollbar_is_laid_out_once(
 async def test_f_opens_the_review_from_a_conversation(tmp_path: Path) -> None:
     async with reviewed(tmp_path) as (stage, _, folders):
         change(folders["alpha"])
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(FocusScreen))
+        await stage.press("enter", shows=FocusScreen)
         await open_review(stage)
         await stage.press("escape")
         assert stage.shows(FocusScreen)
@@ -154,13 +148,10 @@ async def test_both_sides_stand_side_by_side_where_there_is_room(tmp_path: Path)
         await stage.press("slash")
         await stage.enter("cents")
         await stage.until(lambda: "cents(i)" in changes.text_of(changes.place))
-        await stage.press("w")
-        await stage.until(lambda: "│" not in lines(stage))
+        await stage.press("w", until=lambda: "│" not in lines(stage))
         assert "cents(i)" in changes.text_of(changes.place)
-        await stage.press("escape", "space", "up", "w")
-        await stage.until(lambda: "│" in lines(stage))
-        await stage.press("s")
-        await stage.until(lambda: stage.one(MessagePrompt).text == "shop.py:5: ")
+        await stage.press("escape", "space", "up", "w", until=lambda: "│" in lines(stage))
+        await stage.press("s", until=lambda: stage.one(MessagePrompt).text == "shop.py:5: ")
 
 
 async def test_d_shows_the_changes_of_a_worktree_and_there_the_report(tmp_path: Path) -> None:
@@ -168,22 +159,17 @@ async def test_d_shows_the_changes_of_a_worktree_and_there_the_report(tmp_path: 
         change(folders["alpha"])
         for name in ("alpha", "beta"):
             force_setattr(stage.view(name), "works_on", "worktree of /repository")
-        await stage.press("asterisk", "d")
-        await stage.until(lambda: stage.shows(ReviewScreen) and "return sum" in lines(stage))
+        await stage.press("asterisk", "d", until=lambda: stage.shows(ReviewScreen) and "return sum" in lines(stage))
         await stage.press("greater_than_sign", shows="CHANGES OF beta")
-        await stage.press("d")
-        await stage.until(lambda: stage.shows(FocusScreen) and "RESULT" in stage.text())
-        await stage.press("escape")
-        await stage.until(lambda: stage.shows(ReviewScreen))
+        await stage.press("d", until=lambda: stage.shows(FocusScreen) and "RESULT" in stage.text())
+        await stage.press("escape", shows=ReviewScreen)
 
 
 async def test_without_a_worktree_or_a_change_the_review_says_so(tmp_path: Path) -> None:
     async with reviewed(tmp_path) as (stage, _, _):
         await open_review(stage, "Nothing changed")
-        await stage.press("greater_than_sign")
-        await stage.until(lambda: "Zoea made no worktree for beta" in lines(stage))
-        await stage.press("less_than_sign")
-        await stage.until(lambda: "Nothing changed" in lines(stage))
+        await stage.press("greater_than_sign", until=lambda: "Zoea made no worktree for beta" in lines(stage))
+        await stage.press("less_than_sign", until=lambda: "Nothing changed" in lines(stage))
 
 
 async def test_words_are_found_also_in_a_folded_file(tmp_path: Path) -> None:
@@ -199,8 +185,7 @@ async def test_words_are_found_also_in_a_folded_file(tmp_path: Path) -> None:
         await stage.press("n", shows="2 of 2")
         assert "cents(i)" in stage.one(LineList, "#changes").text_of(stage.one(LineList, "#changes").place)
         await stage.press("N", shows="1 of 2")
-        await stage.press("escape")
-        await stage.until(lambda: "1 of 2" not in stage.text())
+        await stage.press("escape", until=lambda: "1 of 2" not in stage.text())
         assert stage.shows(ReviewScreen)
 
 
@@ -208,11 +193,9 @@ async def test_m_merges_after_a_question_and_says_what_the_command_says(tmp_path
     async with reviewed(tmp_path) as (stage, repository, folders):
         change(folders["alpha"])
         await open_review(stage)
-        await stage.press("m")
-        await stage.until(lambda: stage.shows(ConfirmDialog))
+        await stage.press("m", shows=ConfirmDialog)
         assert "Merge alpha into main?" in stage.text()
-        await stage.press("y")
-        await stage.until(lambda: "alpha is merged into main:" in said(stage))
+        await stage.press("y", until=lambda: "alpha is merged into main:" in said(stage))
         assert (repository / "notes.txt").read_text() == "one\n2\nthree\nfour\n"
         await stage.until(lambda: "Nothing changed" in lines(stage))
 
@@ -223,10 +206,8 @@ async def test_a_refused_merge_changes_nothing_and_says_why(tmp_path: Path) -> N
         (repository / "notes.txt").write_text("mine\n")
         before = state(repository)
         await open_review(stage)
-        await stage.press("m")
-        await stage.until(lambda: stage.shows(ConfirmDialog))
-        await stage.press("y")
-        await stage.until(lambda: "has uncommitted changes: notes.txt" in " ".join(said(stage).split()))
+        await stage.press("m", shows=ConfirmDialog)
+        await stage.press("y", until=lambda: "has uncommitted changes: notes.txt" in " ".join(said(stage).split()))
         assert "alpha was not merged" in said(stage)
         assert state(repository) == before
 
@@ -240,8 +221,7 @@ async def test_the_check_of_a_merge_runs_while_the_cockpit_does(
         commit(folders["alpha"], "more", new__txt="new\n")
         await open_review(stage)
         for words in ("failed with exit code 1", "alpha is merged into main:"):
-            await stage.press("m")
-            await stage.until(lambda: stage.shows(ConfirmDialog))
+            await stage.press("m", shows=ConfirmDialog)
             await stage.press("y")
             await stage.until(lambda words=words: words in " ".join(said(stage).split()))  # type: ignore[misc]  # a default
             (folders["alpha"] / "new.txt").unlink(missing_ok=True)
@@ -254,16 +234,12 @@ async def test_s_after_a_conflict_gives_it_to_its_mysis(tmp_path: Path) -> None:
         change(folders["alpha"])
         commit(repository, "mine", notes__txt="one\nzwei\nthree\n")
         await open_review(stage)
-        await stage.press("m")
-        await stage.until(lambda: stage.shows(ConfirmDialog))
-        await stage.press("y")
-        await stage.until(lambda: "alpha was not merged" in said(stage))
-        await stage.press("s")
-        await stage.until(lambda: stage.one(MessagePrompt).is_open)
+        await stage.press("m", shows=ConfirmDialog)
+        await stage.press("y", until=lambda: "alpha was not merged" in said(stage))
+        await stage.press("s", until=lambda: stage.one(MessagePrompt).is_open)
         assert "Your branch and main changed the same in notes.txt." in stage.one(MessagePrompt).text
         assert "<<<<<<< HEAD\n2\n=======\nzwei\n>>>>>>> " in stage.one(MessagePrompt).text
-        await stage.press("enter")
-        await stage.until(lambda: not stage.one(MessagePrompt).is_open)
+        await stage.press("enter", until=lambda: not stage.one(MessagePrompt).is_open)
         assert read_commander_messages(stage.swarm.path)[-1].startswith("Your branch and main")
         await stage.swarm.settled("alpha")
         assert "=======" in (folders["alpha"] / "notes.txt").read_text()
@@ -274,21 +250,16 @@ async def test_the_question_offers_to_merge_all_that_are_done(tmp_path: Path) ->
         commit(folders["alpha"], "a", a__txt="a\n")
         commit(folders["beta"], "b", b__txt="b\n")
         await open_review(stage, "a.txt")
-        await stage.press("m")
-        await stage.until(lambda: stage.shows(ConfirmDialog))
+        await stage.press("m", shows=ConfirmDialog)
         assert "merge all" not in stage.text()
-        await stage.press("a", "escape")
-        await stage.until(lambda: stage.shows(ReviewScreen))
+        await stage.press("a", "escape", shows=ReviewScreen)
         force_setattr(stage.view("beta"), "state_reason", "done")
-        await stage.press("m")
-        await stage.until(lambda: stage.shows(ConfirmDialog))
+        await stage.press("m", shows=ConfirmDialog)
         assert "Done too: beta. One after the other" in stage.text()
-        await stage.press("a")
-        await stage.until(lambda: "beta is merged into main" in said(stage))
+        await stage.press("a", until=lambda: "beta is merged into main" in said(stage))
         assert "alpha is merged into main" in said(stage)
         commit(folders["alpha"], "more", a__txt="more\n")
-        await stage.press("m")
-        await stage.until(lambda: stage.shows(ConfirmDialog))
+        await stage.press("m", shows=ConfirmDialog)
         assert "Done too" not in stage.text()
 
 
@@ -298,11 +269,9 @@ async def test_marked_myses_are_merged_one_after_the_other(tmp_path: Path) -> No
         commit(folders["beta"], "b", b__txt="b\n")
         await stage.press("asterisk")
         await open_review(stage, "a.txt")
-        await stage.press("m")
-        await stage.until(lambda: stage.shows(ConfirmDialog))
+        await stage.press("m", shows=ConfirmDialog)
         assert "Merge alpha, beta?" in stage.text()
-        await stage.press("y")
-        await stage.until(lambda: "beta is merged into main" in said(stage))
+        await stage.press("y", until=lambda: "beta is merged into main" in said(stage))
         assert "alpha is merged into main" in said(stage)
         assert (repository / "a.txt").exists()
         assert (repository / "b.txt").exists()
@@ -326,15 +295,12 @@ async def test_hidden_characters_of_names_and_lines_are_shown_at_every_step(tmp_
         seen = [stage.text(), lines(stage)]
         assert r"from ma\u202ein\u200b" in stage.text()
         assert r"+\u202eright to left\u202c" in lines(stage)
-        await stage.press("s")
-        await stage.until(lambda: stage.one(MessagePrompt).is_open)
+        await stage.press("s", until=lambda: stage.one(MessagePrompt).is_open)
         assert stage.one(MessagePrompt).text == f"{shown}: "
         seen.append(stage.text())
-        await stage.press("escape")
-        await stage.until(lambda: not stage.one(MessagePrompt).is_open)
+        await stage.press("escape", until=lambda: not stage.one(MessagePrompt).is_open)
         for key, done in (("D", "holds work"), ("m", "changed the same in")):
-            await stage.press(key)
-            await stage.until(lambda: stage.shows(ConfirmDialog))
+            await stage.press(key, shows=ConfirmDialog)
             seen.append(stage.text())
             await stage.press("y")
             await stage.until(lambda done=done: done in " ".join(said(stage).split()))  # type: ignore[misc]  # a default
@@ -362,15 +328,11 @@ async def test_drop_keeps_work_and_removes_a_worktree_without_it(tmp_path: Path)
     async with reviewed(tmp_path) as (stage, _, folders):
         (folders["alpha"] / "new.txt").write_text("new\n")
         await open_review(stage, "new.txt")
-        await stage.press("D")
-        await stage.until(lambda: stage.shows(ConfirmDialog))
-        await stage.press("y")
-        await stage.until(lambda: "holds work: 1 uncommitted: new.txt" in said(stage))
+        await stage.press("D", shows=ConfirmDialog)
+        await stage.press("y", until=lambda: "holds work: 1 uncommitted: new.txt" in said(stage))
         (folders["alpha"] / "new.txt").unlink()
-        await stage.press("D")
-        await stage.until(lambda: stage.shows(ConfirmDialog))
-        await stage.press("y")
-        await stage.until(lambda: "alpha dropped; its last commit was" in said(stage))
+        await stage.press("D", shows=ConfirmDialog)
+        await stage.press("y", until=lambda: "alpha dropped; its last commit was" in said(stage))
         assert not folders["alpha"].exists()
 
 
@@ -389,10 +351,8 @@ async def test_a_deletion_names_the_worktree_that_stayed(tmp_path: Path) -> None
             assert not any("worktree" in one for one in stage.notices)
             # A deletion is told before its row is gone, and until then the key concerns the deleted mysis.
             await stage.until(partial(is_target, stage, name))
-            await stage.press("D")
-            await stage.until(lambda: stage.shows(ConfirmDialog))
-            await stage.press("y")
-            await stage.until(partial(is_told, stage, f"{name} is deleted"))
+            await stage.press("D", shows=ConfirmDialog)
+            await stage.press("y", until=partial(is_told, stage, f"{name} is deleted"))
         await stage.until(lambda: any("worktree" in one for one in stage.notices))
         assert f"Its worktree holds work and stays: {folders['beta']}. `zoea merge beta` keeps" in stage.notices[-1]
 
@@ -401,8 +361,7 @@ async def test_c_commits_with_a_message(tmp_path: Path) -> None:
     async with reviewed(tmp_path) as (stage, _, folders):
         (folders["alpha"] / "new.txt").write_text("new\n")
         await open_review(stage, "new.txt")
-        await stage.press("c")
-        await stage.until(lambda: stage.shows(WorktreeCommitDialog))
+        await stage.press("c", shows=WorktreeCommitDialog)
         await stage.press("enter", shows="A commit needs a message")
         await stage.enter("by hand")
         await stage.until(lambda: stage.shows(ReviewScreen) and "alpha is committed:" in said(stage))
@@ -422,8 +381,7 @@ async def test_e_opens_the_file_at_its_line_but_no_link_that_leads_out(
         with monkeypatch.context() as patched:
             patched.setattr(stage.app, "suspend", nullcontext)
             await open_review(stage, "a.link")
-            await stage.press("e")
-            await stage.until(lambda: any("is no file in the worktree" in one for one in stage.notices))
+            await stage.press("e", until=lambda: any("is no file in the worktree" in one for one in stage.notices))
             assert not (tmp_path / "arguments").exists()
             await stage.press("right_square_bracket", "right_square_bracket", "down", "e")
             await stage.until((tmp_path / "arguments").exists)

@@ -75,11 +75,9 @@ async def test_enter_opens_the_turn_with_the_hit_and_esc_comes_back_to_the_list_
         await stage.until(lambda: hits.count == 6)
         await stage.press("down", "down", "down")
         assert hits.place == 3
-        await stage.press("enter")
-        await stage.until(lambda: isinstance(stage.screen, FocusScreen))
+        await stage.press("enter", shows=FocusScreen)
         await stage.until(lambda: "belt number 1" in stage.text())
-        await stage.press("escape")
-        await stage.until(lambda: isinstance(stage.screen, SearchScreen))
+        await stage.press("escape", shows=SearchScreen)
         assert hits.place == 3
         assert hits.count == 6
         await stage.press("escape")

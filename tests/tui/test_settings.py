@@ -75,8 +75,7 @@ async def change(stage: Stage, screen: SettingsScreen, text: str) -> None:
     await stage.press("enter")
     assert screen.value.has_focus
     screen.value.value = text
-    await stage.press("enter")
-    await stage.until(lambda: screen.note[1])
+    await stage.press("enter", until=lambda: screen.note[1])
     await stage.pilot.pause()
 
 
@@ -225,18 +224,15 @@ async def test_a_value_overridden_by_another_layer_is_reported(tmp_path: Path, m
 async def test_enter_and_space_step_through_few_options(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "log", "log.level")
-        await stage.press("enter")
-        await stage.until(lambda: on_disk(tmp_path).get("log") == {"level": "warning"})
+        await stage.press("enter", until=lambda: on_disk(tmp_path).get("log") == {"level": "warning"})
         await stage.until(lambda: screen.field and screen.field.text == "warning")
-        await stage.press("space")
-        await stage.until(lambda: on_disk(tmp_path).get("log") == {"level": "error"})
+        await stage.press("space", until=lambda: on_disk(tmp_path).get("log") == {"level": "error"})
 
 
 async def test_a_persons_own_value_is_removed(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "swarm", "swarm.max_myses")
-        await stage.press("ctrl+r")
-        await stage.until(lambda: screen.field and screen.field.text == "16")
+        await stage.press("ctrl+r", until=lambda: screen.field and screen.field.text == "16")
         assert "max_myses" not in on_disk(tmp_path)["swarm"]
         assert "taken out" in stage.text()
 
@@ -244,12 +240,10 @@ async def test_a_persons_own_value_is_removed(tmp_path: Path) -> None:
 async def test_reduced_motion_and_bell_count_at_once(tmp_path: Path) -> None:
     async with settings(tmp_path, calm=False) as (stage, screen):
         await go(stage, screen, "tui", "tui.reduced_motion")
-        await stage.press("enter")
-        await stage.until(lambda: stage.app.reduced_motion)
+        await stage.press("enter", until=lambda: stage.app.reduced_motion)
         screen.fields.select("tui.bell")
         await stage.pilot.pause()
-        await stage.press("enter")
-        await stage.until(lambda: not stage.app.early.bell)
+        await stage.press("enter", until=lambda: not stage.app.early.bell)
 
 
 async def test_a_key_is_moved_by_pressing_it_and_a_clash_names_both(tmp_path: Path) -> None:
@@ -264,8 +258,7 @@ async def test_a_key_is_moved_by_pressing_it_and_a_clash_names_both(tmp_path: Pa
         await stage.press("escape")
         assert stage.shows(SettingsScreen)
         assert "keys" not in on_disk(tmp_path).get("tui", {})
-        await stage.press("enter", "f9")
-        await stage.until(lambda: screen.note[1])
+        await stage.press("enter", "f9", until=lambda: screen.note[1])
         assert on_disk(tmp_path)["tui"] == {"keys": {"app.help": "f9"}}
         await stage.press("f9")
         assert isinstance(stage.screen, HelpScreen)
@@ -277,8 +270,7 @@ async def test_a_key_can_be_written_by_its_name_too(tmp_path: Path) -> None:
         await stage.press("space")
         assert screen.value.has_focus
         screen.value.value = "^k"
-        await stage.press("enter")
-        await stage.until(lambda: screen.note[1])
+        await stage.press("enter", until=lambda: screen.note[1])
         assert on_disk(tmp_path)["tui"] == {"keys": {"app.help": "^k"}}
 
 
@@ -364,8 +356,7 @@ async def test_a_model_that_its_server_does_not_list_is_kept_only_by_a_second_en
         await change(stage, screen, "reef-2")
         assert "lists no model 'reef-2'; the nearest is reef-1" in screen.note[1]
         assert "model" not in on_disk(tmp_path)["provider"]["local"]
-        await stage.press("enter")
-        await stage.until(lambda: "model" in on_disk(tmp_path)["provider"]["local"])
+        await stage.press("enter", until=lambda: "model" in on_disk(tmp_path)["provider"]["local"])
         assert on_disk(tmp_path)["provider"]["local"]["model"] == "reef-2"
         found = lists.find(given)
         assert found is not None
@@ -403,15 +394,13 @@ async def test_words_find_settings_of_all_pages_and_esc_leads_back(tmp_path: Pat
         assert len(screen.fields.ids) < 6
         await stage.press("enter")
         assert screen.fields.has_focus
-        await stage.press("enter")
-        await stage.until(lambda: on_disk(tmp_path).get("nudge") == {"enabled": False})
+        await stage.press("enter", until=lambda: on_disk(tmp_path).get("nudge") == {"enabled": False})
         await stage.press("escape")
         assert "provider.local.type" in screen.fields.ids
         await stage.press("slash")
         await stage.write("no such words")
         await stage.until(lambda: "No setting has these words" in stage.text())
-        await stage.press("escape", "escape")
-        await stage.until(lambda: not isinstance(stage.screen, SettingsScreen))
+        await stage.press("escape", "escape", until=lambda: not isinstance(stage.screen, SettingsScreen))
 
 
 async def test_the_footer_lists_no_key_that_does_nothing_here(tmp_path: Path) -> None:

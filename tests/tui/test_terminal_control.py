@@ -138,21 +138,18 @@ async def test_q_counts_no_mysis_that_waits_as_at_work(tmp_path: Path) -> None:
 
 async def test_s_ends_the_swarm_and_the_app(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.press("q", "s")
-        await stage.until(lambda: stage.app.return_value == "stop")
+        await stage.press("q", "s", until=lambda: stage.app.return_value == "stop")
 
 
 async def test_l_leaves_the_swarm_running(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.press("q", "l")
-        await stage.until(lambda: stage.app.return_value == "leave")
+        await stage.press("q", "l", until=lambda: stage.app.return_value == "leave")
 
 
 @pytest.mark.parametrize("keys", [("l",), ("ctrl+c",)])
 async def test_an_attached_cockpit_closes_and_leaves_the_swarm_running(tmp_path: Path, keys: tuple[str, ...]) -> None:
     async with cockpit(tmp_path, start=True, is_owner=False) as stage:
-        await stage.press("q", *keys)
-        await stage.until(lambda: stage.app.return_value == "detach")
+        await stage.press("q", *keys, until=lambda: stage.app.return_value == "detach")
         assert stage.swarm.state("alpha") == "running"
 
 
@@ -164,15 +161,13 @@ async def test_an_attached_cockpit_ends_the_swarm_of_another_process(
         monkeypatch.setattr(stage.swarm.commander.swarm, "on_shutdown", lambda: ended.append(True))
         await stage.press("q")
         assert "its other screens end too" in stage.text()
-        await stage.press("s")
-        await stage.until(lambda: stage.app.return_value == "end")
+        await stage.press("s", until=lambda: stage.app.return_value == "end")
         assert ended
 
 
 async def test_what_a_key_of_the_quit_dialog_does_is_wrapped_below_itself(tmp_path: Path) -> None:
     async with cockpit(tmp_path, is_owner=False, size=(60, 16)) as stage:
-        await stage.press("q")
-        await stage.until(lambda: "end too" in " ".join(stage.text().replace("│", " ").split()))
+        await stage.press("q", until=lambda: "end too" in " ".join(stage.text().replace("│", " ").split()))
         below = [line for line in stage.text().splitlines() if "screens end" in line or "end too" in line]
         assert below
         assert all(re.match(r"│ {6}\w", line) for line in below), below
@@ -186,8 +181,7 @@ async def test_q_closes_a_cockpit_whose_swarm_another_one_has_ended_meanwhile(tm
         stage.app.feed_changed(frozenset())
         await stage.until(lambda: "The swarm has ended" in stage.text())
         assert "end the swarm for now" not in stage.text()
-        await stage.press(key)
-        await stage.until(lambda: stage.app.return_value == "detach")
+        await stage.press(key, until=lambda: stage.app.return_value == "detach")
 
 
 @asynccontextmanager

@@ -35,8 +35,7 @@ async def test_the_theme_under_the_cursor_is_previewed_and_esc_restores_the_old_
 async def test_enter_keeps_the_theme_and_saves_the_choice(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await choose(stage, screen, "abyss")
-        await stage.press("enter")
-        await stage.until(lambda: any("abyss is your theme now" in notice for notice in stage.notices))
+        await stage.press("enter", until=lambda: any("abyss is your theme now" in notice for notice in stage.notices))
         await stage.press("escape", "escape")
         assert stage.app.theme_spec.name == "abyss"
     assert tomllib.loads((tmp_path / "config" / "config.toml").read_text())["tui"] == {"theme": "abyss"}

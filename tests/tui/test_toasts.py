@@ -31,16 +31,14 @@ async def test_a_toast_covers_no_open_prompt(tmp_path: Path) -> None:
         toast = stage.screen.query_one(Toast)
         await stage.until(lambda: toast.region.height)
         assert not toast.region.overlaps(prompt.region)
-        await stage.press("escape")
-        await stage.until(lambda: not stage.screen.has_class("-toasts-above"))
+        await stage.press("escape", until=lambda: not stage.screen.has_class("-toasts-above"))
 
 
 async def test_a_toast_on_a_low_screen_covers_the_header_only(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told, size=(80, 24)) as stage:
         await ask(stage, "gamma")
         await stage.pilot.resize_terminal(60, 16)
-        await stage.press("o")
-        await stage.until(lambda: stage.shows(ApprovalDialog) and "y allow once" in stage.text())
+        await stage.press("o", until=lambda: stage.shows(ApprovalDialog) and "y allow once" in stage.text())
         for number in range(3):
             stage.app.notify(f"A long text {number}.\nWith a second line.", title="A title", timeout=60)
         await stage.until(lambda: "A title" in stage.text())

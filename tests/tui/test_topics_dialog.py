@@ -26,8 +26,7 @@ DONE = script(Answer(text="Done."))
 
 
 async def opened(stage: Stage, word: str) -> None:
-    await stage.press("T")
-    await stage.until(lambda: stage.shows(TopicsDialog) and word in stage.text())
+    await stage.press("T", until=lambda: stage.shows(TopicsDialog) and word in stage.text())
 
 
 async def test_topics_are_listed_with_their_counts_and_read(tmp_path: Path) -> None:
@@ -40,11 +39,9 @@ async def test_topics_are_listed_with_their_counts_and_read(tmp_path: Path) -> N
         assert listed.ids == ["STATE_SNAPSHOT", "ISSUE_OPENED", "NEWS"]
         assert "NEWS" in listed.plain
         assert "you: Two." in listed.plain
-        await stage.press("j", "j", "enter")
-        await stage.until(lambda: '"ore": 7' in stage.text())
+        await stage.press("j", "j", "enter", until=lambda: '"ore": 7' in stage.text())
         assert stage.one(PickList).chosen_text == "Two."
-        await stage.press("k")
-        await stage.until(lambda: '"ore": 7' not in stage.text() and "NEWS  you" in stage.text())
+        await stage.press("k", until=lambda: '"ore": 7' not in stage.text() and "NEWS  you" in stage.text())
         await stage.api.publish("NEWS", "Three.")
         await stage.until(lambda: "Three." in stage.text())
         assert stage.one(PickList).chosen_text == "One."
@@ -104,8 +101,7 @@ async def test_long_messages_are_laid_out_once_and_not_at_each_tick(
         for _ in range(3):
             await stage.api.publish("NEWS", "é" * 30_000)
         await opened(stage, "no mysis follows it")
-        await stage.press("enter")
-        await stage.until(lambda: len(stage.one(PickList).ids) == 3)
+        await stage.press("enter", until=lambda: len(stage.one(PickList).ids) == 3)
         dialog = stage.screen
         assert isinstance(dialog, TopicsDialog)
         monkeypatch.setattr(topics, "prose_line", count)
@@ -121,8 +117,7 @@ async def test_of_large_messages_the_newest_are_read_and_long_data_is_not_indent
         for number in range(4):
             await stage.api.publish("NEWS", data={"n": number, "a": [0] * 240_000}, is_raw=True)
         await opened(stage, "no mysis follows it")
-        await stage.press("enter")
-        await stage.until(lambda: stage.one(PickList).ids == ["2", "3", "4"])
+        await stage.press("enter", until=lambda: stage.one(PickList).ids == ["2", "3", "4"])
         await stage.until(lambda: '{"n": 3, "a": [0, 0' in stage.text())
 
 
@@ -149,8 +144,7 @@ async def test_a_message_is_published_from_the_box(tmp_path: Path) -> None:
         await stage.press("p")
         stage.one(Input).value = "STATE_SNAPSHOT x"
         await stage.press("enter", shows="only Zoea publishes on STATE_SNAPSHOT")
-        await stage.press("escape", "escape")
-        await stage.until(lambda: not stage.shows(TopicsDialog))
+        await stage.press("escape", "escape", until=lambda: not stage.shows(TopicsDialog))
 
 
 async def test_a_line_that_is_sent_again_after_an_error_is_published_once(

@@ -77,8 +77,7 @@ async def test_while_the_inspector_reads_it_says_so(tmp_path: Path, monkeypatch:
             return await real(screen, *args, **more)
 
         monkeypatch.setattr(InspectorScreen, "read", read)
-        await stage.press("i")
-        await stage.until(lambda: stage.shows(InspectorScreen) and READING in stage.text())
+        await stage.press("i", until=lambda: stage.shows(InspectorScreen) and READING in stage.text())
         assert "No request yet" not in stage.text()
         may_read.set()
         await stage.until(lambda: "No request yet" in stage.text() and READING not in stage.text())
@@ -88,6 +87,5 @@ async def test_while_the_inspector_reads_it_says_so(tmp_path: Path, monkeypatch:
 
 async def test_a_mysis_whose_tools_tell_of_no_state_has_no_panel_for_it(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering(), size=(160, 40)) as stage:
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(FocusScreen) and "No request yet" in stage.text())
+        await stage.press("enter", until=lambda: stage.shows(FocusScreen) and "No request yet" in stage.text())
         assert "STATE" not in stage.text()

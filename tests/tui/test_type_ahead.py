@@ -161,8 +161,7 @@ async def test_text_typed_slowly_for_a_prompt_that_is_not_on_this_screen_runs_no
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.press("comma")
-        await stage.until(lambda: stage.shows(SettingsScreen))
+        await stage.press("comma", shows=SettingsScreen)
         monkeypatch.setattr(type_ahead, "PAUSE_S", 60)
         monkeypatch.setattr(type_ahead, "BURST_S", 0)  # each key is typed by itself
         for key in ("b", "q", "X", "X", "enter", "colon"):
@@ -199,8 +198,7 @@ async def test_each_tab_of_a_burst_leads_to_the_next_field_of_a_form(
 
     async with cockpit(tmp_path) as stage:
         monkeypatch.setattr(stage.api, "providers", listed, raising=False)
-        await stage.press("n")
-        await stage.until(lambda: stage.one(ModelField).models == ("qwen3:8b", "echo"))
+        await stage.press("n", until=lambda: stage.one(ModelField).models == ("qwen3:8b", "echo"))
         burst(stage, "Count to three.\tdexter\t\t\techo\tdeep south\n")
         await stage.until(lambda: stage.has("dexter"))
         made = stage.view("dexter")

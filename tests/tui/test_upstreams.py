@@ -115,8 +115,7 @@ async def test_every_upstream_and_provider_shows_its_state(api: FakeSwarm, datab
         assert "40 calls since Zoea began, 3 failed, 2 running" in text
         await stage.press("down", shows="connection refused")
         assert "272 tools left out" in stage.text()
-        await stage.press("G")
-        await stage.until(lambda: "401 no key" in stage.text() and "OPENAI_API_KEY" in stage.text())
+        await stage.press("G", until=lambda: "401 no key" in stage.text() and "OPENAI_API_KEY" in stage.text())
         await stage.press("up", shows="qwen3:8b")
 
 
@@ -148,10 +147,8 @@ async def test_an_upstream_is_reconnected_after_a_second_press_where_calls_are_i
         await stage.press("r")
         assert api.reconnected == []
         assert any("2 calls in flight" in notice for notice in stage.notices)
-        await stage.press("r")
-        await stage.until(lambda: api.reconnected == ["reef"])
-        await stage.press("down", "r")
-        await stage.until(lambda: api.reconnected == ["reef", "git"])
+        await stage.press("r", until=lambda: api.reconnected == ["reef"])
+        await stage.press("down", "r", until=lambda: api.reconnected == ["reef", "git"])
 
 
 async def test_providers_are_asked_again(api: FakeSwarm, database: Path) -> None:
@@ -165,8 +162,7 @@ async def test_providers_are_asked_again(api: FakeSwarm, database: Path) -> None
 async def test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required(api: FakeSwarm, database: Path) -> None:
     async with cockpit_over(api, database) as stage:
         await open_upstreams(stage)
-        await stage.press("tab", "t")
-        await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
+        await stage.press("tab", "t", shows=TryToolDialog)
         assert "session_id: each mysis has its own, from its login." in stage.text()
         api.trial = ToolTrial("mined [/] 漢字\x1b[2J", False, 1_500_000)
         await stage.press("ctrl+r", shows="mined [/]")
@@ -184,20 +180,17 @@ async def test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required(a
 async def test_a_destructive_tool_is_called_only_on_the_second_press(api: FakeSwarm, database: Path) -> None:
     async with cockpit_over(api, database) as stage:
         await open_upstreams(stage)
-        await stage.press("tab", "G", "t")
-        await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
+        await stage.press("tab", "G", "t", shows=TryToolDialog)
         await stage.press("ctrl+r")
         assert api.tried == []
         assert "press ^r again" in stage.text()
-        await stage.press("ctrl+r")
-        await stage.until(lambda: api.tried == [("reef", "sell", "{}")])
+        await stage.press("ctrl+r", until=lambda: api.tried == [("reef", "sell", "{}")])
 
 
 async def test_a_refusal_of_the_swarm_is_shown(api: FakeSwarm, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with cockpit_over(api, database) as stage:
         await open_upstreams(stage)
-        await stage.press("tab", "t")
-        await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
+        await stage.press("tab", "t", shows=TryToolDialog)
         api.given_upstreams = ()
         await stage.press("ctrl+r", shows="no upstream reef")
 
@@ -223,8 +216,7 @@ async def test_hostile_text_is_shown_as_it_is(api: FakeSwarm, database: Path, si
         await stage.press("tab", "v", "enter")
         await stage.pilot.pause()
         assert is_harmless(stage.text())
-        await stage.press("t")
-        await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
+        await stage.press("t", shows=TryToolDialog)
         assert is_harmless(stage.text())
 
 
@@ -261,8 +253,7 @@ async def test_n_adds_a_server_from_a_command_line_and_the_swarm_takes_it_over(
         await stage.write("near")
         await stage.press("tab")
         stage.one(Input, "#server").value = "npx -y 'some server' /data"
-        await stage.press("enter")
-        await stage.until(lambda: api.reloads == 1 and stage.shows(UpstreamsScreen))
+        await stage.press("enter", until=lambda: api.reloads == 1 and stage.shows(UpstreamsScreen))
         assert settings_of(tmp_path)["upstream"] == {"near": {"command": "npx", "args": ["-y", "some server", "/data"]}}
         await stage.until(lambda: "The settings are applied; upstreams: near" in str(stage.notices))
         assert "llm: when the swarm is opened again" in stage.notices[-1]
@@ -278,8 +269,7 @@ async def test_an_address_and_a_pasted_json_are_servers_too(tmp_path: Path, api:
             await stage.press("n")
             stage.one(Input, "#name").value = name
             stage.one(Input, "#server").value = text
-            await stage.press("enter")
-            await stage.until(lambda: stage.shows(UpstreamsScreen))
+            await stage.press("enter", shows=UpstreamsScreen)
         await stage.until(lambda: api.reloads == 2)
         assert settings_of(tmp_path)["upstream"] == {
             "wiki": {"url": "https://mcp.example.org/mcp"},
@@ -305,8 +295,7 @@ async def test_the_file_of_a_client_is_pasted_with_its_lines_and_comments(
         server.focus()
         server.post_message(events.Paste(file))
         await stage.until(lambda: "notes" in server.value)
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(UpstreamsScreen))
+        await stage.press("enter", shows=UpstreamsScreen)
         assert settings_of(tmp_path)["upstream"] == {"notes": {"command": "serve", "args": ["//share", "a,  }"]}}
 
 
@@ -315,8 +304,7 @@ async def test_a_server_that_cannot_be_read_is_told_in_the_form(api: FakeSwarm, 
         await open_upstreams(stage)
         await stage.press("n")
         stage.one(Input, "#server").value = "serve 'half"
-        await stage.press("enter")
-        await stage.until(lambda: "the name is empty" in stage.one(TextBlock, "#error").plain)
+        await stage.press("enter", until=lambda: "the name is empty" in stage.one(TextBlock, "#error").plain)
         stage.one(Input, "#name").value = "half"
         await stage.press("enter")
         await stage.until(lambda: "the command line cannot be read" in stage.one(TextBlock, "#error").plain)
@@ -331,14 +319,12 @@ async def test_space_switches_an_upstream_off_and_on_and_d_removes_it(
     async with cockpit_over(api, database) as stage:
         screen = await open_upstreams(stage)
         await stage.until(lambda: "Reef 1" in stage.text())
-        await stage.press("space")
-        await stage.until(lambda: api.reloads == 1)
+        await stage.press("space", until=lambda: api.reloads == 1)
         assert settings_of(tmp_path)["upstream"]["reef"]["enabled"] is False
         given, api.given_upstreams = api.given_upstreams, ()
         await stage.until(lambda: isinstance(screen.chosen, UpstreamView) and screen.chosen.state == "off")
         assert "◌ reef" in stage.text()  # neither fine nor broken
-        await stage.press("space")
-        await stage.until(lambda: api.reloads == 2)
+        await stage.press("space", until=lambda: api.reloads == 2)
         assert settings_of(tmp_path)["upstream"] == {"reef": {"command": "serve"}}
         api.given_upstreams = given
         await stage.until(lambda: "reef" in stage.text())
@@ -346,8 +332,7 @@ async def test_space_switches_an_upstream_off_and_on_and_d_removes_it(
         await stage.until(lambda: isinstance(screen.chosen, UpstreamView) and screen.chosen.state == "open")
         await stage.press("D")
         assert "Remove reef?" in stage.text()
-        await stage.press("y")
-        await stage.until(lambda: api.reloads == 3)
+        await stage.press("y", until=lambda: api.reloads == 3)
         assert settings_of(tmp_path).get("upstream", {}) == {}
 
 

@@ -124,11 +124,9 @@ async def test_in_a_git_repository_work_on_it_is_the_first_way(tmp_path: Path, m
         assert "Agents change shop, each in a worktree" in stage.text()
         assert stage.one(PickList).chosen == "welcome.repository"
         assert "r work on this repo" in stage.one(KeyFooter).text
-        await stage.press("enter")
-        await stage.until(lambda: shows(stage, NewMysisDialog))
+        await stage.press("enter", until=lambda: shows(stage, NewMysisDialog))
         await stage.until(lambda: f"of {tmp_path / 'shop'}" in stage.one(TextBlock, "#effect").plain)
-        await stage.press("escape", "r")
-        await stage.until(lambda: shows(stage, NewMysisDialog))
+        await stage.press("escape", "r", until=lambda: shows(stage, NewMysisDialog))
 
 
 async def test_keys_of_vendors_are_named_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,8 +153,7 @@ async def test_one_key_starts_five_miners_in_the_sandbox(tmp_path: Path, monkeyp
         title = stage.one(TextBlock, "#title")
         said: list[str] = []
         monkeypatch.setattr(title, "put", lambda lines: said.append(str(lines)))
-        await stage.press("s")
-        await stage.until(lambda: shows(stage, DashboardScreen) and len(stage.app.feed.myses) == 5)
+        await stage.press("s", until=lambda: shows(stage, DashboardScreen) and len(stage.app.feed.myses) == 5)
         assert said
         assert not [text for text in said if "There are myses already" in text], (
             "five are on their way: nobody is sent away"
@@ -177,8 +174,7 @@ async def test_a_sandbox_that_does_not_open_says_why_and_the_welcome_stays(tmp_p
             yield OpenSwarm(FakeSwarm(), tmp_path, True)
 
         stage.app.sandbox_opener = broken
-        await stage.press("s")
-        await stage.until(lambda: any("the disk is full" in notice for notice in stage.notices))
+        await stage.press("s", until=lambda: any("the disk is full" in notice for notice in stage.notices))
         assert shows(stage, WelcomeScreen)
 
 
@@ -191,23 +187,19 @@ async def test_an_attached_cockpit_cannot_open_the_sandbox_and_says_why(tmp_path
 
 async def test_one_key_creates_a_mysis_by_hand(tmp_path: Path) -> None:
     async with welcome(tmp_path) as stage:
-        await stage.press("n")
-        await stage.until(lambda: shows(stage, NewMysisDialog))
-        await stage.press("enter")
-        await stage.until(lambda: shows(stage, DashboardScreen))
+        await stage.press("n", until=lambda: shows(stage, NewMysisDialog))
+        await stage.press("enter", until=lambda: shows(stage, DashboardScreen))
         assert len(stage.app.feed.myses) == 1
 
 
 async def test_the_form_stays_open_while_its_first_mysis_appears(tmp_path: Path) -> None:
     async with welcome(tmp_path) as stage:
-        await stage.press("n")
-        await stage.until(lambda: shows(stage, NewMysisDialog))
+        await stage.press("n", until=lambda: shows(stage, NewMysisDialog))
         await stage.api.create("alpha", start=False)
         await stage.until(lambda: stage.has("alpha"))
         await stage.pilot.pause()
         assert shows(stage, NewMysisDialog)
-        await stage.press("escape")
-        await stage.until(lambda: shows(stage, DashboardScreen))
+        await stage.press("escape", until=lambda: shows(stage, DashboardScreen))
 
 
 async def test_a_local_model_is_found_and_enter_creates_a_mysis_with_it(tmp_path: Path) -> None:
@@ -218,8 +210,7 @@ async def test_a_local_model_is_found_and_enter_creates_a_mysis_with_it(tmp_path
         await stage.until(lambda: "on this machine; enter creates a mysis" in stage.text())
         await stage.press(*["j"] * 4)
         assert stage.one(PickList).chosen == "local:qwen"
-        await stage.press("enter")
-        await stage.until(lambda: shows(stage, NewMysisDialog))
+        await stage.press("enter", until=lambda: shows(stage, NewMysisDialog))
         await stage.until(lambda: bool(stage.one(ModelField).value))
         assert stage.one(ModelField).value == "qwen"
 
@@ -241,8 +232,7 @@ async def test_an_agent_on_the_path_is_named_and_enter_creates_a_mysis_that_it_p
         assert "GitHub Copilot C… your agent" in stage.text()
         assert "Codex" not in stage.text()
         stage.one(PickList).select("agent:opencode")
-        await stage.press("enter")
-        await stage.until(lambda: shows(stage, NewMysisDialog))
+        await stage.press("enter", until=lambda: shows(stage, NewMysisDialog))
         await stage.until(lambda: stage.one(InlineChoice, "#provider").value == "agent:opencode")
         assert stage.one(Input, "#on").value == str(tmp_path / "shop")
     assert not (tmp_path / "shop" / "started").exists()
@@ -292,8 +282,7 @@ async def test_a_model_is_connected_its_key_stored_apart(tmp_path: Path, monkeyp
         assert "sk-secret" not in stage.text()
         await stage.press("enter")
         await stage.until(lambda: "Press enter again to keep the connection" in stage.one(TextBlock, "#error").plain)
-        await stage.press("enter")
-        await stage.until(lambda: shows(stage, WelcomeScreen))
+        await stage.press("enter", until=lambda: shows(stage, WelcomeScreen))
         written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
         assert written["provider"] == {"mine": {"type": "anthropic", "model": "m1", "api_key": "file:mine"}}
         assert written["swarm"] == {"default_provider": "mine"}
@@ -363,8 +352,7 @@ async def test_a_known_name_that_was_not_filled_in_is_asked_about_and_keeps_the_
         await stage.until(lambda: "openai is connected already" in stage.one(TextBlock, "#error").plain)
         await stage.press("enter")
         await stage.until(lambda: "Press enter again to keep the connection" in stage.one(TextBlock, "#error").plain)
-        await stage.press("enter")
-        await stage.until(lambda: shows(stage, WelcomeScreen))
+        await stage.press("enter", until=lambda: shows(stage, WelcomeScreen))
         written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
         assert written == {"provider": {"openai": {**before, "model": "m2"}}}
 
@@ -381,8 +369,7 @@ async def test_a_provider_that_was_changed_while_the_form_was_open_is_not_asked_
         await stage.write("lab")
         await stage.press("tab")
         file.write_text(file.read_text().replace(":1/v1", ":2/v1"))
-        await stage.press("ctrl+t")
-        await stage.until(lambda: "lab was changed meanwhile" in stage.one(TextBlock, "#error").plain)
+        await stage.press("ctrl+t", until=lambda: "lab was changed meanwhile" in stage.one(TextBlock, "#error").plain)
         await stage.press("tab")
         assert stage.one(Input, "#address").value == "http://127.0.0.1:2/v1"
 
@@ -421,14 +408,12 @@ async def test_the_models_of_the_server_are_offered_and_another_name_is_confirme
         stage.one(InlineChoice).choose("ollama")
         stage.one(Input, "#address").value = server.url
         stage.one(Input, "#name").value = "near"
-        await stage.press("enter")
-        await stage.until(lambda: "no model is chosen" in stage.one(TextBlock, "#error").plain)
+        await stage.press("enter", until=lambda: "no model is chosen" in stage.one(TextBlock, "#error").plain)
         models = stage.one(ModelField)
         assert models.models == ("qwen3:8b", "llama3.2:3b")
         assert "llama3.2:3b" in stage.text()
         models.value = "qwen3:9b"
-        await stage.press("enter")
-        await stage.until(lambda: "the nearest is qwen3:8b" in stage.one(TextBlock, "#error").plain)
+        await stage.press("enter", until=lambda: "the nearest is qwen3:8b" in stage.one(TextBlock, "#error").plain)
         assert not (tmp_path / "config" / "config.toml").exists()
         stage.one(Input, "#model").focus()
         await stage.press("down", "down")
@@ -436,8 +421,7 @@ async def test_the_models_of_the_server_are_offered_and_another_name_is_confirme
         await stage.press("up")
         assert models.value == "qwen3:8b"
         assert "llama3.2:3b" in stage.text()
-        await stage.press("enter")
-        await stage.until(lambda: shows(stage, WelcomeScreen))
+        await stage.press("enter", until=lambda: shows(stage, WelcomeScreen))
         written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
         assert written["provider"]["near"]["model"] == "qwen3:8b"
 
@@ -461,11 +445,9 @@ async def test_an_unknown_context_window_is_asked_for(tmp_path: Path, monkeypatc
         await stage.until(lambda: "does not say how much text home-made can read at once" in said.plain)
         assert "8,192" in said.plain
         stage.one(Input, "#window").value = "many"
-        await stage.press("enter")
-        await stage.until(lambda: "'many' is not a number of tokens" in said.plain)
+        await stage.press("enter", until=lambda: "'many' is not a number of tokens" in said.plain)
         stage.one(Input, "#window").value = "32,768"
-        await stage.press("enter")
-        await stage.until(lambda: shows(stage, WelcomeScreen))
+        await stage.press("enter", until=lambda: shows(stage, WelcomeScreen))
         written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
         assert written["provider"]["mine"]["context_window"] == 32768
 
@@ -477,16 +459,13 @@ async def test_a_key_in_the_environment_is_connected_by_its_name(
     refuse_connections(monkeypatch)
     async with welcome(tmp_path) as stage:
         stage.one(PickList, "#ways").select("key:GROQ_API_KEY")
-        await stage.press("enter")
-        await stage.until(lambda: shows(stage, ConnectDialog))
+        await stage.press("enter", until=lambda: shows(stage, ConnectDialog))
         assert "env:GROQ_API_KEY" in stage.text()
-        await stage.press("enter")
-        await stage.until(lambda: "no model is chosen" in stage.one(TextBlock, "#error").plain)
+        await stage.press("enter", until=lambda: "no model is chosen" in stage.one(TextBlock, "#error").plain)
         stage.one(Input, "#model").value = "llama-3.3-70b"
         await stage.press("enter")
         await stage.until(lambda: "Press enter again to keep the connection" in stage.one(TextBlock, "#error").plain)
-        await stage.press("enter")
-        await stage.until(lambda: shows(stage, WelcomeScreen))
+        await stage.press("enter", until=lambda: shows(stage, WelcomeScreen))
         written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
         assert written["provider"]["groq"]["api_key"] == "env:GROQ_API_KEY"
 

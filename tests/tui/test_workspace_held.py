@@ -58,13 +58,11 @@ async def test_a_read_only_cockpit_shows_stored_conversations_and_refuses_comman
     async with held(tmp_path, []) as stage:
         assert "THE WORKSPACE IS IN USE" in stage.text()
         assert "has not answered for 5 s" in stage.text()
-        await stage.press("l")
-        await stage.until(lambda: stage.shows(DashboardScreen) and stage.has("alpha"))
+        await stage.press("l", until=lambda: stage.shows(DashboardScreen) and stage.has("alpha"))
         await stage.until(lambda: "read-only" in stage.text())
         for action_id in ("mysis.message", "swarm.broadcast", "mysis.new", "swarm.hold", "mysis.stop"):
             assert "read-only" in BY_ID[action_id].why_not(stage.app.action_context())
-        await stage.press("enter")
-        await stage.until(lambda: stage.shows(FocusScreen) and "It is done" in stage.text())
+        await stage.press("enter", until=lambda: stage.shows(FocusScreen) and "It is done" in stage.text())
 
 
 async def test_a_swarm_that_cannot_be_opened_is_not_called_in_use(tmp_path: Path) -> None:
@@ -78,11 +76,9 @@ async def test_trying_again_attaches_once_the_owner_answers_and_asks_again_until
     answers: list[bool] = []
     async with held(tmp_path, answers) as stage:
         first = stage.screen
-        await stage.press("a")
-        await stage.until(lambda: stage.shows(WorkspaceHeldDialog) and stage.screen is not first)
+        await stage.press("a", until=lambda: stage.shows(WorkspaceHeldDialog) and stage.screen is not first)
         answers.append(True)
-        await stage.press("a")
-        await stage.until(lambda: stage.shows(DashboardScreen) and stage.has("alpha"))
+        await stage.press("a", until=lambda: stage.shows(DashboardScreen) and stage.has("alpha"))
         assert not stage.app.action_context().read_only_reason
 
 
@@ -93,8 +89,7 @@ async def test_another_workspace_is_asked_for_by_name(tmp_path: Path) -> None:
         await stage.press("enter")
         assert stage.shows(WorkspaceHeldDialog)
         stage.one(Input).value = "other"
-        await stage.press("enter")
-        await stage.until(lambda: stage.app.return_value == f"{OTHER_WORKSPACE}other")
+        await stage.press("enter", until=lambda: stage.app.return_value == f"{OTHER_WORKSPACE}other")
         assert stage.app.open_error is None
 
 

@@ -29,20 +29,14 @@ async def test_plus_shows_one_panel_alone_and_all_again(tmp_path: Path, size: tu
         await stage.api.broadcast("Mine iron")
         await ask(stage, "gamma")
         await stage.until(lambda: "o answer" in stage.text())
-        await stage.press("plus")
-        await stage.until(lambda: frames(stage) == {"SWARM"} and "shows all" in stage.text())
+        await stage.press("plus", until=lambda: frames(stage) == {"SWARM"} and "shows all" in stage.text())
         assert stage.one(Widget, "#swarm").size.height >= size[1] - 6
-        await stage.press("tab")
-        await stage.until(lambda: not frames(stage) and "alpha" in stage.text())
-        await stage.press("tab")
-        await stage.until(lambda: frames(stage) == {"NEEDS YOU"} and "o answer" in stage.text())
-        await stage.press("tab")
-        await stage.until(lambda: frames(stage) == {"INBOX"} and "Mine iron" in stage.text())
-        await stage.press("plus")
-        await stage.until(lambda: "shows all" not in stage.text() and "╭─ SWARM" in stage.text())
+        await stage.press("tab", until=lambda: not frames(stage) and "alpha" in stage.text())
+        await stage.press("tab", until=lambda: frames(stage) == {"NEEDS YOU"} and "o answer" in stage.text())
+        await stage.press("tab", until=lambda: frames(stage) == {"INBOX"} and "Mine iron" in stage.text())
+        await stage.press("plus", until=lambda: "shows all" not in stage.text() and "╭─ SWARM" in stage.text())
         assert "Mine iron" in stage.text() or "NEEDS YOU" in stage.text()
-        await stage.press("plus", "escape")
-        await stage.until(lambda: "shows all" not in stage.text())
+        await stage.press("plus", "escape", until=lambda: "shows all" not in stage.text())
 
 
 async def test_plus_shows_one_part_of_the_inspector_and_the_conversation_alone(tmp_path: Path) -> None:
@@ -56,10 +50,8 @@ async def test_plus_shows_one_part_of_the_inspector_and_the_conversation_alone(t
         assert not stage.one(Widget, "#side").display
         await stage.press("plus", "i")
         assert stage.shows(InspectorScreen)
-        await stage.press("plus")
-        await stage.until(lambda: stage.one(Widget, "#packs").size.width > 150)
-        await stage.press("tab")
-        await stage.until(lambda: stage.one(Widget, "#messages").size.width > 150)
+        await stage.press("plus", until=lambda: stage.one(Widget, "#packs").size.width > 150)
+        await stage.press("tab", until=lambda: stage.one(Widget, "#messages").size.width > 150)
         await stage.press("plus")
         await stage.until(lambda: stage.one(Widget, "#packs").display and stage.one(Widget, "#requests").display)
 
