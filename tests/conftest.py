@@ -173,3 +173,9 @@ def runtime() -> Iterator[Path]:
     """A directory with a path that is short enough for a socket."""
     with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def own_runtime(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the sockets of a test into a directory of its own with a short path."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))

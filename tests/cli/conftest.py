@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -48,12 +47,10 @@ def zoea(capsys: pytest.CaptureFixture[str]) -> Zoea:
 
 
 @pytest.fixture
-def other_owner(monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnerThread]:
+def other_owner(own_runtime: None) -> Iterator[OwnerThread]:
     """A swarm that runs in another thread, with a real lock and a real socket."""
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        with fake_owner() as owner:
-            yield owner
+    with fake_owner() as owner:
+        yield owner
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import termios
 import threading
 import time
@@ -70,17 +69,15 @@ class PlainTerminal:
 
 
 @pytest.fixture
-def owner(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        words = "run --headless --json --myses 2 --provider scripted"
-        process = spawn(*words.split(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            until_true(find_owner, within=PATIENCE_S)
-            yield process
-        finally:
-            process.kill()
-            process.wait()
+def owner(own_runtime: None) -> Iterator[subprocess.Popen[str]]:
+    words = "run --headless --json --myses 2 --provider scripted"
+    process = spawn(*words.split(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until_true(find_owner, within=PATIENCE_S)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture

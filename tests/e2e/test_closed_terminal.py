@@ -7,7 +7,6 @@ import pty
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,12 +30,10 @@ pytestmark = [pytest.mark.timeout(60 + 2 * PATIENCE_S + UNREAD_S), pytest.mark.p
 
 
 @pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        monkeypatch.setenv("ZOEA_WORLD__TICK", "0.2")
-        yield
-        kill_owner()
+def _runtime(own_runtime: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("ZOEA_WORLD__TICK", "0.2")
+    yield
+    kill_owner()
 
 
 @pytest.mark.parametrize("hangup", [True, False], ids=["SIGHUP", "no SIGHUP"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -27,7 +26,7 @@ OpenSwarm = Callable[..., TerminalScreen]
 
 
 @pytest.fixture
-def cockpit(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenSwarm]:
+def cockpit(own_runtime: None) -> Iterator[OpenSwarm]:
     """`zoea run` in a terminal, as often as a test wants; none is left running."""
     made: list[TerminalScreen] = []
 
@@ -35,11 +34,9 @@ def cockpit(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenSwarm]:
         made.append(TerminalScreen("run", *arguments, environ=more))
         return made[-1]
 
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield opened
-        for glass in made:
-            glass.close()
+    yield opened
+    for glass in made:
+        glass.close()
 
 
 def listed() -> list[dict[str, Any]]:

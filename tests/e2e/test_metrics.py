@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -19,13 +17,10 @@ pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        monkeypatch.setenv("ZOEA_WORLD__TICK", "0.2")
-        monkeypatch.setenv("ZOEA_NUDGE__IDLE_INTERVAL", "0.2")
-        monkeypatch.setenv("ZOEA_CONTEXT_METRICS", "1")
-        yield
+def _runtime(own_runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOEA_WORLD__TICK", "0.2")
+    monkeypatch.setenv("ZOEA_NUDGE__IDLE_INTERVAL", "0.2")
+    monkeypatch.setenv("ZOEA_CONTEXT_METRICS", "1")
 
 
 def free_port() -> int:

@@ -35,12 +35,9 @@ pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        for name, value in QUICK.items():
-            monkeypatch.setenv(name, value)
-        yield
+def _runtime(own_runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in QUICK.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -23,7 +22,7 @@ OpenCockpit = Callable[..., TerminalScreen]
 
 
 @pytest.fixture
-def cockpit(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenCockpit]:
+def cockpit(own_runtime: None) -> Iterator[OpenCockpit]:
     """`zoea run` over the scripted model, as often as a test wants; none is left running."""
     made: list[TerminalScreen] = []
 
@@ -32,11 +31,9 @@ def cockpit(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenCockpit]:
         made.append(TerminalScreen("run", *arguments, size=(160, 44), environ=environ))
         return made[-1]
 
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield opened
-        for screen in reversed(made):
-            screen.close()
+    yield opened
+    for screen in reversed(made):
+        screen.close()
 
 
 def recipients(text: str) -> set[str]:

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,11 +49,9 @@ ClientAliveCountMax 2
 
 
 @pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
-        kill_owner()
+def _runtime(own_runtime: None) -> Iterator[None]:
+    yield
+    kill_owner()
 
 
 @dataclass(frozen=True, slots=True)

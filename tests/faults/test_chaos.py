@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +14,7 @@ SECONDS, WAR_S, MYSES = (600.0, 45.0, 100) if os.environ.get("ZOEA_SOAK") else (
 """`make chaos` runs five seeds for half an hour each."""
 
 
-@pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
-
-
+@pytest.mark.usefixtures("own_runtime")
 @pytest.mark.timeout(SECONDS + 600)
 async def test_after_a_war_of_all_faults_a_swarm_goes_on_and_has_lost_nothing(tmp_path: Path) -> None:
     """The seed is printed with a failure; ZOEA_CHAOS_SEED runs it again."""

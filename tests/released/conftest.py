@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +16,9 @@ RELEASE = Path(__file__).parent / "0.1.0"
 
 
 @pytest.fixture(autouse=True)
-def _place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _place(own_runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Use a short folder for the socket and UTC for local days."""
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        monkeypatch.setenv("TZ", "UTC")
-        yield
+    monkeypatch.setenv("TZ", "UTC")
 
 
 @pytest.fixture
