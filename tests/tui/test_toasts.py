@@ -16,7 +16,7 @@ from tests.tui.test_approvals import ask
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, Receipt, ReceiptLine
 from zoea.tui.dialogs.approvals import ApprovalDialog
-from zoea.tui.state.cockpit import LEAST_S, TimedNotice
+from zoea.tui.state.timed_notice import LEAST_S, TimedNotice
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
 from zoea.tui.widgets.message_prompt import MessagePrompt
 

@@ -10,13 +10,12 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from textual.app import App
-from textual.notifications import Notification, Notify, SeverityLevel
+from textual.notifications import Notify, SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
@@ -38,6 +37,7 @@ from zoea.tui.state.open_approvals import OpenApprovals
 from zoea.tui.state.settings_watch import SettingsWatch
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm, SwarmConnection
 from zoea.tui.state.swarm_feed import SwarmFeed
+from zoea.tui.state.timed_notice import TimedNotice
 from zoea.tui.state.type_ahead import OpeningWait, TypeAhead
 from zoea.tui.state.undo_history import UndoHistory
 from zoea.tui.swarm_list.message_targets import AskAbove, Audience
@@ -91,30 +91,6 @@ def _read_rules(places: Places | None) -> WaitRules:
 
 LOW = 20
 """Rows below which a toast is one line."""
-LEAST_S = 0.05
-"""How long a toast is shown at least."""
-
-
-@dataclass
-class TimedNotice(Notification):
-    """A notice that lasts by the process's own clock.
-
-    Textual's ends by the wall clock, and a toast that is made in the moment in which its notice ends gets a timer with
-    a negative interval. Such a timer loops for ever: the cockpit stands still, and with it the swarm that it owns.
-    """
-
-    begun: float = field(default_factory=time.monotonic)
-
-    @property
-    def time_left(self) -> float:
-        """Seconds that a toast made now is shown; never 0."""
-        return max(self.begun + self.timeout - time.monotonic(), LEAST_S)
-
-    @property
-    def has_expired(self) -> bool:
-        return time.monotonic() >= self.begun + self.timeout
-
-
 WITHIN_S = 2.0
 
 
