@@ -94,6 +94,21 @@ class TestLog:
             logging.getLogger("zoea.x").info("the swarm of %s is open", os.fsdecode(b"/odd\xff"))
         assert r"the swarm of /odd\udcff is open" in file.read_text(encoding="utf-8")
 
+    def test_the_log_holds_hidden_characters_as_escapes_and_no_text_begins_a_record(self, tmp_path: Path) -> None:
+        file = tmp_path / "zoea.log"
+        with logging_to(file, "info"):
+            logging.getLogger("zoea.x").info(
+                "it says %s", "\x1b]0;a\x07 \x9d \u202e\r\n2026-11-28 06:18:34,792 INFO zoea: b"
+            )
+            try:
+                raise RuntimeError("\x1b[2J\n2026-11-28")
+            except RuntimeError:
+                logging.getLogger("zoea.x").exception("failed")
+        text = file.read_text(encoding="utf-8")
+        assert r"it says \u001b]0;a\u0007 \u009d \u202e" in text
+        assert all(char.isprintable() or char == "\n" for char in text)
+        assert sum(not line.startswith("  ") for line in text.splitlines()) == 2
+
     def test_the_log_rotates_at_its_size_limit(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("zoea.process.logs.MAX_BYTES", 1_000)
         with logging_to(tmp_path / "zoea.log", "info"):

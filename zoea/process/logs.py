@@ -18,6 +18,7 @@ from zoea.process.clock import read_uptime_s
 from zoea.settings.paths import make_private_folder
 from zoea.settings.private_file import READ_ONLY, describe_failure, open_private
 from zoea.text import redact
+from zoea.text.control_characters import reveal
 
 MAX_BYTES = 5_000_000
 BACKUPS = 3
@@ -32,7 +33,10 @@ HIDDEN = "[REDACTED_SECRET]"
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats records with known and likely secrets masked."""
+    """Formats records with known and likely secrets masked, and hidden characters as escapes.
+
+    Only the first line of a record begins at the margin, so that no text of a server looks like a record.
+    """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -48,7 +52,7 @@ class RedactingFormatter(logging.Formatter):
         text = super().format(record)
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
-        return redact.redact_secrets(text)
+        return reveal(redact.redact_secrets(text)).replace("\n", "\n  ")
 
 
 class _Count:
