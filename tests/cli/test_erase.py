@@ -41,8 +41,7 @@ async def remember_secret(folder: Path) -> None:
         Answer(text=f"heard {SECRET}"),
     )
     async with swarm(folder, answers) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.create("beta", start=False)
+        await s.create("alpha", "beta")
         await s.ask("alpha", f"remember {SECRET}")
         await s.settled("beta")
         await s.store.write(_add_blobs)

@@ -60,6 +60,11 @@ async def see(screen: TerminalScreen, holds: Callable[[str], object] | str, *mor
     await asyncio.to_thread(screen.until, holds, *more)
 
 
+async def press(screen: TerminalScreen, *keys: str, shows: Callable[[str], object] | str) -> None:
+    screen.press(*keys)
+    await see(screen, shows)
+
+
 async def command(*arguments: str) -> None:
     ran = await asyncio.to_thread(zoea, *arguments)
     assert ran.returncode == 0, ran.stderr
@@ -82,8 +87,7 @@ async def test_an_approval_shows_the_change_and_every_answer(
         screen.press("d")
         await see(screen, '"path": "sums.py"', "d as text")
         assert (top / "sums.py").read_text() == SUM
-        screen.press("y")
-        await see(screen, "allowed once")
+        await press(screen, "y", shows="allowed once")
         assert await until(lambda: (top / "sums.py").read_text() == SUM.replace(" + 1", ""))
 
 
@@ -103,17 +107,14 @@ async def test_all_that_waits_is_one_list_and_marked_calls_have_one_answer(
         screen.press("o")
         await see(screen, "ask", "alpha", "beta", "gamma", "write_file", "y allow once")
         for count in (1, 2):
-            screen.press(" ")
-            await see(screen, f"answer {count} marked call")
+            await press(screen, " ", shows=f"answer {count} marked call")
             screen.press("down")
             await see(screen, f"{count + 1} of 3", "y allow once")
-        screen.press("y")
-        await see(screen, "1 needs you")
+        await press(screen, "y", shows="1 needs you")
         assert await until(lambda: files[0].exists() and files[1].exists())
         await see(screen, "gamma", "y allow once")
         assert not files[2].exists()
-        screen.press("n")
-        await see(screen, "enter deny")
+        await press(screen, "n", shows="enter deny")
         screen.press("enter")
         assert await until(lambda: ask("SELECT count(*) FROM approval WHERE answer = 'denied'") == [(1,)])
 
@@ -131,22 +132,18 @@ async def test_rows_are_sorted_by_any_column_and_pinned_ones_stay_at_the_top(
         for name, words in (("zeta", 200), ("mid", 900), ("ace", 500)):
             await command("send", name, "go " * words, "--wait")
         await see(screen, lambda _: rows(screen, *names) == [*names])
-        screen.press(">")
-        await see(screen, "name▲")
+        await press(screen, ">", shows="name▲")
         await see(screen, lambda _: rows(screen, *names) == ["ace", "mid", "zeta"])
         for heading in ("status▲", "time▼", "context▼", "tok/min▼", "tokens▼"):
-            screen.press(">")
-            await see(screen, heading)
+            await press(screen, ">", shows=heading)
         await see(screen, lambda _: rows(screen, *names) == ["mid", "ace", "zeta"])
         screen.press("P")  # the cursor is where it was: on the oldest
         await see(screen, lambda _: rows(screen, *names) == ["zeta", "mid", "ace"])
-        screen.press("<")
-        await see(screen, "tok/min▼")
+        await press(screen, "<", shows="tok/min▼")
         await see(screen, lambda _: rows(screen, *names)[0] == "zeta")
         screen.press("P")
         for heading in ("context▼", "time▼", "status▲", "name▲"):
-            screen.press("<")
-            await see(screen, heading)
+            await press(screen, "<", shows=heading)
         await see(screen, lambda _: rows(screen, *names) == ["ace", "mid", "zeta"])
 
 
@@ -159,14 +156,11 @@ async def test_turns_are_bars_as_long_as_they_took(cockpit: OpenCockpit, tmp_pat
         await command("new", "alpha", "--on", str(top), "--idle")
         await command("send", "alpha", "Write a.txt")
         await see(screen, "1 needs you")
-        screen.press("o")
-        await see(screen, "y allow once")
-        screen.press("y")
-        await see(screen, "nothing else waits")
+        await press(screen, "o", shows="y allow once")
+        await press(screen, "y", shows="nothing else waits")
         screen.press("escape")
         await command("send", "alpha", "Where are you?", "--wait")
-        screen.press("i")
-        await see(screen, "PARTS")
+        await press(screen, "i", shows="PARTS")
         for _ in range(3):
             screen.press("tab")
         await see(screen, "TURNS, by how long they took", "█ model", "TURNS 2")
@@ -185,12 +179,9 @@ async def test_a_cockpit_that_only_reads_shows_the_swarm_and_commands_nothing(
             await see(screen, "1 mysis", "alpha", "read-only")
             await command("send", "alpha", "one two three", "--wait")
             await see(screen, "ore ore ore")
-            screen.press("s")
-            await see(screen, "opened with --read-only")
-            screen.press(":send alpha dig")
-            await see(screen, ":send alpha dig")
-            screen.press("enter")
-            await see(screen, lambda text: ":send" not in text)
+            await press(screen, "s", shows="opened with --read-only")
+            await press(screen, ":send alpha dig", shows=":send alpha dig")
+            await press(screen, "enter", shows=lambda text: ":send" not in text)
             screen.press("q")
             assert await asyncio.to_thread(screen.end) == 0
             assert find_owner() == owner.pid
@@ -211,8 +202,7 @@ async def test_a_template_and_tags_change_while_the_mysis_runs(cockpit: OpenCock
         await see(screen, "CONFIGURE", "template", "tags")
         for _ in range(3):
             screen.press("tab")
-        screen.press("north")
-        await see(screen, "north")
+        await press(screen, "north", shows="north")
         screen.press("enter")
         assert await until(lambda: ask("SELECT tag FROM mysis_tag") == [("north",)])
 
@@ -231,10 +221,8 @@ async def test_a_template_and_a_model_change_from_the_next_turn_on(cockpit: Open
         screen.press("left")  # to the last template
         await see(screen, "‹ zones")
         screen.press("tab", "tab")
-        screen.press("reef-2")
-        await see(screen, "reef-2 ")
-        screen.press("enter")
-        await see(screen, "alpha is zones ")
+        await press(screen, "reef-2", shows="reef-2 ")
+        await press(screen, "enter", shows="alpha is zones ")
         await command("send", "alpha", "three four", "--wait")
         first, *_, last = (request.json for request in server.chats)
         assert (first["model"], last["model"]) == ("reef-1", "reef-2")
@@ -270,8 +258,7 @@ async def test_commits_are_compared_and_a_question_to_one_is_answered_in_the_his
         await see(screen, lambda text: "What do you know?" in text and tokens(text) not in ("", before))
         screen.press("enter")
         await see(screen, "ANSWER OF", "What do you know?", "ore ore ore ore")
-        screen.press("escape")
-        await see(screen, "HISTORY OF alpha")
+        await press(screen, "escape", shows="HISTORY OF alpha")
 
 
 async def test_top_spenders_are_bars_by_what_they_used(cockpit: OpenCockpit, tmp_path: Path) -> None:
@@ -285,8 +272,7 @@ async def test_top_spenders_are_bars_by_what_they_used(cockpit: OpenCockpit, tmp
             await command("send", name, "go " * words, "--wait")
         screen.press("C")
         await see(screen, "TOKENS PER MINUTE", "tab")
-        screen.press("tab")
-        await see(screen, "TOP SPENDERS · all their turns")
+        await press(screen, "tab", shows="TOP SPENDERS · all their turns")
         await see(screen, lambda text: all(re.search(rf"{name} .* tokens", text) for name in names))
         bars = dict(re.findall(r"│ *(\w+) +(━*).* tokens", screen.text))
         assert list(bars) == ["mid", "zeta", "ace"], screen.text
@@ -307,10 +293,8 @@ async def test_a_file_is_completed_in_the_task_and_a_paste_stays_whole(
         await see(screen, "Mend the sum.", "qdy X")
         screen.press("@pric")
         await see(screen, "tab completes", "prices")
-        screen.press("tab")
-        await see(screen, lambda text: "tab completes" not in text)
-        screen.press("enter")
-        await see(screen, "2 myses")
+        await press(screen, "tab", shows=lambda text: "tab completes" not in text)
+        await press(screen, "enter", shows="2 myses")
         [(task,)] = ask("SELECT content FROM message")
         assert re.fullmatch(r"Mend the sum\.\nqdy X\n@\S*prices\.py\s*", task), task
 
@@ -321,16 +305,13 @@ async def test_a_broken_theme_is_named_and_help_finds_keys_by_other_words(cockpi
     folder = places("").config_file.parent / "themes"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "mine.toml").write_text('extends = "nova"\n[colours]\nbackgrund = "#000000"\n')
-    screen.press(":theme mine")
-    await see(screen, ":theme mine")
+    await press(screen, ":theme mine", shows=":theme mine")
     screen.press("enter")
     # A long path is broken within a name.
     await see(screen, lambda text: "mine.toml" in "".join(text.split()), "backgrund")
-    screen.press("escape")
-    await see(screen, lambda text: ":theme" not in text)
+    await press(screen, "escape", shows=lambda text: ":theme" not in text)
     for word, action in (("kill", "stop"), ("undo", "undo"), ("remap", "settings"), ("copy", "copy")):
-        screen.press("?")
-        await see(screen, "Type to find keys and actions")
+        await press(screen, "?", shows="Type to find keys and actions")
         screen.press(word)
         await see(screen, word, action)
         screen.press("escape", "escape")  # the first one empties the search

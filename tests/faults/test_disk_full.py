@@ -210,8 +210,7 @@ async def test_a_hold_of_the_commander_outlasts_a_full_disk(tmp_path: Path) -> N
 
 async def test_a_person_who_made_space_need_not_wait_for_the_next_trial(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text=LONG)), settings=SETTINGS) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.create("beta", start=False)
+        await s.create("alpha", "beta")
         await fill_during_answer(s)
         assert (await s.commander.mysis("alpha")).swarm_held
         with pytest.raises(StoreFull, match=DISK_FULL):
@@ -227,8 +226,7 @@ async def test_a_person_who_made_space_need_not_wait_for_the_next_trial(tmp_path
 
 async def test_a_hold_that_is_lifted_once_there_is_space_lets_everything_go_on(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text=LONG), Answer(text="heard")), settings=SETTINGS) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.create("beta", start=False)
+        await s.create("alpha", "beta")
         await fill_during_answer(s)
         await leave(s.store, PLENTY)
         await s.commander.hold(False)

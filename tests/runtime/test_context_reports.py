@@ -53,8 +53,7 @@ async def test_either_name_of_a_variable_asks_for_reports(tmp_path: Path, name: 
 async def test_each_request_is_reported_once_and_its_packs_sum_up(tmp_path: Path, strategy: str) -> None:
     lines: list[str] = []
     rules = script(Answer(calls=(call("look"),)), Answer(text="done"))
-    settings = Settings.model_validate({"context": {"strategy": strategy}})
-    async with swarm(tmp_path, rules, settings=settings) as s:
+    async with swarm(tmp_path, rules, settings=Settings.model_validate({"context": {"strategy": strategy}})) as s:
         s.commander.swarm.services.report_context = build_context_report(s.commander, BOTH, lines.append)
         await s.ask("alpha", "go")
         found = [json.loads(line.removeprefix("[ContextMetrics] ")) for line in lines]

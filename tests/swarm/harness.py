@@ -143,10 +143,15 @@ class Swarm:
         """Wait for a predicate, in real time, while the hand clock stands."""
         await until(predicate, within=within)
 
+    async def create(self, *names: str) -> None:
+        """Create myses that act only when they are told to."""
+        for name in names:
+            await self.commander.create(name, start=False)
+
     async def tell(self, name: str, text: str) -> Receipt:
         """Send a message to a mysis. One that is missing is created, and acts only when it is told to."""
         if name not in [runner.mysis.name for runner in self.commander.swarm.runners.values()]:
-            await self.commander.create(name, start=False)
+            await self.create(name)
         return await self.commander.send(name, text)
 
     async def ask(self, name: str, text: str) -> Receipt:

@@ -34,8 +34,7 @@ async def test_the_answer_of_the_turn_that_took_the_message_is_returned(tmp_path
 
 async def test_a_broadcast_brings_one_answer_of_each(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="one"), Answer(text="two"))) as s:
-        for name in ("alpha", "beta", "gamma"):
-            await s.commander.create(name, start=False)
+        await s.create("alpha", "beta", "gamma")
         await s.commander.start("gamma")
         await s.commander.stop("gamma")
         answers = await wait(s, await s.commander.broadcast("report"))
@@ -187,8 +186,7 @@ async def test_a_turn_that_another_message_ends_is_not_said_to_need_a_start(tmp_
 
 async def test_what_to_do_of_each_recipient_names_that_one_alone(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
-        for name in ("alpha", "beta"):
-            await s.commander.create(name, start=False)
+        await s.create("alpha", "beta")
         await s.commander.hold(True)
         answers = await wait(s, await s.commander.broadcast("report"))
     assert [f"`zoea log {one.mysis}` the answer" in one.hint for one in answers] == [True, True]

@@ -72,8 +72,7 @@ async def test_the_used_budget_of_a_turn_is_shown_and_starts_at_zero_in_the_next
 async def test_one_warning_event_when_80_per_cent_of_the_turns_budget_are_crossed(
     tmp_path: Path, limits: dict[str, Any], context: str
 ) -> None:
-    settings = Settings.model_validate(limits)
-    async with swarm(tmp_path, spending(4000, 3000, 1500, 100), settings=settings) as s:
+    async with swarm(tmp_path, spending(4000, 3000, 1500, 100), settings=Settings.model_validate(limits)) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go", limits=context)
         await s.settled_in_time()
@@ -82,8 +81,7 @@ async def test_one_warning_event_when_80_per_cent_of_the_turns_budget_are_crosse
 
 
 async def test_a_stop_in_backpressure_releases_the_reservation_and_is_no_error(tmp_path: Path) -> None:
-    settings = Settings.model_validate(LIMIT)
-    async with swarm(tmp_path, spending(9600), settings=settings) as s:
+    async with swarm(tmp_path, spending(9600), settings=Settings.model_validate(LIMIT)) as s:
         await s.tell("alpha", "go")
         runner = s.commander.swarm.runner("alpha")
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
@@ -384,8 +382,7 @@ async def test_a_broadcast_that_needs_more_than_a_budget_has_left_is_told_before
     (tmp_path / "prices.toml").write_text('[model."*"]\ninput = 1.0\noutput = 1.0\n')
     prices = PriceList(tmp_path / "prices.toml")
     async with swarm(tmp_path, script(Answer(text="ok", usage=used)), settings=settings, prices=prices) as s:
-        for name in ("alpha", "beta", "gamma"):
-            await s.commander.create(name, start=False)
+        await s.create("alpha", "beta", "gamma")
         await s.ask("alpha", "mine")
         told = await s.commander.find_short_budgets("sell the ore")
         assert all(word in told[0] for word in short) if short else told == ()

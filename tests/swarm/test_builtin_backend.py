@@ -238,8 +238,7 @@ class TestWriting:
     async def test_settings_may_let_no_mysis_write_at_all(self, tmp_path: Path) -> None:
         settings = Settings.model_validate({"swarm": {"messages_per_hour": 0, "broadcasts_per_hour": 0}})
         async with swarm(tmp_path, settings=settings) as s:
-            for name in ("alpha", "beta"):
-                await s.commander.create(name, start=False)
+            await s.create("alpha", "beta")
             with pytest.raises(RateExceeded, match="no mysis send messages"):
                 await s.commander.builtin_backend.send(1, 0, "beta", "hello")
             with pytest.raises(RateExceeded, match="no mysis send broadcasts"):

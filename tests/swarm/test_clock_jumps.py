@@ -284,8 +284,7 @@ def held_before(stream, number: int, gate: asyncio.Event):  # type: ignore[no-un
 async def test_messages_of_an_hour_are_not_counted_for_a_day_after_the_clock_was_set_back(tmp_path: Path) -> None:
     settings = Settings.model_validate({"swarm": {"messages_per_hour": 1}})
     async with swarm(tmp_path, script(Answer(text="ok")), settings=settings) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.create("beta", start=False)
+        await s.create("alpha", "beta")
         await s.commander.builtin_backend.send(1, 0, "beta", "one")
         with pytest.raises(RateExceeded):
             await s.commander.builtin_backend.send(1, 0, "beta", "two")

@@ -54,10 +54,8 @@ class TestNames:
             assert (await s.commander.mysis("ÄRGER")).name == "Ärger"
 
     async def test_zoea_chooses_greek_letters_then_numbers(self, tmp_path: Path) -> None:
-        settings = Settings.model_validate({"swarm": {"max_myses": 100}})
-        async with swarm(tmp_path, settings=settings) as s:
-            await s.commander.create("Beta", start=False)
-            await s.commander.create("mysis-26", start=False)
+        async with swarm(tmp_path, settings=Settings.model_validate({"swarm": {"max_myses": 100}})) as s:
+            await s.create("Beta", "mysis-26")
             made = [(await s.commander.create(" ", start=False)).name for _ in range(25)]
             assert made[:3] == ["alpha", "gamma", "delta"]
             assert made[-3:] == ["omega", "mysis-27", "mysis-28"]
@@ -86,10 +84,8 @@ class TestStarting:
                 await s.commander.start("alpha")
 
     async def test_no_more_than_max_myses(self, tmp_path: Path) -> None:
-        settings = Settings.model_validate({"swarm": {"max_myses": 2}})
-        async with swarm(tmp_path, settings=settings) as s:
-            await s.commander.create("alpha", start=False)
-            await s.commander.create("beta", start=False)
+        async with swarm(tmp_path, settings=Settings.model_validate({"swarm": {"max_myses": 2}})) as s:
+            await s.create("alpha", "beta")
             with pytest.raises(SwarmFull, match=r"max myses \(2\) reached"):
                 await s.commander.create("gamma", start=False)
             await s.commander.delete("beta")
@@ -112,8 +108,7 @@ class TestStarting:
 
     async def test_start_all_starts_the_idle_and_stop_all_stops_the_rest(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
-            for name in ("alpha", "beta", "gamma"):
-                await s.commander.create(name, start=False)
+            await s.create("alpha", "beta", "gamma")
             await s.commander.stop("gamma")
             assert await s.commander.start_all() == 2
             assert await s.commander.stop_all() == 2
@@ -121,8 +116,7 @@ class TestStarting:
 
     async def test_stop_all_stops_every_mysis_and_counts_the_running_ones(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, script(ProviderError("no", kind=ErrorClass.AUTH))) as s:
-            for name in ("alpha", "beta", "gamma"):
-                await s.commander.create(name, start=False)
+            await s.create("alpha", "beta", "gamma")
             await s.commander.start("beta")
             await s.commander.send("gamma", "go")
             await s.until(lambda: s.state("gamma") is MysisState.ERRORED)
@@ -264,8 +258,7 @@ class TestReceipts:
 
     async def test_a_message_over_the_hop_limit_waits(self, tmp_path: Path) -> None:
         async with swarm(tmp_path) as s:
-            for name in ("alpha", "beta"):
-                await s.commander.create(name, start=False)
+            await s.create("alpha", "beta")
             receipt = await s.commander.builtin_backend.send(1, 2, "beta", "far away")
             assert receipt.lines[0].status == "waiting"
             assert s.state("beta") is MysisState.IDLE
@@ -408,8 +401,7 @@ class TestWaiting:
 class TestHold:
     async def test_one_mysis_is_held_and_the_others_go_on(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
-            for name in ("alpha", "beta"):
-                await s.commander.create(name, start=False)
+            await s.create("alpha", "beta")
             await s.commander.hold(True, ref="alpha", reason="rest")
             await s.commander.broadcast("go")
             await s.settled("beta")
@@ -521,8 +513,7 @@ class TestCallersThatLeave:
 
     async def test_a_message_of_a_mysis_that_is_stopped_meanwhile_is_answered(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
-            for name in ("alpha", "beta"):
-                await s.commander.create(name, start=False)
+            await s.create("alpha", "beta")
             sending = asyncio.create_task(s.commander.builtin_backend.send(1, 0, "beta", "go"))
             await asyncio.sleep(0)
             sending.cancel()

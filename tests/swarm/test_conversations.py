@@ -123,8 +123,7 @@ async def test_a_message_that_fits_in_no_request_is_refused_and_stores_nothing(t
 
 async def test_a_broadcast_is_stored_once_and_tells_who_got_it(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
-        for name in ("alpha", "beta", "gamma"):
-            await s.commander.create(name, start=False)
+        await s.create("alpha", "beta", "gamma")
         await s.commander.stop("gamma")
         receipt = await s.commander.broadcast("all hands")
         assert [(line.mysis, line.status, line.reason) for line in receipt.lines] == [
@@ -181,8 +180,7 @@ async def test_two_myses_that_answer_each_other_stop_waking_each_other(tmp_path:
         return Answer(text="told")
 
     async with swarm(tmp_path, gossip) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.create("beta", start=False)
+        await s.create("alpha", "beta")
         await s.commander.send("alpha", "say hi")
         await s.until(lambda: s.commander.swarm.runner("beta").life.pending)
         await s.settled("alpha")

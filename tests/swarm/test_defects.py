@@ -115,8 +115,7 @@ async def test_a_message_sent_in_the_middle_of_a_turn_is_answered_once(tmp_path:
 async def test_a_direct_message_to_a_stopped_mysis_is_rejected_to_any_sender(tmp_path: Path) -> None:
     tell = Answer(calls=(AnswerCall("zoea_send_message", '{"to": "beta", "text": "hi"}'),))
     async with swarm(tmp_path, script(tell, Answer(text="a pity"))) as s:
-        for name in ("alpha", "beta"):
-            await s.commander.create(name, start=False)
+        await s.create("alpha", "beta")
         await s.commander.stop("beta")
         with pytest.raises(StateRefused, match="mysis stopped - press 'r' to relaunch"):
             await s.commander.send("beta", "hello")

@@ -324,8 +324,7 @@ async def test_only_the_word_that_was_redacted_is_gone_from_a_conversation(tmp_p
 
 
 async def test_ephemeral_commits_lose_their_texts_and_what_a_living_mysis_began_with_stays(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"chain": {"ephemeral_days": 2}})
-    async with swarm(tmp_path, script(*TALK), settings=settings) as s:
+    async with swarm(tmp_path, script(*TALK), settings=Settings.model_validate({"chain": {"ephemeral_days": 2}})) as s:
         await talk(s)
         made = await s.commander.create("", commit="@alpha")
         rows = await s.rows("SELECT until - created_at AS us FROM ctx_policy WHERE policy = 'ephemeral'")

@@ -50,8 +50,7 @@ async def test_each_turn_of_a_broadcast_gets_an_equal_share_of_what_is_left(tmp_
 async def test_what_finished_turns_left_goes_to_the_next(tmp_path: Path) -> None:
     answer = Answer(text="done", usage=Usage(input_tokens=900, output_tokens=100))
     async with swarm(tmp_path, script(answer), settings=HARD) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.create("beta", start=False)
+        await s.create("alpha", "beta")
         await s.commander.broadcast("both", limits=total(20_000))
         for name in ("alpha", "beta"):
             await s.settled(name)

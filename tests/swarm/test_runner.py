@@ -238,8 +238,7 @@ async def test_an_error_that_cannot_be_stored_either_is_shown_and_stays_with_its
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.create("beta", start=False)
+        await s.create("alpha", "beta")
 
         def refuse(*_: object) -> None:
             raise StoreError("the table is odd")

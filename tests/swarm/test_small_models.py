@@ -219,8 +219,7 @@ async def test_a_message_goes_to_a_mysis_that_is_there(tmp_path: Path, server: O
     server.otherwise = lambda _: Say('{"next": "answer", "answer": "Done."}')
     made = provider(server)
     async with swarm(tmp_path, providers=OneProvider(made), policy=AUTO, settings=NAMED) as s:
-        for name in ("alpha", "bob", "cleo"):
-            await s.commander.create(name, start=False)
+        await s.create("alpha", "bob", "cleo")
         await s.commander.send("alpha", "tell bob hi")
         await s.settled_in_time("alpha")
         assert await values(s, "SELECT content FROM message WHERE sender_id IS NOT NULL") == [("hi",)]

@@ -70,8 +70,7 @@ async def test_each_refusal_for_length_is_followed_by_a_smaller_request_and_the_
     tmp_path: Path, window: int, is_named: bool
 ) -> None:
     model = Window(window, is_named)
-    settings = Settings.model_validate({"loop": {"exempt": ["act"]}})
-    async with swarm(tmp_path, model.reply, settings=settings) as s:
+    async with swarm(tmp_path, model.reply, settings=Settings.model_validate({"loop": {"exempt": ["act"]}})) as s:
         await s.ask("alpha", "Read six pages.")
         assert await s.value("SELECT outcome FROM turn") == "answered"
         notes = await s.store.read("SELECT content FROM turn_note WHERE kind LIKE 'limit %'")

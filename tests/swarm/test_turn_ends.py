@@ -356,8 +356,7 @@ async def test_one_myses_bug_stays_there(tmp_path: Path) -> None:
         return Answer(text="fine")
 
     async with swarm(tmp_path, explode, provider=ScriptedProvider(explode)) as s:
-        await s.commander.create("alpha", start=False)
-        await s.commander.create("beta", start=False)
+        await s.create("alpha", "beta")
         await s.commander.broadcast("go")
         await s.until(lambda: s.state("alpha") is MysisState.ERRORED)
         await s.settled("beta")

@@ -182,8 +182,7 @@ async def test_a_receipt_names_each_limit_that_changes_nothing_once(
     tmp_path: Path, limits: dict[str, int], unused: str
 ) -> None:
     async with swarm(tmp_path, script(*[Answer(text="done")] * 3), settings=settings()) as s:
-        for name in ("alpha", "beta"):
-            await s.commander.create(name, start=False)
+        await s.create("alpha", "beta")
         sent = await s.commander.send("alpha", "go", limits=json.dumps(limits))
         assert [note.partition(",")[0] for note in sent.notes] == ([unused] if unused else [])
         shared = await s.commander.broadcast("go", limits=json.dumps(limits))
