@@ -8,7 +8,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.geometry import Size
@@ -63,15 +63,15 @@ class DashboardScreen(CockpitScreen[None]):
     LEADS_BACK: ClassVar[bool] = False
     WAITS_WITH_FRAMES: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab,shift+tab", "part", show=False),
-        Binding("j,down", "cursor(1)", show=False),
-        Binding("k,up", "cursor(-1)", show=False),
-        Binding("left", "sideways(-1)", show=False),
-        Binding("right", "sideways(1)", show=False),
-        Binding("g,home", "edge(0)", show=False),
-        Binding("G,end", "edge(1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
+        ("tab,shift+tab", "part"),
+        ("j,down", "cursor(1)"),
+        ("k,up", "cursor(-1)"),
+        ("left", "sideways(-1)"),
+        ("right", "sideways(1)"),
+        ("g,home", "edge(0)"),
+        ("G,end", "edge(1)"),
+        ("pagedown", "page(1)"),
+        ("pageup", "page(-1)"),
     ]
 
     table: SwarmTable

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widgets import Input
 
 from zoea.model.status import MEANINGS
@@ -116,10 +116,10 @@ class HelpScreen(CockpitScreen[None]):
     TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}
     ON_ENTER: ClassVar[str] = "do it"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "move(1)", show=False),
-        Binding("up", "move(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
+        ("down", "move(1)"),
+        ("up", "move(-1)"),
+        ("pagedown", "page(1)"),
+        ("pageup", "page(-1)"),
     ]
 
     def __init__(

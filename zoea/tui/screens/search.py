@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widgets import Input
 
 from zoea.model.enums import Role
@@ -48,10 +48,10 @@ class SearchScreen(CockpitScreen[None]):
     PLACE = ActionPlace.SEARCH
     ON_ENTER: ClassVar[str] = "open"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "move(1)", show=False),
-        Binding("up", "move(-1)", show=False),
-        Binding("pagedown", "leaf(1)", show=False),
-        Binding("pageup", "leaf(-1)", show=False),
+        ("down", "move(1)"),
+        ("up", "move(-1)"),
+        ("pagedown", "leaf(1)"),
+        ("pageup", "leaf(-1)"),
     ]
 
     def __init__(self, typed: str = "") -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.types import CSSPathType
@@ -74,10 +74,7 @@ class SettingsScreen(CockpitScreen[None]):
     PLACE = ActionPlace.SETTINGS
     ON_ENTER: ClassVar[str] = "save"
     IS_SEEN_FIRST = True
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("right", "deeper", show=False),
-        Binding("left", "shallower", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("right", "deeper"), ("left", "shallower")]
 
     def __init__(self, *, group: str = "", field: str = "") -> None:
         super().__init__()

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from zoea.tui.commands.action import Handlers
 from zoea.tui.screens.base import CockpitScreen
@@ -25,10 +25,7 @@ class TabbedScreen(CockpitScreen[None]):
 
     PARTS: ClassVar[dict[str, str]] = {}
     """The titles of the parts by their ids, in the order of tab."""
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "part(1)", show=False),
-        Binding("shift+tab", "part(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("tab", "part(1)"), ("shift+tab", "part(-1)")]
 
     part = ""
 

@@ -548,13 +548,8 @@ class Cockpit(App[str]):
         self.keys, wrong = keymaps.resolve_keys(chosen)
         self.set_keymap({name: key for name, key in self.keys.items() if key != BY_ID[name].key})
         if wrong:
-            self.notify(
-                "\n".join(f"tui.keys: {message}" for message in dict.fromkeys(wrong.values())),
-                title="Invalid keys",
-                severity="error",
-                markup=False,
-                timeout=20,
-            )
+            text = "\n".join(f"tui.keys: {message}" for message in dict.fromkeys(wrong.values()))
+            self.notify(text, title="Invalid keys", severity="error", markup=False, timeout=20)
         self.redraw_bars()
 
     def use_settings(self, settings: Settings) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -44,13 +44,13 @@ class ConversationView(ScrollView, can_focus=True):
 
     DEFAULT_CSS = "ConversationView { overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "step(1)", show=False),
-        Binding("k,up", "step(-1)", show=False),
-        Binding("pagedown,space", "page(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("g,home", "edge(0)", show=False),
-        Binding("G,end", "edge(1)", show=False),
-        Binding("enter", "fold", show=False),
+        ("j,down", "step(1)"),
+        ("k,up", "step(-1)"),
+        ("pagedown,space", "page(1)"),
+        ("pageup", "page(-1)"),
+        ("g,home", "edge(0)"),
+        ("G,end", "edge(1)"),
+        ("enter", "fold"),
     ]
 
     class OlderWanted(Message):

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -25,10 +25,7 @@ class InlineChoice(Widget, can_focus=True):
     """
 
     DEFAULT_CSS = "InlineChoice { height: 1; width: 1fr; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "step(-1)", show=False),
-        Binding("right", "step(1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("left", "step(-1)"), ("right", "step(1)")]
 
     class Changed(Message):
         """Sent when another value was selected."""

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events, work
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -63,13 +63,13 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "move(1)", show=False),
-        Binding("k,up", "move(-1)", show=False),
-        Binding("g,home", "edge(0)", show=False),
-        Binding("G,end", "edge(1)", show=False),
-        Binding("pagedown", "leaf(1)", show=False),
-        Binding("pageup", "leaf(-1)", show=False),
-        Binding("enter", "choose", show=False),
+        ("j,down", "move(1)"),
+        ("k,up", "move(-1)"),
+        ("g,home", "edge(0)"),
+        ("G,end", "edge(1)"),
+        ("pagedown", "leaf(1)"),
+        ("pageup", "leaf(-1)"),
+        ("enter", "choose"),
     ]
 
     SELECTS: ClassVar[bool] = True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 class _ModelInput(Input):
     """Input with a list below it, which its up and down keys step through and leave."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "step(1)", show=False),
-        Binding("up", "step(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("down", "step(1)"), ("up", "step(-1)")]
 
     field: ModelField
 

@@ -17,10 +17,7 @@ WAIT_S = 0.08
 
 
 class _Words(Input):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "other(1)", show=False),
-        Binding("up", "other(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("down", "other(1)"), ("up", "other(-1)")]
 
     bar: FindBar
 
