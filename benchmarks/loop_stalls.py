@@ -39,14 +39,7 @@ ROOT = Path(__file__).parents[1]
 GOAL_MS = 50.0
 BEAT_S = 0.001
 SERVER = (sys.executable, "-m", "benchmarks.dense_server")
-TOOLS = (
-    "parts:300000",
-    "values:200000",
-    "values:300000",
-    "text:20000000",
-    "marks:1000000",
-    "image:20000000",
-)
+TOOLS = ("parts:300000", "values:200000", "values:300000", "text:20000000", "marks:1000000", "image:20000000")
 MODELS = ("event:15000000", "event:50000000", "tokens:200000")
 PROVIDERS = {"openai": "/v1", "anthropic": "", "ollama": ""}
 

@@ -137,8 +137,7 @@ async def last_commits(provider: Provider, folder: Path) -> TaskResult:
 
     async def play(one: Rig) -> tuple[int, int]:
         answer = await _ask(
-            one,
-            "List the last 3 commits of the repository. Use list_commits, then tell me their subjects.",
+            one, "List the last 3 commits of the repository. Use list_commits, then tell me their subjects."
         )
         return int(all(subject in answer for subject in COMMITS[:3])), 1
 

@@ -23,11 +23,7 @@ async def main() -> None:
     tool = FunctionTool(look, description=LOOK)
     agents = [
         AssistantAgent(
-            f"scout_{number}",
-            model_client=client,
-            tools=[tool],
-            system_message=SYSTEM,
-            reflect_on_tool_use=True,
+            f"scout_{number}", model_client=client, tools=[tool], system_message=SYSTEM, reflect_on_tool_use=True
         )
         for number in range(asked.agents + 1)
     ]

@@ -162,11 +162,7 @@ class TestApprovals:
         kinds = [[one.option_id for one in describe_approval(asked, (), "/")[1]] for asked in (
             approval("act", {}), approval("run", {}, grant_scope=""), approval("Go on?", {}, kind="budget"),
         )]  # fmt: skip
-        assert kinds == [
-            ["once", "session", "template", "denied"],
-            ["once", "denied"],
-            ["once", "session", "denied"],
-        ]
+        assert kinds == [["once", "session", "template", "denied"], ["once", "denied"], ["once", "session", "denied"]]
 
     def test_it_names_the_call_that_was_shown(self) -> None:
         call = ToolCall(3, 0, "act", '{"b": 1, "a": 2}')

@@ -294,11 +294,7 @@ HOSTILE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         lambda data: rewrite(
             data,
             header=lambda one: one.model_copy(update={"blobs": one.blobs}),
-            blob=lambda digest, size, packed: (
-                blake3(b"x").digest(),
-                1,
-                zstandard.ZstdCompressor().compress(b"x"),
-            ),
+            blob=lambda digest, size, packed: (blake3(b"x").digest(), 1, zstandard.ZstdCompressor().compress(b"x")),
         ),
         "twice|not in the bundle|no commit needs",
     ),

@@ -103,12 +103,7 @@ def a_rewind_to_the_very_beginning(t: Transcript) -> None:
     t.answer("m2", text("Yes."))
 
 
-@case(
-    "the same, by `last-prompt`",
-    "user: One.",
-    "user: Two.",
-    branches=("rewound-1: user: One. | user: Three.",),
-)
+@case("the same, by `last-prompt`", "user: One.", "user: Two.", branches=("rewound-1: user: One. | user: Three.",))
 def a_rewind_without_a_new_prompt(t: Transcript) -> None:
     first = t.user("One.")
     second = t.user("Two.")
@@ -152,9 +147,7 @@ def records_without_the_end_of_a_line_between_them(t: Transcript) -> None:
 
 
 @case(
-    "siteboon/claudecodeui#1002, Arize-ai/coding-harness-tracing#148",
-    "user: One\u2028and two\u0085.",
-    "answer: First.",
+    "siteboon/claudecodeui#1002, Arize-ai/coding-harness-tracing#148", "user: One\u2028and two\u0085.", "answer: First."
 )
 def a_separator_of_lines_inside_a_text(t: Transcript) -> None:
     t.user("One\u2028and two\u0085.")
@@ -251,12 +244,7 @@ def a_parent_that_was_never_written(t: Transcript) -> None:
     t.answer("m2", text("Second."))
 
 
-@case(
-    "anthropics/claude-code#46603, #43053",
-    "note: What was said.",
-    "user: Two.",
-    "answer: Second.",
-)
+@case("anthropics/claude-code#46603, #43053", "note: What was said.", "user: Two.", "answer: Second.")
 def a_parent_that_a_compaction_lost(t: Transcript) -> None:
     t.user("One.")
     t.boundary(t.newest)
@@ -371,12 +359,7 @@ def a_conversation_that_is_written_again_before_each_prompt(t: Transcript) -> No
     t.answer("m2", text("Second."))
 
 
-@case(
-    "vibe-cafe/vibe-usage#63, apache/maka#3435",
-    "user: One.",
-    "answer: Seen.  [a]",
-    "call 0: A",
-)
+@case("vibe-cafe/vibe-usage#63, apache/maka#3435", "user: One.", "answer: Seen.  [a]", "call 0: A")
 def an_answer_whose_first_line_holds_only_thinking(t: Transcript) -> None:
     t.user("One.")
     t.answer("m1", thinking("hm"))
@@ -385,14 +368,7 @@ def an_answer_whose_first_line_holds_only_thinking(t: Transcript) -> None:
     t.result("c1", "A")
 
 
-@case(
-    "delexw/claude-code-trace#273",
-    "user: One.",
-    "answer:  [a]",
-    "call 0: A",
-    "answer:  [b]",
-    "call 0: B",
-)
+@case("delexw/claude-code-trace#273", "user: One.", "answer:  [a]", "call 0: A", "answer:  [b]", "call 0: B")
 def calls_of_a_client_without_ids_of_messages(t: Transcript) -> None:
     t.user("One.")
     for name in "ab":

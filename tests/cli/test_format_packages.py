@@ -34,10 +34,7 @@ def test_a_format_of_another_package_is_recognised_kept_and_translated(toy: Path
     assert (made["format"], made["messages"]) == ("toy-v1", 2)
     assert run("cat", "import/talk", "--as", "toy-v1").stdout == toy.read_bytes()
     told = json.loads(run("cat", "import/talk", "--as", "openai").stdout)
-    assert [(one["role"], one["content"]) for one in told] == [
-        ("user", "Where is the bug?"),
-        ("assistant", "In a.py."),
-    ]
+    assert [(one["role"], one["content"]) for one in told] == [("user", "Where is the bug?"), ("assistant", "In a.py.")]
     assert b"all good" in run("fsck").stdout
 
 

@@ -104,12 +104,7 @@ class TestPlain:
         ],
     )
     async def test_each_event_is_one_readable_line(
-        self,
-        capsys: pytest.CaptureFixture[str],
-        kind: str,
-        mysis_id: int | None,
-        data: dict[str, Any],
-        line: str,
+        self, capsys: pytest.CaptureFixture[str], kind: str, mysis_id: int | None, data: dict[str, Any], line: str
     ) -> None:
         swarm = ScriptedSwarm(Event(1, kind, mysis_id, data, 1_700_000_000_000_000))
         await swarm.create("alpha")

@@ -181,11 +181,7 @@ class TestOwning:
 
     @pytest.mark.parametrize(
         ("name", "value", "state"),
-        [
-            ("RESTART", "always", "running"),
-            ("RESTART", "ask", "idle"),
-            ("RESTART", "never", "idle"),
-        ],
+        [("RESTART", "always", "running"), ("RESTART", "ask", "idle"), ("RESTART", "never", "idle")],
     )
     def test_the_settings_say_whether_those_that_ran_run_again(
         self, zoea: Zoea, fake_swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch, name: str, value: str, state: str

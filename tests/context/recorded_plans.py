@@ -110,10 +110,7 @@ def _record() -> list[dict[str, Any]]:
             answers: dict[Any, Any] = dict(recorder.answers(frozen))
             stored = json.loads(frozen.to_json())
             plain = [
-                [
-                    [type(need).__name__, *(getattr(need, name) for name in need.__struct_fields__)],
-                    to_builtins(answer),
-                ]
+                [[type(need).__name__, *(getattr(need, name) for name in need.__struct_fields__)], to_builtins(answer)]
                 for need, answer in answers.items()
             ]
             entries.append(

@@ -79,12 +79,7 @@ class Recorder:
         return memory
 
     def answer(
-        self,
-        text: str = "",
-        *calls: Asked,
-        reasoning: str = "",
-        native: Native | None = None,
-        partial: bool = False,
+        self, text: str = "", *calls: Asked, reasoning: str = "", native: Native | None = None, partial: bool = False
     ) -> Memory:
         """Add an answer, and reserve the next sequence numbers for the results of its calls."""
         made = []

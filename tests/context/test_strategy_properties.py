@@ -49,12 +49,7 @@ from zoea.settings.fields import MOST_TOKENS
 pytestmark = pytest.mark.timeout(900)
 
 RULES = st.builds(
-    WindowRules,
-    st.integers(5, 20),
-    st.integers(0, 4),
-    st.integers(0, 8),
-    st.floats(0.1, 0.95),
-    st.floats(0.1, 0.9),
+    WindowRules, st.integers(5, 20), st.integers(0, 4), st.integers(0, 8), st.floats(0.1, 0.95), st.floats(0.1, 0.9)
 )
 
 

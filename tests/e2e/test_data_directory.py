@@ -129,11 +129,7 @@ def test_a_directory_that_others_may_enter_is_said_and_mended(where: Places) -> 
     assert "zoea.log.1 (0644)" in said.stdout
     assert "zoea doctor --fix" in said.stdout
     mended = zoea("doctor", "--fix", "--json")
-    assert json.loads(mended.stdout)["findings"][0] == {
-        "name": "modes",
-        "problem": "",
-        "hint": "",
-    }
+    assert json.loads(mended.stdout)["findings"][0] == {"name": "modes", "problem": "", "hint": ""}
     assert mended.returncode == 0
     assert {path.stat().st_mode & 0o077 for path in (where.data, *where.data.iterdir())} == {0}
 

@@ -576,13 +576,7 @@ async def open_chaos(
 
 
 async def chaos(
-    folder: Path,
-    seed: int,
-    seconds: float,
-    *,
-    myses: int,
-    war_s: float,
-    say: Callable[[str], None],
+    folder: Path, seed: int, seconds: float, *, myses: int, war_s: float, say: Callable[[str], None]
 ) -> None:
     """Fight rounds of war and peace until the time is over; raise AssertionError at the first broken invariant."""
     say(f"chaos: seed {seed}, {myses} myses, {seconds:g} s")

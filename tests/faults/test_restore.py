@@ -101,12 +101,7 @@ STORIES = {
     "a failure that would repeat": Story(("go",), (*rounds("one"), broken(ErrorClass.BAD_REQUEST))),
     "a context that is too long": Story(
         ("go",),
-        (
-            *rounds("x" * 3000, "y" * 3000),
-            broken(ErrorClass.CONTEXT_LENGTH),
-            *rounds("one"),
-            Answer(text="fits"),
-        ),
+        (*rounds("x" * 3000, "y" * 3000), broken(ErrorClass.CONTEXT_LENGTH), *rounds("one"), Answer(text="fits")),
         settings={"budget": {"token_budget_per_agent": 5500, "max_output_tokens": 500}},
         counts_results=True,
     ),

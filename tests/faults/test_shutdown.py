@@ -87,7 +87,7 @@ async def test_a_swarm_closes_in_time_though_models_and_tools_ignore_it(tmp_path
             providers=OneProvider(provider),
             tools=tools,
             on_shutdown=lambda: None,
-        ),
+        )
     )
     for name, model in (("mute", "mute"), ("stubborn", "stubborn"), ("tool", "tool:hang")):
         await commander.create(name, model=model, start=False)
@@ -125,7 +125,7 @@ async def test_a_stop_is_carried_out_though_the_tool_ignores_it(tmp_path: Path) 
             providers=OneProvider(HangingProvider()),
             tools=tools,
             on_shutdown=lambda: None,
-        ),
+        )
     )
     await commander.create("alpha", model="tool:hang", start=False)
     await commander.send("alpha", "go")

@@ -97,11 +97,7 @@ COUNTS = [
 
 @pytest.mark.parametrize(("before", "work", "most"), COUNTS, ids=lambda one: getattr(one, "__name__", "most"))
 def test_an_operation_starts_few_gits(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    before: Work,
-    work: Work,
-    most: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: Work, work: Work, most: int
 ) -> None:
     repository, trees = make_repository(tmp_path / "repository"), Worktrees(tmp_path / "data")
     before(trees, repository)

@@ -14,9 +14,7 @@ from zoea.model.request import Answer, Delta, ModelRequest, RequestCall, Request
 from zoea.model.values import Native
 
 SCAN = ToolSpec(
-    "scan",
-    "Look around",
-    {"type": "object", "properties": {"sector": {"type": "string"}}, "required": ["sector"]},
+    "scan", "Look around", {"type": "object", "properties": {"sector": {"type": "string"}}, "required": ["sector"]}
 )
 QUICK = Timeouts(connect=2.0, first=5.0, between=5.0)
 

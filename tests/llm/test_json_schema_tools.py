@@ -53,11 +53,7 @@ def test_the_conversation_is_shown_in_the_same_form() -> None:
     told, _, step, results, done, _ = sent["messages"]
     assert "- scan: Look around" in told["content"]
     assert told["content"].startswith("You are a mysis.")
-    assert json.loads(step["content"]) == {
-        "next": "use scan for a",
-        "name": "scan",
-        "arguments": {"sector": "a"},
-    }
+    assert json.loads(step["content"]) == {"next": "use scan for a", "name": "scan", "arguments": {"sector": "a"}}
     assert results["content"] == "Result of scan:\nore\n\nResult of scan:\nError: lost"
     assert json.loads(done["content"]) == {"next": "answer", "answer": "done"}
     assert {one["role"] for one in sent["messages"]} == {"system", "user", "assistant"}

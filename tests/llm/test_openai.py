@@ -216,17 +216,7 @@ async def test_an_answer_that_was_not_streamed_is_taken() -> None:
         (Say(raw=(b"event: error\ndata: it broke\n\n",)), ErrorClass.TRANSIENT, "The provider failed"),
         (Say(finish="content_filter"), ErrorClass.CONTENT_FILTER, "The provider's content filter stopped the answer"),
     ],
-    ids=[
-        "502 page",
-        "200 page",
-        "no object",
-        "key",
-        "cut",
-        "error inside",
-        "no JSON",
-        "error event",
-        "filter",
-    ],
+    ids=["502 page", "200 page", "no object", "key", "cut", "error inside", "no JSON", "error event", "filter"],
 )
 async def test_each_failure_has_its_class_and_title(step: Say | Fail, kind: ErrorClass, title: str) -> None:
     error = await refused(step, api_key="reef-key")
@@ -351,8 +341,7 @@ async def test_a_structured_answer_may_be_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "text", "finish"),
-    [('{"answer": "All is', "All is", Finish.LENGTH), ('{"ans', "", Finish.LENGTH)],
+    ("cut", "text", "finish"), [('{"answer": "All is', "All is", Finish.LENGTH), ('{"ans', "", Finish.LENGTH)]
 )
 async def test_a_structured_answer_that_was_cut_shows_no_json(cut: str, text: str, finish: Finish) -> None:
     found = await say(Say(cut, finish="length"), tool_mode=ToolMode.JSON_SCHEMA)

@@ -361,10 +361,7 @@ def test_a_server_that_loads_its_model_says_so() -> None:
 
 def test_an_error_in_the_stream_names_its_time_and_window_too() -> None:
     far = error_from_stream({"error": {"code": 429, "message": "Please try again in 3 days"}}, provider="reefnet")
-    assert (far.kind, far.what) == (
-        ErrorClass.QUOTA,
-        "reefnet takes no request for 3 days: Please try again in 3 days",
-    )
+    assert (far.kind, far.what) == (ErrorClass.QUOTA, "reefnet takes no request for 3 days: Please try again in 3 days")
     limited = error_from_stream({"error": {"code": 429, "message": "Please try again in 3.2s"}}, provider="reefnet")
     assert (limited.kind, limited.retry_after, limited.status) == (ErrorClass.TRANSIENT, 3.2, 429)
     size = {"code": 400, "type": "exceed_context_size_error", "message": "too much", "n_ctx": 6500}

@@ -31,8 +31,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 JSON_AND_STREAM = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 HELLO = rpc(
-    "initialize",
-    {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}},
+    "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 )
 
 
@@ -204,10 +203,7 @@ async def test_messages_of_a_client_have_its_name(served: Served) -> None:
 
 async def test_a_limit_without_an_effect_is_named_to_the_client(served: Served) -> None:
     sent = await ask(served, "zoea_send_message", to="alpha", text="Report", context={"force_p2p": True})
-    assert (sent["delivered"], sent["note"]) == (
-        1,
-        "force_p2p is ignored: myses always write to each other directly.",
-    )
+    assert (sent["delivered"], sent["note"]) == (1, "force_p2p is ignored: myses always write to each other directly.")
 
 
 @pytest.mark.parametrize(

@@ -142,9 +142,7 @@ async def test_a_process_without_heartbeats_is_replaced(
         assert (await http.post(view.url, json=rpc("ping"))).status_code == 401
 
 
-async def test_the_time_in_which_the_owner_was_blocked_does_not_count(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_time_in_which_the_owner_was_blocked_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     late, real = 0.0, loop.time
     monkeypatch.setattr(loop, "time", lambda: real() + late)

@@ -51,10 +51,7 @@ def test_a_repeated_line_is_written_once_and_then_counted(log: logging.Logger, h
     assert lines(tmp_path) == ["the upstream says no"]
     hands.now = 61
     write(log, "yes")
-    assert lines(tmp_path)[1:] == [
-        "9,999 more of this line in 61 s: the upstream says no",
-        "the upstream says yes",
-    ]
+    assert lines(tmp_path)[1:] == ["9,999 more of this line in 61 s: the upstream says no", "the upstream says yes"]
     write(log, "no")
     assert lines(tmp_path)[-1] == "the upstream says no"
 

@@ -91,11 +91,7 @@ def test_an_event_names_the_text_it_needs(
             {"approval": 4, "answer": "once", "changed": True},
             "approval 4: allowed once, with changed arguments",
         ),
-        (
-            "approval.answered",
-            {"approval": 4, "answer": "once"},
-            "approval 4: allowed once, or its question answered",
-        ),
+        ("approval.answered", {"approval": 4, "answer": "once"}, "approval 4: allowed once, or its question answered"),
         (
             "approval.answered",
             {"approval": 4, "answer": "once", "by_grant": True},

@@ -52,9 +52,7 @@ def working_model() -> Rule:
     )
 
 
-async def test_the_messages_equal_the_sent_ones_also_after_a_restart_with_other_settings(
-    tmp_path: Path,
-) -> None:
+async def test_the_messages_equal_the_sent_ones_also_after_a_restart_with_other_settings(tmp_path: Path) -> None:
     sent: list[ModelRequest] = []
     first = Settings.model_validate(ROOMY)
     async with swarm(tmp_path, working_model(), settings=first) as inner:

@@ -70,7 +70,7 @@ async def test_a_source_of_the_oldest_messages_is_stale_only_where_newer_ones_ar
         await s.settled("wanda")
         found = find_troubles(s.path, inspect_request(s.path, 1))
     assert [(one.symptom, one.cause) for one in found] == [
-        ("stale messages", 'the source of PLAN has strategy = "all", so it shows the oldest 2 of 3 messages'),
+        ("stale messages", 'the source of PLAN has strategy = "all", so it shows the oldest 2 of 3 messages')
     ]
 
 

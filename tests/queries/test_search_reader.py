@@ -17,13 +17,7 @@ from zoea.model.enums import Role
 from zoea.model.errors import StoreError
 from zoea.model.request import Answer
 from zoea.queries import search_reader
-from zoea.queries.search_reader import (
-    HitPlace,
-    SwarmSearcher,
-    SwarmSearchHit,
-    SwarmSearchQuery,
-    parse_search,
-)
+from zoea.queries.search_reader import HitPlace, SwarmSearcher, SwarmSearchHit, SwarmSearchQuery, parse_search
 from zoea.queries.written_times import parse_moment
 from zoea.settings import Settings
 from zoea.store import WriterConnection

@@ -10,11 +10,7 @@ from pathlib import Path
 SERVER = Path(__file__).with_name("server.py")
 STRATEGIES = ("turns", "window", "topics")
 TOPIC = "ISSUE_OPENED"
-HISTORY = (
-    "The harbour of ticket ZX-4711 is closed.",
-    "Decision: we sail to the north.",
-    "What did we decide?",
-)
+HISTORY = ("The harbour of ticket ZX-4711 is closed.", "Decision: we sail to the north.", "What did we decide?")
 
 _WORKER = """
 prompt = "You work with tools. Say what you did."

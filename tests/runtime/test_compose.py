@@ -230,7 +230,7 @@ class TestUpstreams:
                     },
                     "web": {"url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "Bearer {env:TOKEN}"}},
                     "game": {"command": "game", "inject": {"session_id": "account"}, "retries": 9},
-                },
+                }
             }
         )
         git, web, game = build_upstreams(settings, Credentials(where.credentials))

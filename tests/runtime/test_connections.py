@@ -132,10 +132,7 @@ class Refusing(ScriptedProvider):
 async def test_every_provider_is_probed_and_reports_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "ASKING_S", 0.01)
     settings = Settings.model_validate(
-        {
-            "swarm": {"default_provider": "nokey"},
-            "provider": {"nokey": {"type": "openai", "api_key": "env:NOT_THERE"}},
-        }
+        {"swarm": {"default_provider": "nokey"}, "provider": {"nokey": {"type": "openai", "api_key": "env:NOT_THERE"}}}
     )
     made = providers(tmp_path, settings, silent=Silent(), refusing=Refusing(), good=ScriptedProvider())
     found = {

@@ -182,9 +182,7 @@ def test_an_invalid_variable_is_named() -> None:
     assert errors(env={"ZOEA_SWARM__MAX_MYSE": "3"}) == ["ZOEA_SWARM__MAX_MYSE:0 swarm.max_myse swarm.max_myses"]
 
 
-@given(
-    st.lists(st.none() | st.integers(1000, 200_000) | st.just("unset"), min_size=5, max_size=5),
-)
+@given(st.lists(st.none() | st.integers(1000, 200_000) | st.just("unset"), min_size=5, max_size=5))
 def test_the_lowest_set_bound_of_a_budget_applies(bounds: list[int | str | None]) -> None:
     def line(value: int | str | None) -> str:
         return (

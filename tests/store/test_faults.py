@@ -98,8 +98,7 @@ async def test_a_full_disk_refuses_only_writes_that_do_not_fit(store: Store, pat
     store.on_events = published.extend
     await limit_pages(store, 40)
     outcomes = await asyncio.gather(
-        *(store.write(pair(str(n), 60_000 if n % 3 else 10)) for n in range(30)),
-        return_exceptions=True,
+        *(store.write(pair(str(n), 60_000 if n % 3 else 10)) for n in range(30)), return_exceptions=True
     )
     kept = {str(n) for n, outcome in enumerate(outcomes) if isinstance(outcome, int)}
     assert {str(n) for n in range(0, 30, 3)} <= kept

@@ -23,13 +23,7 @@ import pytest
 from tests.store.conftest import SettableClock
 from zoea.model.errors import StoreConflict, StoreError, StoreForeign, StoreFull, StoreMissing, StoreOutdated
 from zoea.store import Store, WriterConnection, open_reader
-from zoea.store.database_file import (
-    APPLICATION_ID,
-    BEFORE_RELEASES_ID,
-    MIGRATIONS,
-    newest_version,
-    require_sqlite,
-)
+from zoea.store.database_file import APPLICATION_ID, BEFORE_RELEASES_ID, MIGRATIONS, newest_version, require_sqlite
 from zoea.store.migrate import migrate, split_statements
 from zoea.store.sqlite_errors import translate_error, translate_errors
 from zoea.store.store import READERS

@@ -277,10 +277,7 @@ async def test_how_long_the_first_token_took_is_kept(tmp_path: Path) -> None:
         assert [(row["state"], row["first_token_us"]) for row in rows] == [("settled", 1_500_000), ("released", None)]
 
 
-SMALL = {
-    "budget": {"swarm_per_day": 20_000, "token_budget_per_agent": 5000},
-    "swarm": {"max_myses": 16},
-}
+SMALL = {"budget": {"swarm_per_day": 20_000, "token_budget_per_agent": 5000}, "swarm": {"max_myses": 16}}
 
 
 async def test_those_who_do_not_fit_beside_what_others_reserved_wait_and_nothing_is_held(tmp_path: Path) -> None:

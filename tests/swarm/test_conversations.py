@@ -49,12 +49,7 @@ async def test_a_steer_joins_before_the_next_request_of_the_same_turn(tmp_path: 
         gate.set()
         await s.settled()
         assert await s.value("SELECT count(*) FROM turn") == 1
-        assert s.sent()[-1] == [
-            ("user", "go"),
-            ("assistant", ""),
-            ("tool", "act did x"),
-            ("user", "and be quick"),
-        ]
+        assert s.sent()[-1] == [("user", "go"), ("assistant", ""), ("tool", "act did x"), ("user", "and be quick")]
 
 
 async def test_a_steer_that_finds_no_further_request_opens_the_next_turn(tmp_path: Path) -> None:

@@ -231,8 +231,7 @@ async def test_no_password_is_in_a_prompt_a_log_or_the_database(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     replies = script(
-        Answer(calls=(AnswerCall("balance", "{}"), AnswerCall("spill", "{}"))),
-        Answer(text="I have seven credits"),
+        Answer(calls=(AnswerCall("balance", "{}"), AnswerCall("spill", "{}"))), Answer(text="I have seven credits")
     )
     upstream = Faulty(tmp_path).config(inject={"session_id": "account"}, login=LoginSettings())
     accounts = Accounts()

@@ -58,9 +58,7 @@ async def test_earlier_turns_grow_up_to_their_number_and_then_only_the_newest_re
         assert seen == [["q1"], ["q1", "q2"], ["q1", "q2", "q3"], ["q3", "q4"], ["q3", "q4", "q5"], ["q5", "q6"]]
 
 
-async def test_a_turn_that_takes_more_than_half_of_what_is_free_is_shown_with_prompt_and_answer(
-    tmp_path: Path,
-) -> None:
+async def test_a_turn_that_takes_more_than_half_of_what_is_free_is_shown_with_prompt_and_answer(tmp_path: Path) -> None:
     long = call("look", "y" * 12_000)
     replies = script(Answer(calls=(long,)), Answer(text="All seen."), Answer(text="Yes."))
     budget = {"token_budget_per_agent": 10_000}

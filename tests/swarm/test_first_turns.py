@@ -37,11 +37,7 @@ async def test_text_beside_tool_calls_is_kept_and_results_stand_in_call_order(tm
             ("assistant", "seen both"),
         ]
         assert s.peer.most_running == 2
-        assert s.sent()[1][-3:] == [
-            ("assistant", "let me look"),
-            ("tool", "look did one"),
-            ("tool", "look did two"),
-        ]
+        assert s.sent()[1][-3:] == [("assistant", "let me look"), ("tool", "look did one"), ("tool", "look did two")]
 
 
 async def test_what_changes_things_runs_one_at_a_time(tmp_path: Path) -> None:

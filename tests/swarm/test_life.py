@@ -94,11 +94,7 @@ class TestStates:
 
     def test_a_stop_while_running_stops_at_once_and_cancels_the_turn(self) -> None:
         life, effects = fed(in_turn(idle()), Stop(T))
-        assert effects == (
-            Cancel(Outcome.CANCELLED),
-            SetState(MysisState.STOPPED, "you stopped it"),
-            WakeAt(None),
-        )
+        assert effects == (Cancel(Outcome.CANCELLED), SetState(MysisState.STOPPED, "you stopped it"), WakeAt(None))
         assert life.state is MysisState.STOPPED
 
     def test_a_stop_while_stopped_changes_nothing(self) -> None:
@@ -134,10 +130,7 @@ class TestStates:
 
     def test_a_provider_failure_makes_it_errored_with_title_and_hint(self) -> None:
         _, effects = fed(in_turn(idle()), failed(ErrorClass.AUTH))
-        assert effects == (
-            SetState(MysisState.ERRORED, "The key was refused", FAILURE, None, 0),
-            WakeAt(None),
-        )
+        assert effects == (SetState(MysisState.ERRORED, "The key was refused", FAILURE, None, 0), WakeAt(None))
 
     def test_a_transient_failure_is_tried_again_after_30_s_2_min_10_min_with_full_jitter_then_it_stays(self) -> None:
         life, at = in_turn(idle()), T
@@ -487,10 +480,7 @@ class TestGoal:
 
     @pytest.mark.parametrize(
         "between",
-        [
-            TurnEnded(T, Outcome.ANSWERED, nudged=True),
-            TurnEnded(T, Outcome.ITERATION_LIMIT, nudged=True),
-        ],
+        [TurnEnded(T, Outcome.ANSWERED, nudged=True), TurnEnded(T, Outcome.ITERATION_LIMIT, nudged=True)],
         ids=["something new", "tools until the limit"],
     )
     def test_only_nudges_in_a_row_count(self, between: TurnEnded) -> None:

@@ -117,8 +117,7 @@ def test_a_row_shows_what_it_does_by_its_rank() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "shown"),
-    [("prepares_model", "preparing its model"), ("awaits_tools", "waiting for its tool servers")],
+    ("what", "shown"), [("prepares_model", "preparing its model"), ("awaits_tools", "waiting for its tool servers")]
 )
 async def test_a_turn_that_waits_says_for_what(
     monkeypatch: pytest.MonkeyPatch, what: Literal["prepares_model", "awaits_tools"], shown: str

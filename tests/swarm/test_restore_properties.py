@@ -330,11 +330,7 @@ def test_a_request_that_was_too_long_is_planned_with_less_after_a_restart_too() 
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s", max_tokens=1000))
     cuts: list[Rows] = []
     run = Run.opened(
-        rows,
-        row,
-        RULES,
-        lambda r: t.BudgetVerdict(r.rows.now),
-        at_each_store=lambda r: cuts.append(r.rows.copy()),
+        rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now), at_each_store=lambda r: cuts.append(r.rows.copy())
     )
     run.begin()
     run.give(t.CallFailed(rows.now, Failure("ProviderError", "too long"), ErrorClass.CONTEXT_LENGTH, limit=750))

@@ -22,13 +22,7 @@ from zoea.settings import Settings
 from zoea.tools import OwnTools, ToolPolicy, UpstreamConfig
 
 BY_NEED = ToolPolicy(show=ToolShow.SEARCH, own=OwnTools.SLIM)
-SLIM = (
-    "zoea_ask",
-    "zoea_wait",
-    "zoea_done",
-    "zoea_recall",
-    "zoea_read_memory",
-)
+SLIM = ("zoea_ask", "zoea_wait", "zoea_done", "zoea_recall", "zoea_read_memory")
 """The own tools of a mysis that is alone."""
 PEERS = ("look", "act", "burn", "say_ticks")
 

@@ -306,11 +306,7 @@ def test_a_call_on_the_wire_when_the_turn_is_stopped_is_unknown_and_one_not_sent
     run.begin()
     run.give(answered(rows.now, "", prepared("look", "{}"), prepared("get_map", "{}"), prepared("act", "{}")))
     run.give(t.TurnCancelled(rows.now, outcome, on_wire=frozenset({2})))
-    assert [rows.calls[one].state for one in (1, 2, 3)] == [
-        CallState.CANCELLED,
-        CallState.UNKNOWN,
-        CallState.CANCELLED,
-    ]
+    assert [rows.calls[one].state for one in (1, 2, 3)] == [CallState.CANCELLED, CallState.UNKNOWN, CallState.CANCELLED]
     results = [one.content for one in rows.of_turn(row.id) if one.role == "tool"]
     assert results[1] == "unknown: stopped while this ran; it may have been carried out, check before repeating it"
 

@@ -118,9 +118,7 @@ class TestByResults:
         assert asked(result({"cooldown_ticks": 3}, is_error=True), answer(text="hm")) is None
 
     @pytest.mark.parametrize(
-        "content",
-        [{"arrival_tick": 101, "current_tick": 100}, {"cooldown_ticks": 1}],
-        ids=["until", "for"],
+        "content", [{"arrival_tick": 101, "current_tick": 100}, {"cooldown_ticks": 1}], ids=["until", "for"]
     )
     def test_what_has_passed_by_the_end_of_the_turn_is_no_wait(self, content: Any) -> None:
         assert asked(result(content), answer(text="hm"), at=T + 11 * SECOND) is None
@@ -226,11 +224,7 @@ class TestOtherShapes:
 
 class TestTickLength:
     def test_it_is_learned_from_the_first_and_last_tick_of_the_turn(self) -> None:
-        seen = (
-            result({"current_tick": 100}),
-            result("plain"),
-            result({"current_tick": 104}, at=T + 8 * SECOND),
-        )
+        seen = (result({"current_tick": 100}), result("plain"), result({"current_tick": 104}, at=T + 8 * SECOND))
         assert waits.learn_tick(seen, RULES, 0) == 2 * SECOND
 
     def test_ticks_are_whole_so_one_that_just_passed_by_measures_nothing(self) -> None:

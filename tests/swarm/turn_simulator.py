@@ -185,13 +185,7 @@ class Rows:
             source = Source.BROADCAST if "broadcast" in message.label else Source.DIRECT
             taken.append(
                 self._insert(
-                    row,
-                    seq + len(taken),
-                    Role.USER,
-                    source,
-                    message.text,
-                    label=message.label,
-                    message_id=message.id,
+                    row, seq + len(taken), Role.USER, source, message.text, label=message.label, message_id=message.id
                 )
             )
         return tuple(taken)

@@ -31,11 +31,7 @@ class Endless(WireServer):
 
 @pytest.mark.parametrize(
     ("content_type", "piece"),
-    [
-        ("application/json", b"x" * 65_536),
-        ("application/json", b"\n" * 65_536),
-        ("text/event-stream", b"x" * 65_536),
-    ],
+    [("application/json", b"x" * 65_536), ("application/json", b"\n" * 65_536), ("text/event-stream", b"x" * 65_536)],
 )
 async def test_an_answer_without_end_is_given_up_soon(
     content_type: str, piece: bytes, open_box: Opener, monkeypatch: pytest.MonkeyPatch

@@ -70,10 +70,7 @@ async def test_mcp_server_git_reads_a_repository_and_its_destructive_tool_asks(
 @pytest.fixture
 def http_peer() -> Iterator[tuple[subprocess.Popen[str], str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.fakes.mcp_http"],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
+        [sys.executable, "-m", "tests.fakes.mcp_http"], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
     )
     assert process.stdout is not None
     port = process.stdout.readline().strip()

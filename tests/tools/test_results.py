@@ -13,15 +13,7 @@ from hypothesis import strategies as st
 
 from zoea.model.request import Blob, ToolResult
 from zoea.tools.media import read_image_size
-from zoea.tools.results import (
-    MAX_PARTS,
-    NO_REASON,
-    NOTHING,
-    bound_parts,
-    parse_fields,
-    parse_result,
-    read_result,
-)
+from zoea.tools.results import MAX_PARTS, NO_REASON, NOTHING, bound_parts, parse_fields, parse_result, read_result
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480) + b"\x08\x02\0\0\0"
 GIF = b"GIF89a" + struct.pack("<HH", 320, 200)

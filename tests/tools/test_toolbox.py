@@ -139,14 +139,8 @@ async def test_a_status_has_the_figures_for_fronts(open_box: Opener, faulty: Fau
         ({"name": "a", "command": "x", "url": "http://h"}, "command and url"),
         ({"name": "a", "url": "ftp://h"}, "is not an http or https address, such as http://"),
         ({"name": "a", "command": "x", "inject": {"s": "token"}}, 'upstream.a.inject.s: must be "account", or'),
-        (
-            {"name": "a", "command": "x", "max_parallel": 0},
-            "upstream.a.max_parallel: Input should be greater",
-        ),
-        (
-            {"name": "a", "command": "x", "retries": -1},
-            "upstream.a.retries: Input should be greater",
-        ),
+        ({"name": "a", "command": "x", "max_parallel": 0}, "upstream.a.max_parallel: Input should be greater"),
+        ({"name": "a", "command": "x", "retries": -1}, "upstream.a.retries: Input should be greater"),
     ],
 )
 def test_a_configuration_that_cannot_be_is_refused_by_key(fields: dict[str, Any], message: str) -> None:

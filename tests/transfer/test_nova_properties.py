@@ -32,9 +32,7 @@ _NAME = st.from_regex(r"[a-z_]{1,12}", fullmatch=True)
 
 @pytest.mark.timeout(900)
 @given(st.lists(st.tuples(_ID, _NAME, _ARGUMENTS, st.booleans()), min_size=1, max_size=4))
-def test_calls_with_any_arguments_are_parsed_unchanged(
-    stored: list[tuple[str, str, dict[str, Any], bool]],
-) -> None:
+def test_calls_with_any_arguments_are_parsed_unchanged(stored: list[tuple[str, str, dict[str, Any], bool]]) -> None:
     parts = [f"{id_}:{name}:{json.dumps(given_, ensure_ascii=odd)}" for id_, name, given_, odd in stored]
     found = parse_calls("[TOOL_CALLS]" + "|".join(parts))
     assert found is not None

@@ -274,8 +274,7 @@ async def _play(inner: Swarm, script: ScriptedReplies) -> Block:
     await _ask(inner, "beta", "Bring the ore to Halcyon.")
     clock.by(10)
     writing = inner.provider.block(
-        after=len(STREAMED) // 16,
-        when=lambda request: request.mysis == "alpha" and len(script.replies["alpha"]) == 1,
+        after=len(STREAMED) // 16, when=lambda request: request.mysis == "alpha" and len(script.replies["alpha"]) == 1
     )
     await commander.send("alpha", "How full is your cargo, and where do you sell?")
     await asyncio.wait_for(writing.reached.wait(), 10)

@@ -27,10 +27,7 @@ def test_a_broadcast_is_wrapped_if_there_is_room_and_cut_with_an_ellipsis_if_not
     assert became.strip() == "3 answered · 1 queued"
     first, second, third, became = shown(SAID, height=4)
     assert first.endswith("alpha → 4 myses  Iridium worth 40")
-    assert (second.strip(), third.strip()) == (
-        "credits at p98 in s33, orbit 0;",
-        "sell at p15 in s6 or at p66 in s2…",
-    )
+    assert (second.strip(), third.strip()) == ("credits at p98 in s33, orbit 0;", "sell at p15 in s6 or at p66 in s2…")
     assert {len(line) - len(line.lstrip()) for line in (second, third, became)} == {6}
 
 

@@ -16,9 +16,7 @@ from zoea.tui.state.swarm_feed import SwarmFeed
 
 
 async def test_an_error_in_a_screen_is_shown_once_and_logged_and_the_feed_goes_on(
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cockpit(tmp_path) as stage:
         real = stage.top(DashboardScreen).feed_changed

@@ -19,15 +19,7 @@ from zoea.llm.discovery import ProbeResult, ProbeStatus, SourceOrigin
 from zoea.model.enums import MysisState
 from zoea.model.errors import REFUSED_KEY
 from zoea.model.request import ModelInfo
-from zoea.model.values import (
-    Failure,
-    ProviderView,
-    SwarmView,
-    ToolTrial,
-    ToolView,
-    UpstreamFault,
-    UpstreamView,
-)
+from zoea.model.values import Failure, ProviderView, SwarmView, ToolTrial, ToolView, UpstreamFault, UpstreamView
 from zoea.runtime.model_discovery import ModelConnection
 from zoea.settings.paths import Places
 from zoea.store import Store

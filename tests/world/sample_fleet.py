@@ -67,13 +67,7 @@ class Fleet:
     """
 
     def __init__(
-        self,
-        seed: int,
-        names: Sequence[str],
-        *,
-        share: bool,
-        history: bool = True,
-        pilot: Pilot = build_answer,
+        self, seed: int, names: Sequence[str], *, share: bool, history: bool = True, pilot: Pilot = build_answer
     ) -> None:
         self.reef = Reef(WorldMap(seed))
         self.tools = toolbox(share=share)

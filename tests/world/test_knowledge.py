@@ -100,13 +100,7 @@ def test_lost_with_nothing_known_the_nearest_station_is_sought() -> None:
 
 
 def test_a_belt_that_is_mined_out_is_left_for_a_while_and_written_down() -> None:
-    notice = {
-        "kind": "failed",
-        "tick": 490,
-        "action": "mine",
-        "code": "belt_empty",
-        "message": "p9 is mined out.",
-    }
+    notice = {"kind": "failed", "tick": 490, "action": "mine", "code": "belt_empty", "message": "p9 is mined out."}
     seen = facts({"docked": "p1"}, log=[RICH, NEAR], get_notifications={"notifications": [notice]})
     knowledge = Knowledge.of(seen)
     assert "jump s2" in steps(plan_actions(seen, knowledge))

@@ -79,13 +79,7 @@ def test_an_action_of_a_free_ship_starts_at_once_and_gives_its_cooldown(game: Ga
 
 def test_an_action_of_a_busy_ship_is_queued_and_gives_its_arrival_tick(game: Game) -> None:
     game.do("undock")
-    assert game.do("mine") == {
-        "queued": True,
-        "action": "mine",
-        "position": 1,
-        "arrival_tick": 2,
-        "current_tick": 0,
-    }
+    assert game.do("mine") == {"queued": True, "action": "mine", "position": 1, "arrival_tick": 2, "current_tick": 0}
     assert game.do("mine", times=4)["arrival_tick"] == 6
 
 

@@ -27,10 +27,7 @@ LIFTED_BYTES = 256
 VERSION = 1
 _LIFTED_TAG = 23151
 """The CBOR tag of a lifted text; its value is a BLAKE3 hash."""
-_TAGS = (
-    *(0, 1, 2, 3, 4, 5, 25, 28, 29, 30, 35, 36, 37, 52, 54),
-    *(100, 256, 258, 260, 261, 1004, 43_000, 55_799),
-)
+_TAGS = (*(0, 1, 2, 3, 4, 5, 25, 28, 29, 30, 35, 36, 37, 52, 54), *(100, 256, 258, 260, 261, 1004, 43_000, 55_799))
 """The tags that cbor2 decodes to other types. No delta has one, and shared values (28, 29) can be their own part."""
 _LARGEST = 2**62
 MOST_ITEMS, MOST_LEVELS = 2_000_000, 100

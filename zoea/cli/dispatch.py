@@ -54,8 +54,7 @@ COMMANDS: dict[str, Command] = {
     "broadcast": Command("Send a message to all myses, or to some", "messages:broadcast"),
     "keep": Command("Keep messages word for word, for templates with the strategy window", "messages:keep"),
     "topic": Command(
-        "List, read, publish and follow messages of topics",
-        below=_below("topic", "list read publish tail"),
+        "List, read, publish and follow messages of topics", below=_below("topic", "list read publish tail")
     ),
     "start": Command("Start or relaunch myses", "myses:start"),
     "stop": Command("Stop myses, or end the whole swarm", "myses:stop"),
@@ -85,8 +84,7 @@ COMMANDS: dict[str, Command] = {
     "metrics": Command("Print the metrics in the text format of Prometheus", "stats:metrics"),
     "hold": Command("Hold the swarm, or pause one mysis; --lift resumes", "control:hold"),
     "approvals": Command(
-        "List what waits for your answer: questions, tool calls, requests over a budget",
-        "control:approvals",
+        "List what waits for your answer: questions, tool calls, requests over a budget", "control:approvals"
     ),
     "answer": Command("Answer what a mysis asks: a question, a tool call, a request over a budget", "control:answer"),
     "approve": Command("Allow a tool call, or a request over a budget", "control:approve"),
@@ -120,9 +118,7 @@ COMMANDS: dict[str, Command] = {
         below=_below("prices", "set remove"),
     ),
     "local": Command(
-        "Add, list and remove models that run inside Zoea",
-        group=_SETUP,
-        below=_below("local", "add list remove"),
+        "Add, list and remove models that run inside Zoea", group=_SETUP, below=_below("local", "add list remove")
     ),
     "upstream": Command(
         "Add, import, list and test the MCP servers that offer tools to the myses",
@@ -130,14 +126,10 @@ COMMANDS: dict[str, Command] = {
         below=_below("upstream", "import add remove enable disable list call") | {"test": "upstream:try_out"},
     ),
     "completion": Command(
-        "Print a script that completes commands and names in bash, zsh or fish",
-        "completion:completion",
-        _SETUP,
+        "Print a script that completes commands and names in bash, zsh or fish", "completion:completion", _SETUP
     ),
     "doctor": Command(
-        "Check access rights and the database, rebuild its indexes, shrink it",
-        "maintenance:doctor",
-        _SETUP,
+        "Check access rights and the database, rebuild its indexes, shrink it", "maintenance:doctor", _SETUP
     ),
     "purge": Command("Remove deleted myses for good, with all their messages", "erase:purge", _SETUP),
     "redact": Command("Replace a text everywhere it is stored", "erase:redact", _SETUP),
@@ -147,10 +139,7 @@ COMMANDS: dict[str, Command] = {
         _SETUP,
         below={
             "install": "mcp:install",
-            "token": Command(
-                "Manage the tokens of HTTP clients",
-                below=_below("mcp", "new list revoke"),
-            ),
+            "token": Command("Manage the tokens of HTTP clients", below=_below("mcp", "new list revoke")),
         },
     ),
     "world": Command(

@@ -57,10 +57,7 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
     parting: ExitChoice | RestReport = ExitChoice.QUIT
     loaded = await load_run_settings(where, discover=not options.provider, is_headless=not is_interactive)
     swarm_options = SwarmOptions(
-        world=options.world,
-        metrics=options.metrics,
-        write_line=lambda line: write_text(f"{line}\n"),
-        loaded=loaded,
+        world=options.world, metrics=options.metrics, write_line=lambda line: write_text(f"{line}\n"), loaded=loaded
     )
     swarm_of = partial(running_swarm, options=swarm_options)
     async with _until_open(own_workspace(where, swarm_of, on_hangup=detach_terminal)) as owner:

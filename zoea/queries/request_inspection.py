@@ -17,16 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from zoea.context import (
-    Budget,
-    Counter,
-    Decision,
-    Plan,
-    PlanStep,
-    Truncation,
-    memories_of,
-    rebuild,
-)
+from zoea.context import Budget, Counter, Decision, Plan, PlanStep, Truncation, memories_of, rebuild
 from zoea.context.frozen_turn import ASSUMED_WINDOW_SETTING, WINDOW_SETTING, FrozenTurn, request_limit
 from zoea.model.enums import RequestState, ToolForm
 from zoea.model.errors import PlanError, UsageError

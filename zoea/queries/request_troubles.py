@@ -120,9 +120,7 @@ def _of_topics(plan: Plan, sources: Iterable[tuple[TopicSource, int]], triggers:
             why = f'has strategy = "{source.selection}", so it shows the oldest {source.most:,} of {stored:,} messages'
         if why:
             yield Trouble(
-                "stale messages",
-                f"the source of {topic} {why}",
-                'set strategy = "latest" and amount in the template',
+                "stale messages", f"the source of {topic} {why}", 'set strategy = "latest" and amount in the template'
             )
 
 

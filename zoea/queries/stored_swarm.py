@@ -142,13 +142,7 @@ def read_swarm_view(database: Path) -> SwarmView:
         is_held, reason = _read_hold(reader)
         myses = tuple(_view(reader, row_values.mysis(row), counts[row["id"]], swarm_held=is_held) for row in living)
         newest = reader.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0]
-    return SwarmView(
-        version=0,
-        held=is_held,
-        hold_reason=reason,
-        myses=myses,
-        event_id=newest,
-    )
+    return SwarmView(version=0, held=is_held, hold_reason=reason, myses=myses, event_id=newest)
 
 
 def _read_hold(reader: sqlite3.Connection) -> tuple[bool, str]:

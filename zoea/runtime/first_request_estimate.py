@@ -49,13 +49,7 @@ class FirstRequestEstimate(Struct, frozen=True):
 
 
 def estimate_from_commit(
-    where: Places,
-    database: Path,
-    seq: int,
-    message: str,
-    overrides: MysisOverrides = SAME_MYSIS,
-    *,
-    thread: str = "",
+    where: Places, database: Path, seq: int, message: str, overrides: MysisOverrides = SAME_MYSIS, *, thread: str = ""
 ) -> FirstRequestEstimate:
     """Estimate the first request of a mysis made from a commit that gets this message.
 

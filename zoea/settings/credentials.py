@@ -156,8 +156,7 @@ class Credentials:
         if value := _keyring("get_password", KEYRING_SERVICE, name):
             return SecretStr(str(value))
         raise CredentialMissing(
-            f"keyring:{name}: the keyring has no such entry",
-            hint=f"Run `zoea credentials set {name} --keyring`.",
+            f"keyring:{name}: the keyring has no such entry", hint=f"Run `zoea credentials set {name} --keyring`."
         )
 
     def _from_file(self, name: str) -> SecretStr:
@@ -269,13 +268,11 @@ def _keyring(call: str, *args: str) -> Any:
         from keyring.errors import KeyringError
     except ImportError:
         raise SettingsError(
-            "the keyring library is not installed",
-            hint="Install `zoea[keyring]`, or use file: or env: instead.",
+            "the keyring library is not installed", hint="Install `zoea[keyring]`, or use file: or env: instead."
         ) from None
     try:
         return getattr(keyring, call)(*args)
     except KeyringError as error:
         raise SettingsError(
-            f"the keyring cannot be used: {type(error).__name__}",
-            hint="Unlock it, or use file: or env: instead.",
+            f"the keyring cannot be used: {type(error).__name__}", hint="Unlock it, or use file: or env: instead."
         ) from None

@@ -32,8 +32,7 @@ class EarlySettings(NamedTuple):
         bool, Early("Show reasoning", "Show the reasoning of answers open in conversations; enter still folds it.")
     ] = False
     keys: Annotated[
-        Mapping[str, str],
-        Early("Keys", 'Keys by action, over the defaults: "swarm.hold" = "f5".', is_inert=False),
+        Mapping[str, str], Early("Keys", 'Keys by action, over the defaults: "swarm.hold" = "f5".', is_inert=False)
     ] = {}
     ask_above: Annotated[
         int,

@@ -180,15 +180,10 @@ class LoginSettings(Section):
         "password", "Secret", "The field of the account's secret; Zoea makes one up where register takes it."
     )
     mapping: Annotated[dict[str, str], BeforeValidator(parse_table)] = setting(
-        {},
-        "Other names",
-        'Fields of the account, by arguments of login with another name: `user = "name"`.',
+        {}, "Other names", 'Fields of the account, by arguments of login with another name: `user = "name"`.'
     )
     fixed: Annotated[dict[str, bool | int | float | str], BeforeValidator(parse_table)] = setting(
-        {},
-        "Fixed arguments",
-        'Arguments that are the same for all accounts, as in `empire = "solarian"`.',
-        repr=False,
+        {}, "Fixed arguments", 'Arguments that are the same for all accounts, as in `empire = "solarian"`.', repr=False
     )
     lost: Words = setting(("session_lost",), "Session lost", "Texts of an error that mean: log in again.")
     unknown: Words = setting(("unknown_account",), "Account unknown", "Texts that mean: register a new account.")

@@ -228,9 +228,7 @@ def find_project_problems(file: Path, document: Document) -> list[Problem]:
 
 def _file_values(layer: Layer, file: Path, document: Document) -> LayerValues:
     return LayerValues(
-        layer,
-        document.tree,
-        {path: Origin(layer, str(file), line) for path, line in document.lines.items()},
+        layer, document.tree, {path: Origin(layer, str(file), line) for path, line in document.lines.items()}
     )
 
 

@@ -229,8 +229,7 @@ class _Reader:
                 raise TemplateInvalid(link.document.problems)
             if link.is_untrusted and (reasons := tuple(filter(None, (_find_mixture(link, chain), *link.held)))):
                 raise TrustError(
-                    f"{file} needs trust: {', '.join(reasons)}",
-                    hint=f"Read the file, then run `zoea trust {file}`.",
+                    f"{file} needs trust: {', '.join(reasons)}", hint=f"Read the file, then run `zoea trust {file}`."
                 )
             if link.parent is not None and not isinstance(link.parent, str):
                 line = link.document.lines.get(("extends",), 0)

@@ -51,9 +51,7 @@ def inspect_database(
     report("the references")
     lost = [f"{row[0]} {row[1]} without its {row[2]}" for row in connection.execute("PRAGMA foreign_key_check")]
     yield IntegrityFinding(
-        "references",
-        _shorten_list(lost),
-        "Restore a backup; rows with broken references cannot be shown.",
+        "references", _shorten_list(lost), "Restore a backup; rows with broken references cannot be shown."
     )
     report("the search indexes")
     if whole:

@@ -16,13 +16,7 @@ from zoea.model.values import Event
 from zoea.process.open_files import OpenFiles
 from zoea.settings.paths import make_private_folder
 from zoea.store import blobs
-from zoea.store.database_file import (
-    BUSY_SECONDS,
-    check_schema,
-    newest_version,
-    open_reader,
-    require_sqlite,
-)
+from zoea.store.database_file import BUSY_SECONDS, check_schema, newest_version, open_reader, require_sqlite
 from zoea.store.memory_reader import MemoryReader
 from zoea.store.migrate import migrate
 from zoea.store.readers import ReaderPool, SearchReader

@@ -89,14 +89,7 @@ def iterate_topic(
 
     Their ids are from `first` to `until`, and their times at least `since`, µs.
     """
-    values = {
-        "cluster": cluster_id,
-        "topic": topic,
-        "first": first,
-        "until": until,
-        "since": since,
-        "sender": sender,
-    }
+    values = {"cluster": cluster_id, "topic": topic, "first": first, "until": until, "since": since, "sender": sender}
     yield from map(topic_message, connection.execute(f"{_OF_SOURCE}{' DESC' if newest_first else ''}", values))
 
 

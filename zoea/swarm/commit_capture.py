@@ -421,13 +421,7 @@ class CommitCapture:
             lifted=lifted,
             checkpoint=checkpoint,
             provenance=Provenance(
-                mysis.name,
-                describe_machine(),
-                mysis.template_hash,
-                mysis.id,
-                self.session_id,
-                ticket_id,
-                thread_id,
+                mysis.name, describe_machine(), mysis.template_hash, mysis.id, self.session_id, ticket_id, thread_id
             ),
             message_count=len(entries),
             token_count=sum([one.token_count for one in entries]),

@@ -92,10 +92,7 @@ async def begin_inherited(
     summary = ContextEntry(Role.USER, told, Source.SYSTEM.value, at=services.clock.now(), is_synthetic=True)
     said = f"A summary of {count_of(found.left_out, 'message')}: {found.left_out_summary}"
     step = await capture.prepare_compaction(
-        (summary, *context.entries[begin:]),
-        said,
-        model=summaries.model_name if prose else "",
-        only_after=need.commit,
+        (summary, *context.entries[begin:]), said, model=summaries.model_name if prose else "", only_after=need.commit
     )
     if step.has_commit:
         await services.write(step.write)

@@ -303,12 +303,7 @@ def _stop(life: Life, given: Stop) -> tuple[Life, tuple[LifeEffect, ...]]:
     # The turn is cancelled first, because storing the state may have to wait for the disk.
     cancel: tuple[LifeEffect, ...] = (Cancel(Outcome.CANCELLED),) if life.open_turn else ()
     life = replace(
-        _without_wait(life),
-        state=MysisState.STOPPED,
-        encouragement=0,
-        retry_at=None,
-        retry_count=0,
-        nudged_at=(),
+        _without_wait(life), state=MysisState.STOPPED, encouragement=0, retry_at=None, retry_count=0, nudged_at=()
     )
     return life, (*cancel, SetState(MysisState.STOPPED, given.reason), WakeAt(None))
 
@@ -381,11 +376,7 @@ def _now(life: Life, at: int) -> tuple[Life, tuple[LifeEffect, ...]]:
 def _turn_ended(life: Life, given: TurnEnded) -> tuple[Life, tuple[LifeEffect, ...]]:
     leaves_open = given.outcome.leaves_open and not given.final
     life = replace(
-        life,
-        open_turn=False,
-        broken_off=leaves_open,
-        quiet_since=given.at,
-        pending=(*given.returned, *life.pending),
+        life, open_turn=False, broken_off=leaves_open, quiet_since=given.at, pending=(*given.returned, *life.pending)
     )
     if life.state is not MysisState.RUNNING:
         # A late end never overwrites a decision of a person.
@@ -513,9 +504,6 @@ def _nudge(life: Life, at: int, effects: tuple[LifeEffect, ...]) -> tuple[Life, 
         return life, (*effects, SetState(MysisState.IDLE, reason, retry_at=goes_on), WakeAt(goes_on))
     level = min(life.encouragement + 1, ENCOURAGEMENTS)
     life = replace(
-        _without_ended_wait(life, at),
-        open_turn=True,
-        encouragement=level,
-        nudged_at=(*recent, at) if bound else (),
+        _without_ended_wait(life, at), open_turn=True, encouragement=level, nudged_at=(*recent, at) if bound else ()
     )
     return life, (*effects, WakeAt(None), OpenTurn(nudge_level=level))

@@ -38,13 +38,7 @@ class MessageCommands(SwarmCommands):
         room = self.swarm.resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
         context = read_stored(limits)
         outgoing = message_ops.OutgoingMessage(
-            message_ops.checked(text, room),
-            sender,
-            mode,
-            0,
-            idempotency_key,
-            is_task,
-            context=context.to_json(),
+            message_ops.checked(text, room), sender, mode, 0, idempotency_key, is_task, context=context.to_json()
         )
         return self._with_notes(await self.say(outgoing, runner.mysis.id), context, quote(runner.mysis.name))
 

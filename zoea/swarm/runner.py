@@ -24,9 +24,7 @@ from zoea.swarm import life as lf
 from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.persistence import mysis_ops, turn_records
-from zoea.swarm.resolved_template import (
-    ResolvedTemplate,
-)
+from zoea.swarm.resolved_template import ResolvedTemplate
 from zoea.swarm.rules import LifeRules
 from zoea.swarm.services import Services
 from zoea.swarm.turn import turn_types as t

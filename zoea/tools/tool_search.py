@@ -104,11 +104,9 @@ def find_tools(query: str, tools: Sequence[ToolSpec]) -> str:
 
 
 def _as_found(tool: ToolSpec) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "arguments": _properties(tool),
-    } | ({"required": tool.input_schema["required"]} if tool.input_schema.get("required") else {})
+    return {"name": tool.name, "description": tool.description, "arguments": _properties(tool)} | (
+        {"required": tool.input_schema["required"]} if tool.input_schema.get("required") else {}
+    )
 
 
 def _properties(tool: ToolSpec) -> dict[str, Any]:

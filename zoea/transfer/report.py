@@ -28,11 +28,7 @@ class ImportedMysis(Struct):
     def lines(self) -> list[str]:
         """Return the text for people."""
         numbers = ", ".join(
-            (
-                count_of(self.turns, "turn"),
-                count_of(self.memories, "memory"),
-                count_of(self.tool_calls, "tool call"),
-            )
+            (count_of(self.turns, "turn"), count_of(self.memories, "memory"), count_of(self.tool_calls, "tool call"))
         )
         head = f"imported {self.name}: {numbers}"
         if self.name != self.wanted:

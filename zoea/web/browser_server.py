@@ -212,11 +212,7 @@ class BrowserServer:
             reading.cancel()
 
         cockpit = BrowserCockpit(
-            self._command,
-            write_bytes=browser.send_bytes,
-            write_text=browser.send_str,
-            close=browser.close,
-            abort=abort,
+            self._command, write_bytes=browser.send_bytes, write_text=browser.send_str, close=browser.close, abort=abort
         )
         self._cockpits.add(cockpit)
         # A task, because aiohttp does not end a pending `receive` of a connection that is broken off.

@@ -171,12 +171,7 @@ def _as_json(loaded: LoadedSettings, shown: list[SettingRow], origin: bool) -> d
     values: dict[str, Any] = {}
     for row in shown:
         values[row.key] = (
-            {
-                "value": row.value,
-                "layer": str(row.origin.layer),
-                "file": row.origin.file,
-                "line": row.origin.line,
-            }
+            {"value": row.value, "layer": str(row.origin.layer), "file": row.origin.file, "line": row.origin.line}
             if origin
             else row.value
         )

@@ -8,13 +8,7 @@ import sys
 from zoea.chain.blob_policies import read_policy
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import CommitType, ContextCommit
-from zoea.chain.commit_rows import (
-    find_common,
-    read_children,
-    read_refs,
-    resolve_time,
-    shortest_id,
-)
+from zoea.chain.commit_rows import find_common, read_children, read_refs, resolve_time, shortest_id
 from zoea.chain.entries import ContextEntry
 from zoea.chain.formats import CLAUDE_CODE, ZOEA, known_formats
 from zoea.chain.materialize import Tier, contributing, find_format, write_as

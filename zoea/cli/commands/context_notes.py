@@ -91,11 +91,7 @@ def note(
 def _name(where: Places, name: str, revision: str) -> Output:
     """Name a commit; without a commit, remove the name."""
     found = locate_commit(where, revision).id if revision else ""
-    ref = edit(
-        where,
-        lambda swarm: swarm.name_commit(name, found),
-        lambda store: name_commit(store, name, found),
-    )
+    ref = edit(where, lambda swarm: swarm.name_commit(name, found), lambda store: name_commit(store, name, found))
     return Output({"ref": ref, "context": found or None}, f"{ref} names {revision}" if found else f"{ref} is removed")
 
 

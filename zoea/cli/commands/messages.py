@@ -15,17 +15,7 @@ from zoea.model.enums import DeliveryMode, MysisState, Role
 from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Delivery, Memory, Receipt, Recipients, SwarmView
-from zoea.process.command_line import (
-    argument,
-    arguments,
-    choice,
-    flag,
-    number,
-    option,
-    options,
-    row_id,
-    whole_number,
-)
+from zoea.process.command_line import argument, arguments, choice, flag, number, option, options, row_id, whole_number
 from zoea.queries.stored_swarm import read_memories, read_preserved, read_queued, read_receipt
 from zoea.settings.paths import Places
 from zoea.text.call_text import reveal_call

@@ -7,14 +7,7 @@ from msgspec.structs import asdict
 from zoea.cli.output import Output, moment
 from zoea.llm.model_table import cache_minimum
 from zoea.llm.price_writer import remove_price, set_price
-from zoea.llm.prices import (
-    MOST_DOLLARS,
-    ModelPrice,
-    find_price,
-    find_published,
-    published_prices,
-    read_price_file,
-)
+from zoea.llm.prices import MOST_DOLLARS, ModelPrice, find_price, find_published, published_prices, read_price_file
 from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import REQUIRED, argument, number, option

@@ -16,15 +16,7 @@ from zoea.cli import output
 from zoea.cli.output import Output, moment
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.model.errors import StoreError, UsageError
-from zoea.process.command_line import (
-    arguments,
-    choice,
-    flag,
-    option,
-    options,
-    row_id,
-    whole_number,
-)
+from zoea.process.command_line import arguments, choice, flag, option, options, row_id, whole_number
 from zoea.queries.search_reader import is_any_case
 from zoea.queries.written_times import parse_moment
 from zoea.settings.paths import Places
@@ -67,10 +59,7 @@ def search(
     words: tuple[str, ...] = arguments("WORDS", "Text to find; small letters match both cases."),
     myses: tuple[str, ...] = options("-m, --mysis NAME", "Only messages of this mysis; may be repeated."),
     part: SearchPlace = option(
-        "--in PART",
-        "Part to search: all, content, reasoning or broadcasts.",
-        SearchPlace.ALL,
-        choice(SearchPlace),
+        "--in PART", "Part to search: all, content, reasoning or broadcasts.", SearchPlace.ALL, choice(SearchPlace)
     ),
     role: Role | None = option(
         "--role ROLE", "Only prompts (user), answers (assistant) or results (tool).", None, choice(Role)

@@ -15,15 +15,7 @@ from zoea.context.forms import BARE, Form, FormKind, data_block, note_message, r
 from zoea.context.frozen_turn import FrozenTurn
 from zoea.context.inherited_pack import inherited_needs, inherited_pack
 from zoea.context.labels import with_labels
-from zoea.context.needs import (
-    MemoriesById,
-    Need,
-    NeedAnswer,
-    ShownConversation,
-    StandingOrder,
-    StoredAnswer,
-    TurnSoFar,
-)
+from zoea.context.needs import MemoriesById, Need, NeedAnswer, ShownConversation, StandingOrder, StoredAnswer, TurnSoFar
 from zoea.context.past_packs import hit_ids, recall_need, recall_pack
 from zoea.context.plan_values import Pack, Priority
 from zoea.context.strategies import turns

@@ -193,12 +193,7 @@ class _Tail:
 
 
 def shape_conversation(
-    rules: WindowRules,
-    conversation: Conversation,
-    *,
-    budget: int,
-    overhead: int,
-    summary_tokens: int | None = None,
+    rules: WindowRules, conversation: Conversation, *, budget: int, overhead: int, summary_tokens: int | None = None
 ) -> ConversationShape:
     """Return the shape under a budget of estimated tokens.
 

@@ -151,15 +151,8 @@ def _results_example(tools: Sequence[ToolSpec]) -> list[str]:
     lines = [f"User: Use {tool.name} for {first} and for {second}, then tell me both."]
     results = [f"In {first} it is 17.", f"In {second} it is 24."]
     for value, result in zip((first, second), results, strict=True):
-        lines += [
-            f"You: {_call_step(tool.name, {key: value})}",
-            f"User: Result of {tool.name}:",
-            result,
-        ]
-    return [
-        *lines,
-        f"You: {_answer_step(' '.join(results), _DONE)}",
-    ]
+        lines += [f"You: {_call_step(tool.name, {key: value})}", f"User: Result of {tool.name}:", result]
+    return [*lines, f"You: {_answer_step(' '.join(results), _DONE)}"]
 
 
 def _message_example(send: ToolSpec) -> list[str]:

@@ -280,11 +280,7 @@ def _read_before_json(text: str, place: int, schemas: Schemas) -> _Found | None:
     return match.group(1), written, end if after is None else after.end()
 
 
-_READERS: tuple[Callable[[str, int, Schemas], _Found | None], ...] = (
-    _read_block,
-    _read_before_json,
-    _read_tagged,
-)
+_READERS: tuple[Callable[[str, int, Schemas], _Found | None], ...] = (_read_block, _read_before_json, _read_tagged)
 
 
 def _value(written: str, schema: Mapping[str, Any], key: str, is_text: str | None = None) -> Any:

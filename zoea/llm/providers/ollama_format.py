@@ -32,11 +32,7 @@ WINDOW = 8192
 
 
 def body_of(
-    request: ModelRequest,
-    config: ProviderConfig,
-    *,
-    traits: Traits = frozenset(),
-    without_thinking: bool = False,
+    request: ModelRequest, config: ProviderConfig, *, traits: Traits = frozenset(), without_thinking: bool = False
 ) -> dict[str, Any]:
     """Build the request's body, always with `num_ctx` and `num_predict`. `without_thinking` leaves out thinking."""
     request = replace(request, tools=fit_tools(request.tools, traits))
@@ -98,10 +94,7 @@ def _message(message: RequestMessage, traits: Traits, without_thinking: bool) ->
             wire: dict[str, Any] = {"role": "assistant", "content": message.content}
             if message.calls:
                 wire["tool_calls"] = [
-                    {
-                        "id": call.id,
-                        "function": {"name": call.name, "arguments": strict_object(call.arguments) or {}},
-                    }
+                    {"id": call.id, "function": {"name": call.name, "arguments": strict_object(call.arguments) or {}}}
                     for call in message.calls
                 ]
                 if message.reasoning and not without_thinking and Trait.REASONING_BACK in traits:

@@ -13,13 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from zoea.llm.messages import json_schema_tools
-from zoea.llm.messages.message_rules import (
-    merge_users,
-    native_for,
-    result_text,
-    settle,
-    user_first,
-)
+from zoea.llm.messages.message_rules import merge_users, native_for, result_text, settle, user_first
 from zoea.llm.messages.request_forms import fit_ids, fit_order, fit_system, fit_tools
 from zoea.llm.model_traits import Trait, Traits
 from zoea.llm.provider_config import ProviderConfig
@@ -151,11 +145,7 @@ def _assistant(
     wire: dict[str, Any] = {"role": "assistant", "content": message.content or None}
     if message.calls:
         wire["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments or "{}"},
-            }
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
             for call in message.calls
         ]
     if without_thinking:

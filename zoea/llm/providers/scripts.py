@@ -180,9 +180,7 @@ def builtin(request: ModelRequest) -> Reply:
             return failure(kind or str(ErrorClass.TRANSIENT), seconds)
         case _:
             return ProviderError(
-                f"no script is named {name}",
-                kind=ErrorClass.MODEL_MISSING,
-                hint=f"Use one of {', '.join(SCRIPTS)}.",
+                f"no script is named {name}", kind=ErrorClass.MODEL_MISSING, hint=f"Use one of {', '.join(SCRIPTS)}."
             )
 
 

@@ -52,7 +52,7 @@ _IETF_LEFT = compile_lazily(r";\s*r=0*[1-9]")
 _FIELD = compile_lazily(
     r"(?:retry(?:after|delay|in|at|time)|(?:quota|rate|limit|ratelimit|xratelimit|usage)*reset"
     r"(?:delay|timestamp|time|sat|at|sin|in|after|requests|tokens)?|wait(?:time)?|estimatedtime|cooldown|availableat)"
-    r"(?:seconds|secs|s|milliseconds|millis|ms)?",
+    r"(?:seconds|secs|s|milliseconds|millis|ms)?"
 )
 """Names of fields without their signs and in lower case, as `retryDelay` of google.rpc.RetryInfo."""
 

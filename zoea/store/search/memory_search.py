@@ -14,15 +14,7 @@ from zoea.model.enums import Role
 from zoea.store.database_file import convert_row
 from zoea.store.search import fts_terms
 from zoea.store.search.excerpts import compile_pattern, cut_excerpt
-from zoea.store.search.query import (
-    SEARCH_TOOLS,
-    HitPlace,
-    MatchMode,
-    MemoryHit,
-    MemoryHits,
-    MemoryQuery,
-    SearchColumn,
-)
+from zoea.store.search.query import SEARCH_TOOLS, HitPlace, MatchMode, MemoryHit, MemoryHits, MemoryQuery, SearchColumn
 from zoea.store.search.unspaced_words import is_unspaced, list_forms, rank_matches, split_words, word_pattern
 
 FEW = 5_000

@@ -57,9 +57,7 @@ def word_pattern(words: Iterable[str]) -> re.Pattern[str]:
 
 
 def rank_matches(
-    words: Sequence[str],
-    find: Callable[[str], list[int]],
-    read: Callable[[list[int]], Iterable[tuple[int, str]]],
+    words: Sequence[str], find: Callable[[str], list[int]], read: Callable[[list[int]], Iterable[tuple[int, str]]]
 ) -> tuple[list[int], bool]:
     """Return the ids of the matches, best first, and whether they have every word.
 

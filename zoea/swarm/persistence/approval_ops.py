@@ -115,8 +115,7 @@ def ask_for_budget(
     """
     now = conn.now()
     row = conn.execute(
-        "SELECT * FROM approval WHERE turn_id = ? AND about ->> 'budget' = ? ORDER BY id DESC LIMIT 1",
-        (turn_id, scope),
+        "SELECT * FROM approval WHERE turn_id = ? AND about ->> 'budget' = ? ORDER BY id DESC LIMIT 1", (turn_id, scope)
     ).fetchone()
     if row is not None and row["answer"] is None:
         if row["expires_at"] > now:

@@ -20,11 +20,7 @@ from zoea.swarm.turn.turn_types import PreparedCall, StoreResult
 from zoea.text import clean, estimate
 from zoea.text.call_text import format_call
 
-_SOURCES = {
-    MessageKind.DIRECT: Source.DIRECT,
-    MessageKind.BROADCAST: Source.BROADCAST,
-    MessageKind.TOPIC: Source.TOPIC,
-}
+_SOURCES = {MessageKind.DIRECT: Source.DIRECT, MessageKind.BROADCAST: Source.BROADCAST, MessageKind.TOPIC: Source.TOPIC}
 
 
 class TurnInfo(Struct, frozen=True):
@@ -69,17 +65,7 @@ def take(
         memory_id = conn.insert(
             "INSERT INTO memory(mysis_id, turn_id, seq, role, source, message_id, sender_id, content, tokens,"
             " created_at) VALUES (?,?,?,'user',?,?,?,?,?,?)",
-            (
-                mysis_id,
-                turn_id,
-                seq + offset,
-                source,
-                delivery.message_id,
-                sender_id,
-                delivery.content,
-                tokens,
-                now,
-            ),
+            (mysis_id, turn_id, seq + offset, source, delivery.message_id, sender_id, delivery.content, tokens, now),
         )
         conn.execute(
             "UPDATE delivery SET state = ?, turn_id = ?, memory_id = ?, taken_at = ? WHERE id = ?",

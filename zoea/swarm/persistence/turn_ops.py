@@ -144,10 +144,7 @@ def _choose_content(
 
 
 def _choose_prompts(
-    conn: WriterConnection,
-    frozen: FrozenTurn,
-    waiting: tuple[Delivery, ...],
-    offer: Callable[[FrozenTurn], FrozenTurn],
+    conn: WriterConnection, frozen: FrozenTurn, waiting: tuple[Delivery, ...], offer: Callable[[FrozenTurn], FrozenTurn]
 ) -> tuple[FrozenTurn, tuple[Delivery, ...]]:
     """Return the prompts that fit, and the turn with its tools and what the prompts override."""
     offered = offer(frozen)
@@ -187,9 +184,7 @@ def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: t.TurnOp) -
         case t.TakeSteers():
             texts = conn.execute("SELECT content FROM memory WHERE turn_id = ? AND role = 'user'", (op.turn_id,))
             deliveries = prompt_budget.select_fitting(
-                memory_ops.pending(conn, info.mysis_id, op.delivery_ids),
-                info.prompt_room,
-                (row[0] for row in texts),
+                memory_ops.pending(conn, info.mysis_id, op.delivery_ids), info.prompt_room, (row[0] for row in texts)
             )
             memories = memory_ops.take(conn, info.mysis_id, op.turn_id, info.turn_number, deliveries, op.seq)
             if deliveries:

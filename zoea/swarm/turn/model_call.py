@@ -109,10 +109,7 @@ class ModelCall:
         self._show_reasoning = await self._session.stream_mask()
         self._sent_at = self._services.clock.uptime()
         try:
-            async with (
-                self._deadline,
-                aclosing(self._profile.provider.stream(self._request)) as stream,
-            ):
+            async with self._deadline, aclosing(self._profile.provider.stream(self._request)) as stream:
                 with hold.on_hold(mysis_id, self._keep_back):
                     async for item in stream:
                         if isinstance(item, Answer):

@@ -126,12 +126,7 @@ class SummaryStage:
             keys = [(json.loads(need), answer) for need, answer in stored.items() if need.startswith(f'["{_KEY}"')]
             self._known = {key[1]: json.loads(answer) for key, answer in keys}
         found = await asyncio.to_thread(
-            find_next_part,
-            shape.middle,
-            earlier,
-            self._known,
-            prose_tokens=prose_tokens,
-            room=int(room),
+            find_next_part, shape.middle, earlier, self._known, prose_tokens=prose_tokens, room=int(room)
         )
         if isinstance(found, SummaryProse):
             return found.text

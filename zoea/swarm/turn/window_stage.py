@@ -218,11 +218,7 @@ async def _prepare_commit(facts: OpenedTurnFacts, prepared: _Prepared) -> Compac
     if not prepared.new:
         return None
     return await facts.capture.prepare_compaction(
-        [
-            *build_entries(shape.primers),
-            build_summary(text, facts.services.clock.now()),
-            *build_entries(shape.recents),
-        ],
+        [*build_entries(shape.primers), build_summary(text, facts.services.clock.now()), *build_entries(shape.recents)],
         f"A summary of {count_of(prepared.covered, 'message')}: {text}",
         model=prepared.models[-1] if prepared.models else "",
     )

@@ -188,10 +188,7 @@ _ASK = BuiltinTool(
     reads=False,
 )
 _LIST = BuiltinTool(
-    "zoea_list_myses",
-    "List myses",
-    "List the myses of your swarm: name, id, state, what they do now.",
-    ListArguments,
+    "zoea_list_myses", "List myses", "List the myses of your swarm: name, id, state, what they do now.", ListArguments
 )
 _WAIT = BuiltinTool(
     "zoea_wait",
@@ -304,11 +301,9 @@ def mysis_tools(policy: ToolPolicy) -> tuple[BuiltinTool, ...]:
 def _full_tools(policy: ToolPolicy) -> tuple[BuiltinTool, ...]:
     """List the tools with all their arguments."""
     reads_swarm = policy.search is SearchScope.SWARM
-    tools = {
-        Send.NONE: (),
-        Send.COMMANDER: (_SEND_TO_COMMANDER, _ASK),
-        Send.SWARM: (_SEND, _BROADCAST, _ASK),
-    }[policy.send]
+    tools = {Send.NONE: (), Send.COMMANDER: (_SEND_TO_COMMANDER, _ASK), Send.SWARM: (_SEND, _BROADCAST, _ASK)}[
+        policy.send
+    ]
     searches = (_search(name, texts[reads_swarm], reads_swarm) for name, texts in _SEARCHES.items())
     return (*tools, _LIST, _WAIT, _DONE, *searches, _read(reads_swarm))
 

@@ -67,11 +67,7 @@ def hide_result(result: dict[str, Any]) -> dict[str, Any]:
     if _PARTS.isdisjoint(result):
         return result
     kind = result.get("resultType")
-    return {
-        "content": [],
-        **({"resultType": kind} if isinstance(kind, str) else {}),
-        _MARK: _HiddenResult(result),
-    }
+    return {"content": [], **({"resultType": kind} if isinstance(kind, str) else {}), _MARK: _HiddenResult(result)}
 
 
 def reveal_result(result: dict[str, Any]) -> dict[str, Any]:

@@ -310,10 +310,7 @@ def show_receipt(cockpit: Cockpit, receipt: Receipt) -> None:
 
 
 def _run(
-    cockpit: Cockpit,
-    views: Sequence[MysisView],
-    command: BatchCommand,
-    done: Callable[[Cockpit, Sequence[str]], None],
+    cockpit: Cockpit, views: Sequence[MysisView], command: BatchCommand, done: Callable[[Cockpit, Sequence[str]], None]
 ) -> None:
     """Give a command to each mysis; show errors, and remember how to undo it."""
 

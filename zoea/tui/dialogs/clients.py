@@ -130,10 +130,7 @@ class McpClientsDialog(ListDialog):
         lines: list[list[Piece]] = [
             [("on  ", "running"), (view.url, "strong")]
             if view.is_on
-            else [
-                ("off  ", "stopped"),
-                ("no client can connect; ^o lets clients with a token connect (HTTP)", "quiet"),
-            ]
+            else [("off  ", "stopped"), ("no client can connect; ^o lets clients with a token connect (HTTP)", "quiet")]
         ]
         return lines + ([[(one_line(view.problem), "errored")]] if view.problem else [])
 

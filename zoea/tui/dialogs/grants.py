@@ -30,9 +30,7 @@ _ALL_FROM = 80
 class GrantsDialog(ListDialog):
     """One row for each grant, with errors below the rows."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "revoke", "revoke"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "revoke", "revoke")]
 
     def __init__(self) -> None:
         super().__init__()

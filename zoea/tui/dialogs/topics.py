@@ -50,9 +50,7 @@ BODY_CHARS = 20_000
 class TopicsDialog(ListDialog):
     """Lists the topics, or the messages of one, newest last. The text of the chosen one stands below."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p", "publish", "publish"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "publish", "publish")]
 
     def __init__(self) -> None:
         super().__init__()
@@ -227,11 +225,7 @@ class TopicsDialog(ListDialog):
 def _topic_row(topic: TopicSummary, now: int) -> PickItem:
     newest = f"{one_line(format_sender(topic.newest_sender))}: {prose_line(topic.newest_text)}"
     return PickItem(
-        (
-            (fit_text(topic.topic, _TOPIC), "strong"),
-            (f"{topic.messages:>{_COUNT},}  ", "quiet"),
-            (newest, ""),
-        ),
+        ((fit_text(topic.topic, _TOPIC), "strong"), (f"{topic.messages:>{_COUNT},}  ", "quiet"), (newest, "")),
         id=topic.topic,
         right=((f"  {number_format.age(topic.newest_at, now)} ago", "quiet"),),
     )

@@ -86,9 +86,7 @@ class SettingGroup(Struct, frozen=True):
 def groups(loaded: LoadedSettings) -> list[SettingGroup]:
     """Return every section in the schema's order, the theme first and the keys last."""
     values = {row.key: row.value for row in list_settings(loaded)}
-    found = [
-        SettingGroup(LOOK, "Theme", "Colours and glyphs; what is under the cursor is shown at once."),
-    ]
+    found = [SettingGroup(LOOK, "Theme", "Colours and glyphs; what is under the cursor is shown at once.")]
     top: list[SettingField] = []
     for name, info in Settings.model_fields.items():
         section = model_at(Settings, (name,))

@@ -66,11 +66,7 @@ class SwarmConnection:
     """
 
     def __init__(
-        self,
-        opener: Opener,
-        feed: SwarmFeed,
-        failed: Callable[[ZoeaError], None],
-        end_requested: Callable[[], None],
+        self, opener: Opener, feed: SwarmFeed, failed: Callable[[ZoeaError], None], end_requested: Callable[[], None]
     ) -> None:
         self.opened: OpenSwarm | None = None
         self.error: ZoeaError | None = None

@@ -27,13 +27,7 @@ from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.state.deferred_work import DeferredWork
-from zoea.tui.swarm_list.mysis_row import (
-    CALL_SIGN,
-    build_turn_budget,
-    describe_player,
-    describe_role,
-    status_text,
-)
+from zoea.tui.swarm_list.mysis_row import CALL_SIGN, build_turn_budget, describe_player, describe_role, status_text
 from zoea.tui.text_layout import Piece, count_cells, cut_pieces
 from zoea.tui.widgets.clickable_text import TextBlock, put_titles
 from zoea.tui.widgets.status_bars import PieceLine
