@@ -16,6 +16,7 @@ from zoea.model.errors import ProviderError, StoreError, UsageError
 from zoea.model.request import Answer, ModelRequest, RequestMessage
 from zoea.queries.request_inspection import Inspection, inspect_request, read_requests, read_requests_since
 from zoea.settings import Settings
+from zoea.swarm.persistence import spend_ops
 
 ROOMY = {"nudge": {"enabled": False}, "context": {"context_window": 32_000}}
 QUIET = {"nudge": {"enabled": False}}
@@ -118,6 +119,23 @@ async def test_a_request_without_plan_gives_the_reason(tmp_path: Path) -> None:
     assert thinned.messages == ()
     assert thinned.tools == whole.tools
     assert whole.gone == ""
+
+
+async def test_the_newest_plans_are_kept_and_older_ones_dropped_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spend_ops, "KEPT_PLANS", 3)
+    monkeypatch.setattr(spend_ops, "PLANS_AT_ONCE", 4)
+    kept = []
+    async with swarm(tmp_path, script(Answer(text="yes")), settings=Settings.model_validate(QUIET)) as inner:
+        await inner.commander.create("alpha")
+        for number in range(12):
+            await send_prompts(inner, str(number))
+            rows = await inner.store.read("SELECT id FROM request WHERE plan IS NOT NULL ORDER BY id")
+            kept.append([row["id"] for row in rows])
+    assert kept[6] == [2, 3, 4, 5, 6, 7]
+    assert kept[7] == [6, 7, 8]
+    assert kept[11] == [10, 11, 12]
 
 
 async def test_requests_are_read_newest_first_by_pages(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from zoea.swarm.budgets import WARN_AT, BudgetLimit, backpressure, question_key
 from zoea.swarm.persistence.approval_ops import BudgetAnswer, ask_for_budget
 
 KEPT_PLANS = 200
+PLANS_AT_ONCE = 16
+"""Requests of a mysis after which the plans over `KEPT_PLANS` are dropped together."""
 _CALIBRATION_WEIGHT = 0.2
 LEAST_CALIBRATION, MOST_CALIBRATION = 0.8, 2.0
 """Bounds of the calibration, so that a provider that reports too little cannot let requests outgrow their budget."""
@@ -165,12 +167,6 @@ def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Re
         " reserved_micros = reserved_micros + excluded.reserved_micros",
         [value for key in scopes for value in (*key, ask.tokens, ask.micros or 0)],
     )
-    # Only the newest plans and those of failed requests are kept.
-    conn.execute(
-        "UPDATE request SET plan = NULL WHERE error_class IS NULL AND id ="
-        " (SELECT id FROM request WHERE mysis_id = ? AND purpose = 'turn' ORDER BY id DESC LIMIT 1 OFFSET ?)",
-        (owner.mysis_id, KEPT_PLANS),
-    )
     return Reserved(request_id, rest)
 
 
@@ -231,8 +227,20 @@ def _insert(conn: WriterConnection, owner: RequestOwner, ask: Reservation, *, re
         ),
     )
     if ask.purpose == "turn":
-        conn.execute("UPDATE tally SET requests = requests + 1 WHERE mysis_id = ?", (owner.mysis_id,))
+        sql = "UPDATE tally SET requests = requests + 1 WHERE mysis_id = ? RETURNING requests"
+        row = conn.execute(sql, (owner.mysis_id,)).fetchone()
+        if row is not None and row["requests"] % PLANS_AT_ONCE == 0:
+            _drop_plans(conn, owner.mysis_id)
     return request_id
+
+
+def _drop_plans(conn: WriterConnection, mysis_id: int) -> None:
+    """Keep the newest plans of a mysis, and those of failed requests. Finding the others reads 200 rows."""
+    conn.execute(
+        "UPDATE request SET plan = NULL WHERE error_class IS NULL AND plan IS NOT NULL AND id IN"
+        " (SELECT id FROM request WHERE mysis_id = ? AND purpose = 'turn' ORDER BY id DESC LIMIT ? OFFSET ?)",
+        (mysis_id, 2 * PLANS_AT_ONCE, KEPT_PLANS),
+    )
 
 
 def _scopes(owner: RequestOwner, reserved_at: int) -> tuple[tuple[str, int, str], ...]:
