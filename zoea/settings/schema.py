@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator
@@ -38,6 +39,11 @@ from zoea.settings.fields import (
 from zoea.settings.server_settings import McpSettings, MetricsSettings
 
 _PROVIDER_TYPES = frozenset(ProviderType)
+
+
+@cache
+def _settings_of_type(kind: ProviderType) -> ProviderSettings:
+    return ProviderSettings(type=kind, api_key=f"env:{kind.key_variable}" if kind.key_variable else "")
 
 
 def _clamp(lowest: float, highest: float) -> Callable[[float], float]:
@@ -508,8 +514,7 @@ class Settings(Section):
             return self.provider[name]
         if name not in _PROVIDER_TYPES:
             return None
-        kind = ProviderType(name)
-        return ProviderSettings(type=kind, api_key=f"env:{kind.key_variable}" if kind.key_variable else "")
+        return _settings_of_type(ProviderType(name))
 
     def provider_name(self, wanted: str = "") -> str:
         """Return the provider to use: the wanted, the default, the first configured, or the autopilot."""

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from zoea.llm.messages.wire_bodies import Wire, list_tools, read_whole
+from zoea.llm.messages.wire_bodies import Wire, is_model_key, names_model, read_whole
 from zoea.llm.transport.json_safety import as_mapping, as_mappings
 
 _ELSEWHERE: dict[Wire, tuple[str, ...]] = {
@@ -15,7 +15,6 @@ _ELSEWHERE: dict[Wire, tuple[str, ...]] = {
     Wire.RESPONSES: ("previous_response_id", "conversation", "background", "prompt"),
 }
 """Keys for input that the vendor keeps, and for work that goes on after the request."""
-_OTHER_MODELS = re.compile(r"model|fallback|^preset$|^extra_body$", re.IGNORECASE)
 _HOSTS = re.compile(r"provider|^(?:api|base|custom)_?(?:base|key|url|config)$|^user_config$", re.IGNORECASE)
 """Keys of OpenRouter, Vercel and LiteLLM that say which host answers for the model."""
 _ANY_HOST = frozenset({"allow_fallbacks", "data_collection", "max_price", "require_parameters", "zdr"})
@@ -32,14 +31,14 @@ _KEY = re.compile(rb'[\s{,]*"([^"\\]*)"\s*:\s*')
 _USAGE_OPTION = b'{"stream_options":{"include_usage":true},'
 
 
-def find_unsupported(wire: Wire, body: dict[str, Any]) -> str:
+def find_unsupported(wire: Wire, body: dict[str, Any], *, tools_name_model: bool) -> str:
     """Return why a request cannot be counted and shown whole, or asks another model. Empty otherwise."""
     for key, value in body.items():
         if key not in _READ and key.casefold() in _READ:
             return f"{key}: write {key.casefold()}, because some servers do not tell them apart"
         if key in _OTHER_NAMES:
             return f"{key}: write {_OTHER_NAMES[key]}, which Zoea counts"
-        if key != "model" and value and _OTHER_MODELS.search(key):
+        if key != "model" and value and is_model_key(key):
             return f"{key}: only the model of the mysis is asked"
         if value and _HOSTS.search(key) and _chooses_host(value):
             return f"{key}: the host is that of the model of the mysis; others have other prices"
@@ -49,8 +48,9 @@ def find_unsupported(wire: Wire, body: dict[str, Any]) -> str:
             return f"{key}: ask for one answer at a time"
         if key in _ELSEWHERE[wire] and value:
             return f"{key}: {_WHOLE}"
-    for key, entries in (("tools", list_tools(body)), ("plugins", as_mappings(body.get("plugins")))):
-        if any(map(_names_model, entries)):
+    names = {"tools": tools_name_model, "plugins": any(map(names_model, as_mappings(body.get("plugins"))))}
+    for key, is_named in names.items():
+        if is_named:
             return f"{key}: one names a model, and only the model of the mysis is asked"
     for entry in (one for field in ("input", "messages") for one in as_mappings(body.get(field))):
         # One that has an id and no other key is a reference too.
@@ -73,20 +73,6 @@ def _chooses_host(value: Any) -> bool:
     if not isinstance(value, dict):
         return True
     return any(one and key not in _ANY_HOST and (key, one) != ("sort", "price") for key, one in value.items())
-
-
-def _names_model(entry: dict[str, Any]) -> bool:
-    """Return whether a tool of the vendor's names a model. A function's schema may speak of models."""
-    if _has_model_key(entry) or ("tools" in entry and any(map(_names_model, as_mappings(entry["tools"])))):
-        return True
-    if not _has_model_key(as_mapping(entry.get("parameters"))):
-        return False
-    return entry.get("type", "function") not in ("function", "custom") and "input_schema" not in entry
-
-
-def _has_model_key(entry: dict[str, Any]) -> bool:
-    """Return whether a key such as `model`, `models` or `allowed_models` has a value."""
-    return any(value and _OTHER_MODELS.search(key) for key, value in entry.items())
 
 
 def set_model(content: bytes, parts: dict[str, bytes], model: str) -> bytes:

@@ -128,7 +128,7 @@ class AgentCall:
     async def answer(self, content: bytes, request: web.Request) -> web.StreamResponse:
         """Carry the request out, and return what was answered. Raises GatewayRefusal."""
         parsed = self._parsed = await self._read(content)
-        if why := find_unsupported(self._wire, parsed):
+        if why := find_unsupported(self._wire, parsed, tools_name_model=self._body.tools_name_model):
             raise GatewayRefusal(400, why, code="unsupported")
         await self._resolve(parsed)
         content = set_model(content, self._parts, self._profile.model)

@@ -38,6 +38,7 @@ _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASS
 _TITLE = re.compile(r"\btitle\b", re.IGNORECASE)
 _SUMMARY = re.compile(r"\b(?:summar(?:y|ize|ise)|compact(?:ion)?)\b", re.IGNORECASE)
 _COMPACTION = re.compile(r"context checkpoint compaction|detailed summary of (?:the|our) conversation", re.IGNORECASE)
+_MODEL_KEY = re.compile(r"model|fallback|^preset$|^extra_body$", re.IGNORECASE)
 _HEAD_CHARS = 4_000
 _WITHOUT_REFERENCES = 2
 """The version of `marshal` that writes the same bytes for equal values."""
@@ -69,6 +70,7 @@ class WireBody(Struct, frozen=True):
         tokens: The estimate of messages, tools and pictures.
         catalogue_hash: The key of its tools; empty without any.
         tool_chars: The length of the tools, without their names.
+        tools_name_model: Whether a tool of the vendor's names a model.
     """
 
     model: str
@@ -79,6 +81,7 @@ class WireBody(Struct, frozen=True):
     tokens: int
     catalogue_hash: str
     tool_chars: int
+    tools_name_model: bool
 
 
 def parse_body(content: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -128,6 +131,7 @@ def read_body(wire: Wire, body: dict[str, Any], tools: bytes = b"") -> WireBody:
         tokens=max(1, tokens + reader.pictures * IMAGE_TOKENS),
         catalogue_hash=catalogue.hash,
         tool_chars=catalogue.chars,
+        tools_name_model=catalogue.names_model,
     )
 
 
@@ -135,6 +139,24 @@ def list_tools(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tools that a request offers, with those that stand in its input, as Codex sends them."""
     more = [one for one in as_mappings(body.get("input")) if one.get("type") == _MORE_TOOLS]
     return [tool for place in (body, *more) for tool in as_mappings(place.get("tools"))]
+
+
+def is_model_key(key: str) -> bool:
+    """Return whether a key names a model, as `model`, `models` and `allowed_models` do."""
+    return _MODEL_KEY.search(key) is not None
+
+
+def names_model(entry: dict[str, Any]) -> bool:
+    """Return whether a tool of the vendor's names a model. A function's schema may speak of models."""
+    if _has_model_key(entry) or ("tools" in entry and any(map(names_model, as_mappings(entry["tools"])))):
+        return True
+    if not _has_model_key(as_mapping(entry.get("parameters"))):
+        return False
+    return entry.get("type", "function") not in ("function", "custom") and "input_schema" not in entry
+
+
+def _has_model_key(entry: dict[str, Any]) -> bool:
+    return any(value and is_model_key(key) for key, value in entry.items())
 
 
 def guess_asker(body: WireBody) -> Asker:
@@ -261,6 +283,7 @@ class _Catalogue(Struct, frozen=True):
     tokens: int
     hash: str
     chars: int
+    names_model: bool
 
 
 @lru_cache(32)
@@ -284,7 +307,8 @@ def _read_catalogue(entries: list[dict[str, Any]], tools: bytes) -> _Catalogue:
 
 @lru_cache(32)
 def _read_packed(entries: bytes) -> _Catalogue:
-    tools = tuple(_read_tools(marshal.loads(entries)))
+    given = marshal.loads(entries)
+    tools = tuple(_read_tools(given))
     texts = [part for tool in tools for part in (tool.name, tool.description, json.dumps(tool.input_schema))]
     whole = "\0".join(texts).encode("utf-8", "replace")
     return _Catalogue(
@@ -292,6 +316,7 @@ def _read_packed(entries: bytes) -> _Catalogue:
         tokens=sum(map(estimate.tokens, texts)),
         hash=blake2b(whole, digest_size=16).hexdigest() if tools else "",
         chars=sum(map(len, texts)) - sum(len(tool.name) for tool in tools),
+        names_model=any(map(names_model, given)),
     )
 
 

@@ -384,11 +384,11 @@ class HttpProvider:
                 error = self._read_error(reply, body)
                 if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT:
                     ticket.note_refusal(error.retry_after)
-                yield ForwardedHead(reply.status, dict(reply.headers.items()), error)
+                yield ForwardedHead(reply.status, reply.list_headers(), error)
                 yield key.hide(body) + key.end()
                 return
             ticket.note_answer()
-            yield ForwardedHead(reply.status, dict(reply.headers.items()))
+            yield ForwardedHead(reply.status, reply.list_headers())
             limits = _AnswerLimits(self.name, self.max_silence_s)
             while (data := await reply.read()) is not None:
                 limits.count(len(data), has_progress=not data.startswith(b":"))

@@ -333,6 +333,17 @@ class HttpReply:
         """The headers of the answer; names in any case."""
         return httpx.Headers(self._response.raw_headers)
 
+    def list_headers(self) -> dict[str, str]:
+        """Return the headers by name in lower case."""
+        found: dict[str, str] = {}
+        try:
+            for name, value in self._response.raw_headers:
+                key, text = name.decode("ascii").lower(), value.decode("ascii")
+                found[key] = f"{found[key]}, {text}" if key in found else text
+        except UnicodeDecodeError:
+            return dict(self.headers.items())
+        return found
+
     def expect_steady(self, between: float) -> None:
         """Set the longest silence between bytes, from the next read on."""
         self._between = between
