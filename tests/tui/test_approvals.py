@@ -359,6 +359,7 @@ async def test_all_that_waits_is_listed_with_who_tool_age_and_risk(
         assert rows == [[name, "peer/burn", *risk.split(), "1m", "ago"] for name in ("gamma", "alpha")]
         await stage.pilot.resize_terminal(60, 16)
         await stage.until(lambda: f"peer/burn  {risk}" in stage.text())
+        assert "…" not in "".join(stage.one(PickList).text_of(place) for place in range(2))
 
 
 async def test_a_risk_that_is_still_read_or_of_no_listed_tool_says_so(

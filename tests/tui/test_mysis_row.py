@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -70,7 +71,7 @@ def test_an_error_shows_its_cause_or_its_title_if_the_cause_is_unknown() -> None
 
 
 def test_a_failure_leaves_out_cause_and_advice_if_the_conversation_ends_with_it() -> None:
-    def said(**more: bool) -> list[str]:
+    def said(**more: Any) -> list[str]:
         return ["".join(text for text, _ in pieces) for pieces in build_failure_lines(ERRORED, "✖", "r", NOW, **more)]
 
     assert ERRORED.failure is not None
@@ -80,6 +81,7 @@ def test_a_failure_leaves_out_cause_and_advice_if_the_conversation_ends_with_it(
     assert what_to_do.strip() == f"{plan}  {ERRORED.failure.hint}  r relaunch"
     (line,) = said(is_told=True)
     assert (line.startswith("✖ since "), line.endswith(f")  {plan}  r relaunch")) == (True, True)
+    assert said(is_told=True, width=54)[1] == f"  {plan}  r relaunch"
     assert build_failure_lines(replace(ERRORED, state=MysisState.RUNNING), "✖", "r", NOW) == []
 
 

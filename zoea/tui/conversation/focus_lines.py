@@ -99,7 +99,7 @@ def build_activity_pieces(view: MysisView, now: int) -> list[Piece]:
 
 
 def build_failure_lines(
-    view: MysisView, mark: str, relaunch: str, now: int, *, is_told: bool = False
+    view: MysisView, mark: str, relaunch: str, now: int, *, width: int = 80, is_told: bool = False
 ) -> list[list[Piece]]:
     """Build the error of a mysis: cause, since when, what Zoea and you can do.
 
@@ -107,6 +107,7 @@ def build_failure_lines(
         mark: Symbol of an error.
         relaunch: Key that relaunches the mysis.
         now: Time in µs.
+        width: Cells of a line.
         is_told: Whether the conversation ends with the same text, so that cause and advice are left out.
 
     Returns no lines for a mysis that runs or did not fail.
@@ -117,7 +118,9 @@ def build_failure_lines(
     key: list[Piece] = [(relaunch, "key"), (" relaunch", "quiet")]
     plan: Piece = (f"{report.plan}  ", "waiting")
     if is_told:
-        return [[(f"{mark} ", "errored"), (f"{report.since}  ", "quiet"), plan, *key]]
+        since: list[Piece] = [(f"{mark} ", "errored"), (f"{report.since}  ", "quiet")]
+        has_room = count_cells([*since, plan, *key]) <= width
+        return [[*since, plan, *key]] if has_room else [since, [("  ", ""), plan, *key]]
     first: list[Piece] = [(f"{mark} ", "errored"), (report.what, "errored"), (f"  {report.since}", "quiet")]
     if report.title:
         first.insert(2, (f"  {report.title}", "quiet"))

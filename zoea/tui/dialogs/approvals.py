@@ -361,7 +361,7 @@ class ApprovalDialog(CockpitDialog[None]):
 
     def _row(self, approval: ApprovalView, now: int) -> PickItem:
         upstream = f"{one_line(approval.upstream)}/" if approval.upstream else ""
-        risk, role = self._risk_of(approval)
+        risk, role = self._risk_of(approval) if self.size.width >= _ALL_KEYS_FROM else ("", "")
         end = self._ends.get(approval.id, "")
         return PickItem(
             (

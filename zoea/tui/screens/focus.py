@@ -57,6 +57,8 @@ from zoea.tui.widgets.status_bars import KeyFooter
 from zoea.tui.widgets.widget_part import WidgetPart
 
 LIVE_SHARE = 2
+_EDGES = 6
+"""Columns of the frame and the margins."""
 
 
 class Bookmark(Struct, frozen=True):
@@ -313,8 +315,8 @@ class FocusScreen(CockpitScreen[None]):
             return
         window = self._reading.window
         is_told = bool(window.blocks) and window.blocks[-1].kind is BlockKind.OUTCOME and not window.has_newer
-        key = self.cockpit.key("focus.relaunch")
-        wrong = build_failure_lines(view, self.symbols.bad, key, self.cockpit.now(), is_told=is_told)
+        key, now, room = self.cockpit.key("focus.relaunch"), self.cockpit.now(), self.size.width - _EDGES
+        wrong = build_failure_lines(view, self.symbols.bad, key, now, width=room, is_told=is_told)
         self._wrong.put(wrong)
         self._wrong.display = bool(wrong)
 

@@ -264,7 +264,7 @@ class KeyFooter(PieceLine):
                 continue  # what is impossible now is named where one looks for it, and not on each other screen
             off = bool(why)
             is_later = is_needed_later(action, situation, lists_myses=ActionPlace.DASHBOARD in places)
-            title, is_kept = action.title, action.id in ("app.help", "provider.key", *kept)
+            title, is_kept = action.title, action.id in ("app.back", "app.help", "provider.key", *kept)
             if action.id == "app.back" and not leads_back:
                 if not has_marks:
                     continue
