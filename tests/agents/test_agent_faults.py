@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,10 @@ from acp import schema
 
 from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say, work
 from tests.swarm.harness import Swarm
-from tests.waiting import until
+from tests.waiting import until, until_true
 from zoea.agents import agent_connection, agent_process, agent_session, updates
 from zoea.model.enums import MysisState
+from zoea.process.group_guard import MARK, make_mark
 from zoea.settings import Settings
 from zoea.swarm.turn import agent_turn
 from zoea.swarm.turn.agent_calls import TurnCall
@@ -67,15 +70,37 @@ async def test_a_session_that_waits_for_a_login_has_a_deadline(tmp_path: Path, m
         assert "Browser login" in failure(s)
 
 
-async def test_an_agent_that_still_works_on_its_start_is_given_more_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("begins_after", [3, 0])
+async def test_an_agent_that_still_works_on_its_start_is_given_more_time_but_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins_after: int
 ) -> None:
+    looks = itertools.count(1)
+
+    def read_processor_time(_mark: str) -> float:
+        if (number := next(looks)) == begins_after:
+            (tmp_path / "begin").touch()
+        return float(number)
+
+    monkeypatch.setattr(agent_connection, "read_processor_time", read_processor_time)
     monkeypatch.setattr(agent_connection, "REQUEST_S", 1.0)
-    monkeypatch.setattr(agent_connection, "_WORK_S", 0.01)
-    async with agent_swarm(tmp_path, {"works": 1.5}) as s:  # seconds of a processor
+    async with agent_swarm(tmp_path, {"begins_with": str(tmp_path / "begin")}) as s:
         await say(s, ["say", "late"])
         await s.settled()
-        assert await conversation(s) == [("assistant", "late")]
+        if begins_after:
+            assert await conversation(s) == [("assistant", "late")]
+        else:
+            assert "did not answer session/new within 5 s" in failure(s)
+
+
+def test_the_work_of_an_agent_is_the_processor_time_of_its_processes() -> None:
+    mark = make_mark()
+    worker = subprocess.Popen([sys.executable, "-c", "while True: pass"], env={MARK: mark})
+    try:
+        assert until_true(lambda: agent_process.read_processor_time(mark) > 0)
+        assert agent_process.read_processor_time(make_mark()) == 0
+    finally:
+        worker.kill()
+        worker.wait()
 
 
 async def test_a_command_that_is_not_there_says_so(tmp_path: Path) -> None:

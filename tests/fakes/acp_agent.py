@@ -111,8 +111,8 @@ class Agent:
 
     def on_session_new(self, params: dict[str, Any], number: Any) -> dict[str, Any] | None:
         self.servers = params["mcpServers"]
-        while time.process_time() < self.behaviour.get("works", 0):
-            pass
+        while (file := self.behaviour.get("begins_with")) and not Path(file).exists():
+            time.sleep(0.01)
         if self.behaviour.get("never_begins"):
             return None
         if self.behaviour.get("stops_reading"):

@@ -144,7 +144,8 @@ class PromptFollower:
                     if self.question is not None:
                         await self._say(updates.find_question(self.question))
                         return "end_turn"
-                    await self._tell_recovery()
+                    if (mine := self._view) and mine.status is StatusWord.RETRYING and mine.attempt_at is None:
+                        await self._tell_retry(mine.failure.title if mine.failure else mine.state_reason)
                     hindrance = self._find_hindrance()
                     if hindrance and hindrance == before and view is None:
                         await self._say(hindrance)
@@ -250,12 +251,6 @@ class PromptFollower:
         if why not in self._told_waits:
             self._told_waits.add(why)
             await self._send(helpers.update_agent_thought_text(f"A request failed ({why}); Zoea sends it again.\n"))
-
-    async def _tell_recovery(self) -> None:
-        """Report a turn that failed and is resumed later."""
-        view = self._view
-        if view is not None and view.status is StatusWord.RETRYING and view.attempt_at is None:
-            await self._tell_retry(view.failure.title if view.failure else view.state_reason)
 
     def _find_hindrance(self) -> str:
         """Return why the mysis cannot answer without a person, and what to do. Empty where it goes on."""

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from acp import schema
     from acp.connection import Connection
 
+INITIALIZE_S = 60.0
 REQUEST_S = 60.0
 """Time for a request but a prompt. A session that waits for a login does not come."""
 MOST_WAITS = 5
-"""How often that time begins again while the agent works, because its start takes minutes on a busy machine."""
+"""How often such a time begins again while the agent works, because its start takes minutes on a busy machine."""
 _WORK_S = 0.5
 """Processor time of an agent that works, in `REQUEST_S`."""
 NEVER = float("inf")
@@ -101,6 +102,7 @@ class AgentConnection:
                     client_info=schema.Implementation(name="zoea", title="Zoea", version=zoea.__version__),
                 ),
                 schema.InitializeResponse,
+                within=INITIALIZE_S,
             )
             if (version := opened.about.protocol_version) != PROTOCOL_VERSION:
                 raise AgentError(
@@ -132,21 +134,24 @@ class AgentConnection:
         """Discard the updates of unknown sessions from now on."""
         self._early = deque(maxlen=0)
 
-    async def request(self, method: str, params: BaseModel, answer: type[A], *, within: float | None = None) -> A:
+    async def request(
+        self, method: str, params: BaseModel, answer: type[A], *, within: float | None = None, waits: int = MOST_WAITS
+    ) -> A:
         """Send a request and wait for its answer.
 
+        Args:
+            waits: How often the time begins again while the agent works.
+
         Raises:
-            AgentError: It was refused, is malformed, or did not come within so many seconds, or `REQUEST_S` in which
-                the agent did no work.
+            AgentError: It was refused, is malformed, or did not come within so many seconds, or `REQUEST_S`.
             AgentLost: The agent is gone.
         """
         from acp.exceptions import RequestError
 
-        most = 1 if within is not None else MOST_WAITS
         within = REQUEST_S if within is None else within
         sent = params.model_dump(mode="json", by_alias=True, exclude_none=True)
         try:
-            raw = await self._await_answer(asyncio.ensure_future(self._rpc.send_request(method, sent)), within, most)
+            raw = await self._await_answer(asyncio.ensure_future(self._rpc.send_request(method, sent)), within, waits)
         except TimeoutError as waited:
             errors = self.process.last_errors()
             raise AgentError(

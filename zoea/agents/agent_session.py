@@ -352,7 +352,9 @@ class AgentSession:
         if can is not None and can.session_capabilities is not None and can.session_capabilities.close is not None:
             asked = schema.CloseSessionRequest(session_id=self.session_id)
             with suppress(AgentError):
-                await self.connection.request("session/close", asked, schema.CloseSessionResponse, within=_CLOSE_S)
+                await self.connection.request(
+                    "session/close", asked, schema.CloseSessionResponse, within=_CLOSE_S, waits=1
+                )
 
     # Called by the connection, through `_Watched`.
 
