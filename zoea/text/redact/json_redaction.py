@@ -43,7 +43,8 @@ def redact_json_text(text: str, redact: Callable[[str], str]) -> str:
         "\\u" not in text
         and redact(text) == text
         and secret_patterns.redact(text) == text
-        and not _may_hold_pairs(text)
+        # JSON may hold a secret in a list, where its name does not stand before it.
+        and not ("[" in text and ('"-b"' in text or _PAIRED.search(text)))
     ):
         return text
     try:
@@ -52,11 +53,6 @@ def redact_json_text(text: str, redact: Callable[[str], str]) -> str:
     except (ValueError, RecursionError):
         return redact(text)
     return text if cleaned == value else json.dumps(cleaned, ensure_ascii=False)
-
-
-def _may_hold_pairs(text: str) -> bool:
-    """Return whether JSON may hold a secret in a list, where its name does not stand before it."""
-    return "[" in text and ('"-b"' in text or _PAIRED.search(text) is not None)
 
 
 def _redact_item(before: Any, value: Any, redact: Callable[[str], str]) -> Any:
