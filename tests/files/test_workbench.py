@@ -333,6 +333,19 @@ def test_the_plain_search_reports_what_it_cannot_read(
     assert b"build" not in out
 
 
+@pytest.mark.timeout(20)
+def test_anything_in_the_place_of_a_gitignore_holds_up_no_plain_search(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.chdir(root)
+    for name, target in (("itself", ".gitignore"), ("device", "/dev/zero")):
+        (root / name).mkdir()
+        (root / name / ".gitignore").symlink_to(target)
+    os.mkfifo(root / "src" / ".gitignore")
+    assert main(["two of"]) == 0
+    assert b"src/c.py\x001:two of c\n" in capfdbinary.readouterr().out
+
+
 class TestRunning:
     async def test_the_answer_has_code_output_and_confinement(self, bench: Workbench) -> None:
         text = await call(bench, "run", command="echo out; echo err >&2; pwd")

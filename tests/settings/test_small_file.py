@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import zoea
 from zoea.llm.price_writer import set_price
 from zoea.llm.prices import ModelPrice
 from zoea.model.errors import ZoeaError
@@ -138,3 +140,48 @@ def test_a_link_to_itself_is_replaced_by_the_file_that_is_written(tmp_path: Path
     set_keys(settings, {"tui.theme": "nova"})
     assert "mine" in prices.read_text()
     assert "nova" in settings.read_text()
+
+
+OF_NO_OTHER = {
+    "agents/agent_launch.py": "files of the package",
+    "agents/agent_process.py": "/proc",
+    "agents/agent_trial.py": "/proc",
+    "files/git.py": "/dev/null",
+    "files/merge.py": "a file of git, in the repository of the person",
+    "files/plain_search.py": "imports nothing of Zoea; looks what it is before",
+    "files/work_left.py": "files that git has just merged",
+    "process/group_guard.py": "/proc",
+    "process/host_name.py": "names of the system",
+    "store/migrate.py": "files of the package",
+    "tui/conversation/syntax_lexer.py": "its own pipe, from Zoea",
+    "tui/widgets/long_text.py": "a file that Zoea has made",
+    "web/browser_server.py": "files of the package",
+}
+"""Modules that read files in another way than `small_file`, with the reason."""
+
+
+def reads_file(call: ast.Call) -> bool:
+    """Return whether a call reads a file, of any kind and size."""
+    match call.func:
+        case ast.Attribute(attr="read_text" | "read_bytes", value=value):
+            return ast.unparse(value) != "reader"  # of the store
+        case ast.Attribute(attr="load", value=ast.Name(id="json" | "tomllib" | "tomlkit")):
+            return True
+        case ast.Name(id="open"):
+            modes = [ast.unparse(one) for one in call.args[1:2]]
+            return not modes or modes[0].startswith("'r")
+        case ast.Attribute(attr="open"):
+            return ast.unparse(call.args[0]).startswith("'r") if call.args else False
+    return False
+
+
+def test_no_other_code_reads_files_of_any_kind_and_size() -> None:
+    """A new reader of files uses `small_file`, or stands here with the reason why nothing can be in its place."""
+    package = Path(zoea.__file__).parent
+    found = {
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Call) and reads_file(node)
+    }
+    assert found == set(OF_NO_OTHER)

@@ -16,6 +16,7 @@ from zoea.files.ownership import Record
 from zoea.files.work_left import find_commit, find_merged_head, read_fork, stage_all
 from zoea.model.errors import FilesError
 from zoea.settings.paths import make_private_folder
+from zoea.settings.small_file import read_small_file
 
 MOST_PATCH = 2_000_000
 """Bytes of a patch that are shown."""
@@ -151,7 +152,7 @@ def _find_objects(git_dir: Path) -> Path:
     """Return the objects of a git directory, which are those of its repository. Raises FilesError."""
     try:
         common = Path(git_dir, "commondir")
-        folder = common.read_bytes().removesuffix(b"\n") if common.is_file() else b"."
+        folder = read_small_file(common).removesuffix(b"\n") if common.is_file() else b"."
         return Path(os.path.realpath(git_dir / os.fsdecode(folder))) / "objects"
     except OSError as error:
         raise FilesError(f"{git_dir} cannot be read: {error.strerror}", hint="Look at its rights.") from error

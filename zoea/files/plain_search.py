@@ -20,11 +20,13 @@ _MOST_DEPTHS = 4
 _Rule = tuple[re.Pattern[str], bool, bool]
 
 
-def read_rules(folder: str) -> list[_Rule]:
-    """Return the rules of a folder's `.gitignore`: pattern, for folders only, negated."""
+def read_rules(file: os.DirEntry[str]) -> list[_Rule]:
+    """Return the rules of a `.gitignore`: pattern, for folders only, negated."""
     rules: list[_Rule] = []
     try:
-        with open(f"{folder}/.gitignore", encoding="utf-8", errors="surrogateescape") as stream:
+        if not file.is_file():  # the writer of a pipe may never come
+            return rules
+        with open(file, encoding="utf-8", errors="surrogateescape") as stream:
             lines = stream.read(_MOST_BYTES).splitlines()
     except OSError:
         return rules
@@ -74,7 +76,7 @@ def walk(folder: str = "", above: tuple[tuple[str, list[_Rule]], ...] = ()) -> I
             entries = {entry.name: entry for entry in found}
     except OSError:
         return
-    rules = read_rules(here) if ".gitignore" in entries else []
+    rules = read_rules(entries[".gitignore"]) if ".gitignore" in entries else []
     levels = (*above, (folder, rules)) if rules else above
     for name in sorted(entries):
         entry, path = entries[name], f"{folder}{name}"
