@@ -14,6 +14,8 @@ Piece = tuple[str, str]
 """Text and the theme role that draws it; an empty role is plain text."""
 
 TAB = 4
+LOW = 20
+"""Rows of a screen below which a toast is one line."""
 _NUMBER_MOST = 40
 _NUMBER_AT_END = re.compile(r"(?<!\w)\d[\d.,]*$")
 _GOES_ON = re.compile(r"[\w%]|[.,]\d")

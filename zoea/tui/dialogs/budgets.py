@@ -101,14 +101,6 @@ class BudgetsDialog(ListDialog):
         self._rows.put(lines)
 
 
-def _then(one: BudgetUse) -> str:
-    """Say what follows at the limit."""
-    if one.scope == "background":
-        return "then without a model"
-    by_hard = {"day": "then on hold", "mysis": "then it stops"}.get(one.scope, "then its turn ends")
-    return {"soft": "then slower", "approve": "then you are asked"}.get(one.enforcement, by_hard)
-
-
 def _row(one: BudgetUse, *, has_bar: bool = True, is_again: bool = False) -> list[Piece]:
     """Return one budget. `is_again` is that of the line above, in dollars."""
     format_amount = format_dollars if one.is_money else number_format.tokens
@@ -119,10 +111,13 @@ def _row(one: BudgetUse, *, has_bar: bool = True, is_again: bool = False) -> lis
     filled, empty = number_format.bar(one.share, _BAR)
     role = _ROLES[one.pressure]
     reserved = f" · {format_amount(one.reserved)} reserved" if one.reserved else ""
+    by_hard = {"day": "then on hold", "mysis": "then it stops"}.get(one.scope, "then its turn ends")
+    then = {"soft": "then slower", "approve": "then you are asked"}.get(one.enforcement, by_hard)
+    then = "then without a model" if one.scope == "background" else then
     bar: list[Piece] = [("  ", ""), (filled, role), (empty, "quiet")] if has_bar else []
     return [
         title,
         *bar,
         (f"  {used} of {format_amount(one.limit)}", role if role != "running" else ""),
-        (f", {_then(one)}{reserved}", "quiet"),
+        (f", {then}{reserved}", "quiet"),
     ]

@@ -25,8 +25,8 @@ from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands.action import UNLISTED, Action, ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import bindings, of
-from zoea.tui.state.cockpit import LOW, Cockpit
-from zoea.tui.text_layout import Piece, count_cells
+from zoea.tui.state.cockpit import Cockpit
+from zoea.tui.text_layout import LOW, Piece, count_cells
 from zoea.tui.widgets.line_compositor import LineCompositor
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, is_typing, typed_keys
 

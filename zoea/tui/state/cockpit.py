@@ -43,6 +43,7 @@ from zoea.tui.state.undo_history import UndoHistory
 from zoea.tui.swarm_list.message_targets import AskAbove, Audience
 from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.terminal.terminal_control import CursorBlink, TerminalControl
+from zoea.tui.text_layout import LOW
 from zoea.tui.theme import themes
 from zoea.tui.theme.role_styles import RoleStyles
 from zoea.tui.widgets.status_bars import AT_REST, key_name
@@ -89,8 +90,6 @@ def _read_rules(places: Places | None) -> WaitRules:
         return WaitRules.of(Settings())
 
 
-LOW = 20
-"""Rows below which a toast is one line."""
 WITHIN_S = 2.0
 
 
@@ -225,11 +224,10 @@ class Cockpit(App[str]):
         markup: bool = True,
     ) -> None:
         """Show a notice for `timeout` seconds, with hidden characters as escapes. May be called in a thread."""
-        message, title = reveal(message), reveal(title)
         if title and self.size.height < LOW:  # the one line of a toast there would be its title alone
             message, title = prose_line(f"{title}: {message}"), ""
-        lasts = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
-        self.post_message(Notify(TimedNotice(message, title, severity, lasts, markup=markup)))
+        lasts = timeout or self.NOTIFICATION_TIMEOUT
+        self.post_message(Notify(TimedNotice(reveal(message), reveal(title), severity, lasts, markup=markup)))
 
     def on_notify(self, event: Notify) -> None:
         """Let a notice take the place of a shown one with the same words, because several reads fail at once."""

@@ -267,7 +267,7 @@ def read_theme(file: Path) -> ThemeSpec:
 
 
 class _Problems:
-    """What is wrong with a theme file: misspelt names before wrong values, and what is missing in one line."""
+    """The faults of a theme file: misspelt names, wrong values, then the missing names in a line."""
 
     def __init__(self) -> None:
         self.unknown: list[str] = []

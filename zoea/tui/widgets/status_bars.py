@@ -261,7 +261,7 @@ class KeyFooter(PieceLine):
             if (why := action.why_not(situation)) in UNLISTED or (why and action.id == "provider.key"):
                 continue
             if why and action.place is ActionPlace.EVERYWHERE and not acts_on_myses:
-                continue  # what is impossible now is named where one looks for it, and not on each other screen
+                continue  # only the screens of myses name a general key that is impossible now
             off = bool(why)
             is_later = is_needed_later(action, situation, lists_myses=ActionPlace.DASHBOARD in places)
             title, is_kept = action.title, action.id in ("app.back", "app.help", "provider.key", *kept)
