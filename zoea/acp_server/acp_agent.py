@@ -29,6 +29,7 @@ MOST_REPLAYED = 2_000
 """Messages of a conversation that a loaded session begins with; older ones are shown in Zoea."""
 MOST_HITS = 20
 _PREFIX = "mysis-"
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _WORKTREE = "worktree of "
 """How a view says that the folder is not the one that a mysis changes."""
 _COMMANDS = {
@@ -162,7 +163,7 @@ class ZoeaAgent:
                     session_id=f"{_PREFIX}{one.id}",
                     cwd=_find_top(one) or cwd or str(Path.cwd()),
                     title=f"{one.name}: {reveal_line(one.goal.splitlines()[0][:80])}" if one.goal else one.name,
-                    updated_at=_write_time(one.text_at or one.state_at),
+                    updated_at=time.strftime(_TIME, time.gmtime((one.text_at or one.state_at) // 1_000_000)),
                 )
                 for one in myses
                 if cwd is None or _find_top(one) in ("", cwd)
@@ -333,7 +334,3 @@ class ZoeaAgent:
 def _find_top(mysis: MysisView) -> str:
     """Return the folder that a mysis was made for; empty for none."""
     return mysis.works_on.removeprefix(_WORKTREE)
-
-
-def _write_time(at: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at // 1_000_000))
