@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 
@@ -42,6 +43,8 @@ def test_nothing_that_is_kept_or_listed_lets_anybody_in(tokens: Tokens, file: Pa
     (row,) = tokens.rows()
     assert (row.name, row.scope, row.created_at) == ("claude", TokenScope.READ, NOW)
     assert token not in repr(row)
+    assert tokens.client_of(token) is not None
+    assert [word for word in (*re.findall(r"[^\s\"\\',{}:]+", kept), repr(row), "") if tokens.client_of(word)] == []
 
 
 def test_a_name_has_one_token(tokens: Tokens) -> None:

@@ -17,6 +17,7 @@ import pytest
 from aiohttp import web
 
 from tests.waiting import until
+from zoea.mcp_server import http_transport
 from zoea.model.errors import OwnerError
 from zoea.process.connection_limit import SMALLEST
 from zoea.web import browser_cockpit, browser_server
@@ -510,3 +511,13 @@ class TestCockpits:
                 await client.ws_connect(f"{server.address}ws")
             assert refused.value.status == 503
             assert "a browser was refused, because 1 cockpits are open" in caplog.text
+
+
+def test_the_limits_are_those_that_are_promised() -> None:
+    """The other tests set smaller ones."""
+    promised = " ".join((Path(__file__).parents[2] / "SECURITY.md").read_text("utf-8").split())
+    assert browser_server.HEAD_S == http_transport.HEAD_S == 10
+    assert f"head has {browser_server.HEAD_S:.0f} seconds" in promised
+    assert f"the MCP server takes {http_transport.MAX_HEAD // 1024} kB of it" in promised
+    assert browser_server.STARTS == 2
+    assert f"At most {browser_server.MAX_COCKPITS} cockpits are open, and two start at once" in promised
