@@ -141,11 +141,24 @@ def is_typed() -> bool:
     return run_in_front.get() is None and sys.stdin.isatty()
 
 
+MOST_ANSWER = 1_000
+"""Characters of a line that answers a question."""
+
+MOST_STDIN = 16_000_000
+"""Characters of stdin that a command reads: more than any text that it takes, and no device without end."""
+
+
 def read_stdin() -> str:
-    """Read stdin to its end. Raises UsageError in a front."""
+    """Read stdin to its end. Raises UsageError in a front, and for more than `MOST_STDIN` characters."""
     if run_in_front.get() is not None:
         raise UsageError("a line that is typed here cannot read stdin", hint="Write the text itself in place of -.")
-    return sys.stdin.read()
+    try:
+        text = sys.stdin.read(MOST_STDIN + 1)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"stdin is not text: {error}", hint="Give a text in UTF-8.") from error
+    if len(text) > MOST_STDIN:
+        raise UsageError(f"stdin holds more than {MOST_STDIN:,} characters", hint="Give a shorter text.")
+    return text
 
 
 def confirm(question: str) -> bool:
@@ -158,7 +171,7 @@ def confirm(question: str) -> bool:
     while True:
         sys.stderr.write(f"{reveal(question)} [y/N]: ")
         sys.stderr.flush()
-        if not (line := sys.stdin.readline()):
+        if not (line := sys.stdin.readline(MOST_ANSWER)):
             raise KeyboardInterrupt
         match line.strip().lower():
             case "y" | "yes":

@@ -5,7 +5,6 @@ A value is never an argument, because arguments are visible in process lists.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 from zoea.cli import output
@@ -67,4 +66,4 @@ def _value(name: str) -> str:
         from getpass import getpass
 
         return getpass(f"Value for {name}: ")
-    return sys.stdin.read().rstrip("\r\n")
+    return output.read_stdin().rstrip("\r\n")

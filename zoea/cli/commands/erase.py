@@ -66,7 +66,7 @@ def redact(
     Example: pbpaste | zoea redact - --yes
     """
     if text == "-":
-        text = sys.stdin.read().removesuffix("\n")
+        text = output.read_stdin().removesuffix("\n")
     _check_can_ask(yes)
 
     def confirm(counts: RedactedCounts) -> bool:
