@@ -78,12 +78,12 @@ class MortalStore(Store):
         self.acknowledged = 0
         self.died = asyncio.Event()
 
-    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False, patient: bool = False) -> T:
+    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False) -> T:
         if self.acknowledged >= self.last:
             await asyncio.Event().wait()
         self.acknowledged += 1
         is_last = self.acknowledged >= self.last
-        result = await super().write(op, urgent=urgent, patient=patient)
+        result = await super().write(op, urgent=urgent)
         if is_last:
             self.died.set()
             if self.silent:
