@@ -439,36 +439,3 @@ async def test_closing_gives_up_on_an_op_that_never_returns(store: Store) -> Non
         await store.close(deadline_s=0.01)
     gate.open.set()
     await stuck
-
-
-async def test_a_patient_op_shares_the_commit_of_the_next_and_comes_before_it(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer, "GROUP_SECONDS", 60.0)  # no group ends early on a busy machine
-    order: list[str] = []
-    before, has_run = store.stats.commits, threading.Event()
-
-    def note_first(_: WriterConnection) -> None:
-        order.append("patient")
-        has_run.set()
-
-    patient = store.submit(note_first, patient=True)
-    assert await asyncio.to_thread(has_run.wait, 10)
-    urgent = store.submit(note_in(order, "urgent"), urgent=True)
-    await asyncio.gather(patient, urgent)
-    assert order == ["patient", "urgent"]
-    assert store.stats.commits == before + 1
-
-
-async def test_a_patient_op_is_committed_although_no_other_comes(store: Store) -> None:
-    assert await store.write(put("alone"), patient=True) == 1
-    assert await keys(store) == ["alone"]
-
-
-async def test_closing_commits_a_patient_op(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "GROUP_SECONDS", 60.0)
-    patient = store.submit(put("last"), patient=True)
-    await store.close()
-    assert await patient == 1
-    with closing(open_reader(path)) as reader:
-        assert reader.execute("SELECT count(*) FROM setting WHERE key = 'last'").fetchone()[0] == 1

@@ -2,8 +2,7 @@
 
 Waiting ops run in one transaction, each in its own savepoint; their callers continue after COMMIT.
 Ops of what a person did run first, and their group is committed at once.
-The next group gathers while one is synced to disk. A group of ops that nobody waits for is kept open for
-another op, so that both cost one sync. If the transaction is lost (disk full, I/O
+The next group gathers while one is synced to disk. If the transaction is lost (disk full, I/O
 error), each op of the group runs again alone.
 """
 
@@ -69,17 +68,14 @@ class WriterStats(Struct):
 
 
 class _Op:
-    """A function of the connection, and its result; an `urgent` one ends its group soon, a `patient` one does not."""
+    """A function of the connection, and its result; an `urgent` one ends its group soon."""
 
-    __slots__ = ("call", "error", "future", "patient", "urgent", "value")
+    __slots__ = ("call", "error", "future", "urgent", "value")
 
-    def __init__(
-        self, call: Callable[[WriterConnection], Any], future: asyncio.Future[Any], *, urgent: bool, patient: bool
-    ) -> None:
+    def __init__(self, call: Callable[[WriterConnection], Any], future: asyncio.Future[Any], *, urgent: bool) -> None:
         self.call = call
         self.future = future
         self.urgent = urgent
-        self.patient = patient
         self.value: Any = None
         self.error: BaseException | None = None
 
@@ -116,9 +112,9 @@ class _OpQueue:
         """Make `get` return None after the last op is taken."""
         self._tickets.put(False)
 
-    def get(self, within: float | None = None) -> _Op | None:
-        """Take the next op, or None after the last. Raises Empty where none comes within so many seconds."""
-        if not self._tickets.get(within != 0, within or None):
+    def get(self, *, block: bool = True) -> _Op | None:
+        """Take the next op, or None after the last. Raises Empty where nothing waits and it may not block."""
+        if not self._tickets.get(block):
             return None
         return self._urgent.popleft() if self._urgent else self._others.popleft()
 
@@ -162,16 +158,13 @@ class Writer:
         self._thread.start()
         await asyncio.shield(self._opened)
 
-    def submit(
-        self, call: Callable[[WriterConnection], Any], *, urgent: bool = False, patient: bool = False
-    ) -> asyncio.Future[Any]:
+    def submit(self, call: Callable[[WriterConnection], Any], *, urgent: bool = False) -> asyncio.Future[Any]:
         """Queue an op; the future resolves after the COMMIT that holds it.
 
-        An `urgent` op runs before the others that wait, and its group ends soon after it. A `patient` one waits
-        up to `GROUP_SECONDS` for another op to share its COMMIT.
+        An `urgent` op runs before the others that wait, and its group ends soon after it.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._queue.put(_Op(call, future, urgent=urgent, patient=patient))
+        self._queue.put(_Op(call, future, urgent=urgent))
         return future
 
     async def close(self, deadline_s: float) -> None:
@@ -220,10 +213,10 @@ class Writer:
             self._connection.close()
             self._call_on_loop(_resolve, self._ended)
 
-    def _take_waiting(self, within: float) -> _Op | None:
-        """Return an op that waits, or comes within so many seconds. None otherwise."""
+    def _take_waiting(self) -> _Op | None:
+        """Return a waiting op, or None."""
         try:
-            op = self._queue.get(within)
+            op = self._queue.get(block=False)
         except Empty:
             return None
         self._ending = op is None
@@ -253,16 +246,13 @@ class Writer:
         self._begin()
         end = perf_counter() + GROUP_SECONDS
         op: _Op | None = ops[0]
-        is_patient = True
         while op is not None:
             self._run_in_savepoint(op)
-            is_patient = is_patient and op.patient
             if op.urgent:
                 end = min(end, perf_counter() + URGENT_SECONDS)
-            left = end - perf_counter()
-            if len(ops) >= GROUP_OPS or left <= 0:
+            if len(ops) >= GROUP_OPS or perf_counter() >= end:
                 break
-            op = self._take_waiting(left if is_patient else 0)
+            op = self._take_waiting()
             if op is not None:
                 ops.append(op)
         return self._commit()

@@ -211,15 +211,14 @@ class Services:
         assert self.publisher is not None
         return self.publisher
 
-    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False, patient: bool = False) -> T:
+    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False) -> T:
         """Write for the swarm itself; on a full disk wait and write again.
 
-        A person's command uses `store.write` instead, and fails at once. `urgent` is what a person waits for;
-        `patient` is what nothing waits for.
+        A person's command uses `store.write` instead, and fails at once. `urgent` is what a person waits for.
         """
         while True:
             try:
-                return await self.store.write(op, urgent=urgent, patient=patient)
+                return await self.store.write(op, urgent=urgent)
             except StoreFull as error:
                 if self._closing:
                     raise

@@ -154,8 +154,7 @@ class AgentCall:
                 settled = asyncio.create_task(self._settle(), name="settlement of an agent's request")
                 self._link.settling.add(settled)
                 settled.add_done_callback(self._link.settling.discard)
-                # Once its op is queued, the next request finds it settled.
-                await (asyncio.sleep(0) if self._has_answer else asyncio.shield(settled))
+                await asyncio.shield(settled)
 
     async def count(self, content: bytes, request: web.Request) -> web.StreamResponse:
         """Have the provider count the tokens of a request, which costs nothing. Raises GatewayRefusal."""
@@ -183,10 +182,6 @@ class AgentCall:
             raise GatewayRefusal(429, "the provider has no place free; ask again", code="held") from None
         assert head is not None
         return web.Response(status=head.status, headers=keep_headers(head.headers), body=b"".join(pieces))
-
-    @property
-    def _has_answer(self) -> bool:
-        return self._answer is not None and self._failure is None
 
     @property
     def _key(self) -> tuple[int, int]:
@@ -529,8 +524,7 @@ class AgentCall:
             return mysis_ops.tally(conn, self._mysis_id), used, own
 
         try:
-            is_patient = self._has_answer and services.budget_queue.smallest_other(self._key) is None
-            tally, used, own = await services.write(end_it, patient=is_patient)
+            tally, used, own = await services.write(end_it)
         except StoreError as error:
             _log.warning("what an agent's request used was not stored; the next start does it: %s", error.what)
             return
