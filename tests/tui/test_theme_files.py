@@ -80,6 +80,18 @@ def test_a_persons_theme_replaces_a_shipped_one_of_the_same_name(tmp_path: Path)
     assert found["nova"].colours["background"] == "#000000"
 
 
+def test_themes_above_the_number_are_named_and_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "themes"
+    folder.mkdir()
+    for number in range(themes.MOST_FILES + 2_800):
+        (folder / f"{number:05}.toml").touch()
+    found, errors = themes.load_themes(tmp_path)
+    assert set(found) == set(SHIPPED)
+    assert str(errors[0]) == f"{folder} has 3,000 theme files: those after 200 have no effect"
+    assert len(errors) == 1 + themes.MOST_FILES
+    assert len(themes.read_file_stamps(tmp_path)) == len(SHIPPED) + themes.MOST_FILES
+
+
 def test_all_errors_of_a_file_come_in_one_message(tmp_path: Path) -> None:
     nova = (themes.list_theme_folders(tmp_path)[0] / "nova.toml").read_text()
     file = tmp_path / "bad.toml"

@@ -86,6 +86,8 @@ GLYPHS = {
     "spark": "▁▂▃▄▅▆▇█",
 }
 """The glyph of each name that a theme leaves out."""
+MOST_FILES = 200
+"""The most theme files of a folder that count: each takes a millisecond to read, and all are looked at often."""
 MOST_GLYPH, MOST_PROBLEM = 16, 200
 """The most characters of a glyph, and of a shown problem of a theme file."""
 MOST_LINES = 10
@@ -207,11 +209,16 @@ def list_theme_folders(config: Path) -> tuple[Path, ...]:
     return (shipped, config / "themes")
 
 
+def _list_files(folder: Path) -> list[Path]:
+    """Return the theme files of a folder by name."""
+    return sorted(folder.glob("*.toml"))
+
+
 def read_file_stamps(config: Path) -> tuple[tuple[str, int, int], ...]:
     """Return name, time and size of each theme file, to detect changes."""
     found = []
     for folder in list_theme_folders(config):
-        for file in sorted(folder.glob("*.toml")):
+        for file in _list_files(folder)[:MOST_FILES]:
             try:
                 stat = file.stat()
             except OSError:
@@ -225,7 +232,11 @@ def load_themes(config: Path) -> tuple[dict[str, ThemeSpec], list[SettingsError]
     found: dict[str, ThemeSpec] = {}
     errors: list[SettingsError] = []
     for folder in list_theme_folders(config):
-        for file in sorted(folder.glob("*.toml")):
+        files = _list_files(folder)
+        if len(files) > MOST_FILES:
+            text = f"{folder} has {len(files):,} theme files: those after {MOST_FILES} have no effect"
+            errors.append(SettingsError(text, title="Theme is wrong"))
+        for file in files[:MOST_FILES]:
             try:
                 look = read_theme(file)
             except SettingsError as error:
