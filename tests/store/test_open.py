@@ -23,7 +23,14 @@ import pytest
 from tests.store.conftest import SettableClock
 from zoea.model.errors import StoreConflict, StoreError, StoreForeign, StoreFull, StoreMissing, StoreOutdated
 from zoea.store import Store, WriterConnection, open_reader
-from zoea.store.database_file import APPLICATION_ID, BEFORE_RELEASES_ID, MIGRATIONS, newest_version, require_sqlite
+from zoea.store.database_file import (
+    APPLICATION_ID,
+    BEFORE_RELEASES_ID,
+    MIGRATIONS,
+    newest_version,
+    read_version,
+    require_sqlite,
+)
 from zoea.store.migrate import migrate, split_statements
 from zoea.store.sqlite_errors import translate_error, translate_errors
 from zoea.store.store import READERS
@@ -410,6 +417,19 @@ async def test_two_processes_can_open_a_new_store_at_once(path: Path, clock: Set
     assert len(await stores[0].read("SELECT 1 FROM event")) == 4
     for store in stores:
         await store.close()
+
+
+def test_a_file_that_is_filled_while_its_version_is_read_belongs_to_no_other_program(path: Path) -> None:
+    place(path, b"")
+    with closing(sqlite3.connect(path)) as reader, closing(sqlite3.connect(path, timeout=0)) as other:
+
+        def fill(statement: str) -> None:
+            if "user_version" in statement:
+                with suppress(sqlite3.OperationalError):  # locked, where it is read as one
+                    other.executescript("CREATE TABLE t (x); PRAGMA application_id = 7")
+
+        reader.set_trace_callback(fill)
+        assert read_version(reader, path, newest=1) == 0
 
 
 async def test_opening_waits_for_another_process_that_creates_the_file(

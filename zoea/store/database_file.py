@@ -79,7 +79,10 @@ def read_version(connection: sqlite3.Connection, path: Path, *, newest: int) -> 
     Raises:
         StoreForeign: The file belongs to another program, has no schema that this Zoea knows, or is not a database.
     """
+    is_own = not connection.in_transaction
     try:
+        if is_own:  # else a file that another process begins to fill between two of these belongs to nobody
+            connection.execute("BEGIN")
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
@@ -87,6 +90,9 @@ def read_version(connection: sqlite3.Connection, path: Path, *, newest: int) -> 
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_NOTADB:
             raise
         raise StoreForeign(f"{path} is not a database.", hint="Set ZOEA_DATA_DIR to another directory.") from error
+    finally:
+        if is_own and connection.in_transaction:
+            connection.execute("ROLLBACK")
     if application == 0 and version == 0 and tables == 0:
         return 0
     if application == BEFORE_RELEASES_ID:
