@@ -366,8 +366,8 @@ async def test_the_comparison_marks_what_differs_and_shows_calls(tmp_path: Path)
             lambda: stage.shows(ComparisonScreen) and "another way" in stage.one(FoldingList, "#other").plain
         )
         text = stage.text()
-        assert "6 messages since, * 3 not in the other" in text
-        assert "4 messages since, * 1 not in the other" in text
+        assert "6 messages after it, 3 (*) only here" in text
+        assert "4 messages after it, 1 (*) only here" in text
         assert len(re.findall(r"\*\s+\d (?:direct|answer|result)", text)) == 4
         assert '⚙ look({"text": "belt-2"})' in text
 

@@ -308,7 +308,7 @@ async def test_the_form_says_what_the_first_request_costs(tmp_path: Path) -> Non
         stage.app.new_myses = StartOptions(provider="anthropic", model="claude-opus-5")
         await dialog(stage)
         await stage.write("Find iron x2")
-        await stage.until(lambda: "in all, about $0.0" in stage.text() and "; plus the tools" in stage.text())
+        await stage.until(lambda: "in all, about $0.0" in stage.text() and "; without tools" in stage.text())
         stage.one(InlineChoice, "#provider").choose("autopilot")
         await stage.until(lambda: "in all, at no cost" in stage.text())
 

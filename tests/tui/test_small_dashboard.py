@@ -27,7 +27,7 @@ async def test_a_small_dashboard_shows_feed_and_needs_as_tabs(tmp_path: Path) ->
         assert "Mine iron" in stage.text()
         assert "NEEDS YOU" not in stage.text()
         await ask(stage, "gamma")
-        await stage.until(lambda: "INBOX AND BROADCASTS ─ NEEDS YOU 1" in stage.text() and "o answer" in stage.text())
+        await stage.until(lambda: "NEEDS YOU 1 ─ INBOX AND BROADCASTS" in stage.text() and "o answer" in stage.text())
         assert "you → 3" not in stage.text()
         await stage.press("tab", shows="you → 3")
         assert "o answer" not in stage.text()

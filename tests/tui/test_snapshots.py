@@ -250,7 +250,7 @@ SCENES = (
     Scene("history", ("g", "h"), shows_history),
     Scene("history-fork", ("g", "h"), says("First request"), open_fork, is_box=True, sizes=SIZES[:2]),
     Scene("history-ask", ("g", "h"), says("First request"), open_question, is_box=True, sizes=SIZES[:2]),
-    Scene("history-compare", ("g", "h"), says("since"), compare_commits, sizes=SIZES[:2]),
+    Scene("history-compare", ("g", "h"), says("after it"), compare_commits, sizes=SIZES[:2]),
     Scene("history-timeline", ("g", "h"), says("alpha", "gamma"), open_timeline, sizes=SIZES[:2]),
     Scene("clients", ("M",), says("no client can"), is_box=True, sizes=SIZES[:2]),
     Scene("configuring", ("G", "c"), lambda stage: stage.shows(ConfigureDialog), is_box=True, sizes=SIZES[:2]),

@@ -219,11 +219,13 @@ class LoopSettings(Section):
 
     volatile: Words = setting(
         ("current_tick", "*timestamp*", "*_at"),
-        "Volatile fields",
+        "Fields never compared",
         "Result fields, as globs, ignored when results are compared.",
     )
     exempt: Words = setting(
-        ("zoea_wait", "mine", "get_notifications"), "Exempt tools", "Tools, as globs, that may repeat without limit."
+        ("zoea_wait", "mine", "get_notifications"),
+        "Tools that may repeat",
+        "Tools, as globs, that may repeat without limit.",
     )
 
 

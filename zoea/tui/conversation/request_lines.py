@@ -64,7 +64,7 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
             [
                 (f"~{number_format.tokens(request.planned_tokens)} tokens estimated", ""),
                 (
-                    f"; {reserved} reserved from the budget until it ends: a careful estimate and the longest answer",
+                    f"; {reserved} set aside in the budgets until it ends: a high estimate and the longest answer",
                     "quiet",
                 ),
             ],

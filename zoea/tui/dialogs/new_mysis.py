@@ -88,7 +88,7 @@ class NewMysisDialog(FormDialog[None]):
     def fields(self) -> Iterable[tuple[str, Widget] | Widget]:
         task = TaskText(
             id="task",
-            placeholder="What it has to do; empty: it waits. @ completes a file, x3 at the end makes three",
+            placeholder="What it has to do; empty: it waits. @ inserts a file's name, x3 at the end makes three",
             compact=True,
             soft_wrap=True,
         )
@@ -152,7 +152,7 @@ class NewMysisDialog(FormDialog[None]):
                 lines.append([(f"{self._describe_folder(task.count)} {one_line(on)}", "quiet")])
                 if (provider or found.usual_provider) == AUTOPILOT:
                     lines.append([("the autopilot only plays the sandbox: work on files needs a model", "waiting")])
-            lines.append([(f"first request ~{tokens:,} tokens{total}, {cost}; plus the tools", "quiet")])
+            lines.append([(f"first request ~{tokens:,} tokens{total}, {cost}; without tools", "quiet")])
             if self.query_one("#more").display:  # the list of templates cuts it
                 told = next((one.title for one in found.templates if one.name == template), "")
                 lines += [[(f"{one_line(template)}: {one_line(told)}", "quiet")]] if told else []

@@ -313,8 +313,10 @@ class CockpitScreen(BaseScreen[T]):
             return []
         reason = one_line(view.hold_reason)
         finishing = self.cockpit.feed.roster.finishing
-        hold = f"ON HOLD, {finishing} finishing  " if finishing else "ON HOLD  "
-        return [(hold, "asking"), *([(f"{reason}   ", "waiting")] if reason else [])]
+        more = f", {finishing} finishing" if finishing else ""
+        if reason:
+            return [("ON HOLD  ", "asking"), (f"{reason}{more}   ", "waiting")]
+        return [(f"ON HOLD{more}  ", "asking")]
 
     @property
     def needing(self) -> Sequence[MysisView]:

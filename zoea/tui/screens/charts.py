@@ -310,7 +310,7 @@ class ChartsScreen(TabbedScreen):
     PARTS: ClassVar[dict[str, str]] = {
         "tokens": "TOKENS",
         "spenders": "SPENDERS",
-        "spend": "SPENT",
+        "spend": "COST",
         "myses": "MYSES",
         "turns": "TURNS",
         "waiting": "QUEUED",

@@ -64,6 +64,13 @@ class ComparisonScreen(TabbedScreen):
     def count_of(self, part: str) -> int | None:
         return None if self.compared is None else len(self.compared.learned[self.parts().index(part)])
 
+    def title_of(self, part: str) -> str:
+        """Return the commit by its id and mysis, once it was read."""
+        if self.compared is None:
+            return super().title_of(part)
+        at = self.parts().index(part)
+        return f"{self.compared.short_ids[at]} {one_line(self.compared.commits[at].provenance.principal)}"
+
     @work(exit_on_error=False)
     async def _read(self) -> None:
         opened = self.cockpit.opened
@@ -89,8 +96,7 @@ class ComparisonScreen(TabbedScreen):
             left_out = max(0, len(learned) - ENTRIES)
             items, marked = build_compared_items(learned[left_out:], found.learned[1 - at], self.symbols, left_out + 1)
             listed.put(items, empty="Nothing new: it is the commit that both have in common")
-            name = one_line(found.commits[at].provenance.principal)
-            foot = f"{count_of(len(learned), 'message')} since, {DIFFERS} {marked:,} not in the other"
+            foot = f"{count_of(len(learned), 'message')} after it, {marked:,} ({DIFFERS}) only here"
             more = f"; the newest {ENTRIES:,} are listed" if left_out else ""
-            listed.caption(f"{found.short_ids[at]} {name}", foot + more)
+            listed.caption(self.title_of(part), foot + more)
         self.draw_strip()

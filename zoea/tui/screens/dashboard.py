@@ -378,9 +378,10 @@ class DashboardScreen(CockpitScreen[None]):
         shows_needs = bool(needing) and self._wants_needs is not False
         self.set_class(shows_needs, "-tab-needs")
         tabs = [("INBOX AND BROADCASTS", "quiet" if shows_needs else "title", "screen.part" if shows_needs else "")]
-        if needing:
-            tabs.append(
-                (f"NEEDS YOU {needing}", "asking" if shows_needs else "quiet", "" if shows_needs else "screen.part")
+        if needing:  # what is shown stands first
+            tabs.insert(
+                not shows_needs,
+                (f"NEEDS YOU {needing}", "asking" if shows_needs else "quiet", "" if shows_needs else "screen.part"),
             )
         other = "the inbox" if shows_needs else "who needs you"
         # In an open prompt the key chooses the delivery mode.

@@ -465,7 +465,7 @@ class HistoryScreen(TabbedScreen):
         self.listed.show(len(moment.commits), place=places[0] if places else 0, empty="No mysis had a commit then")
         now = self.cockpit.now()
         ago = f" · {number_format.age(moment.at, now)} ago" if moment.at < now else ""
-        title = f"WHO KNEW WHAT AT {number_format.clock(moment.at, now, seconds=True)}{ago}"
+        title = f"WHAT EACH KNEW AT {number_format.clock(moment.at, now, seconds=True)}{ago}"
         self.listed.caption(title, self._foot())
         self.go_to_part("commits")
         self._read_details()

@@ -48,13 +48,17 @@ class TabbedScreen(CockpitScreen[None]):
         """Return the number of items of a part; None where it is not shown."""
         return None
 
+    def title_of(self, part: str) -> str:
+        """Return the name of a part in the strip."""
+        return self.PARTS[part]
+
     def draw_strip(self) -> None:
         """Draw the names and counts of the parts, with the focused one highlighted."""
         for strip in self.query("#parts").results(TextBlock):
             words: list[ClickablePiece] = []
             for part in self.parts():
                 count = self.count_of(part)
-                title = self.PARTS[part] + (f" {count:,}" if count else "")
+                title = self.title_of(part) + (f" {count:,}" if count else "")
                 role = "title" if part == self.part else "quiet"
                 words += [(" · ", "quiet", "")] if words else []
                 words.append((title, role, f"screen.to_part({part!r})"))
