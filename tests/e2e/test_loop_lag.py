@@ -22,11 +22,14 @@ def test_doctor_tells_that_the_event_loop_was_held_up_and_the_log_names_the_code
 
         def is_told() -> bool:
             findings = json.loads(zoea("doctor", "--json").stdout)["findings"]
-            return any(one["name"] == "event loop" and "did not react for" in one["problem"] for one in findings)
+            is_named = (
+                "hold_up_upstreams.<locals>.upstreams" in places("").log.read_text()
+            )  # a busy machine holds it up too
+            return is_named and any(
+                one["name"] == "event loop" and "did not react for" in one["problem"] for one in findings
+            )
 
         until_true(is_told, within=PATIENCE_S)
         assert zoea("stop", "--swarm").returncode == 0
         assert owner.wait(PATIENCE_S) == 0
-    logged = places("").log.read_text()
-    assert "the event loop was held up for" in logged
-    assert "hold_up_upstreams.<locals>.upstreams" in logged
+    assert "the event loop was held up for" in places("").log.read_text()

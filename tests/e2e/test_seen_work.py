@@ -248,7 +248,7 @@ async def test_commits_are_compared_and_a_question_to_one_is_answered_in_the_his
         screen.press("c")
         await see(screen, "▌", "is marked: c on")
         screen.press("down", "c")
-        await see(screen, "IN COMMON", "2 messages since, * 2", "sell it all now")
+        await see(screen, "IN COMMON", "2 messages after it, 2 (*)", "sell it all now")
         screen.press("escape")
         await see(screen, "HISTORY OF alpha", "COMMITS 2")
         screen.press("a")
