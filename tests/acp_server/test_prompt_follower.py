@@ -80,16 +80,21 @@ async def test_retries_and_thoughts_that_no_view_showed_are_told(tmp_path: Path)
     assert texts(told, "agent_message_chunk") == ["I look.", "Ore is here."]
 
 
+async def say_in_pieces(s: Swarm, client: _Client, folder: Path, *, after: int, seen: str) -> None:
+    """Say something, and let its answer go on once the client has seen its begin."""
+    session = await begin(client, folder)
+    block = s.provider.block(after=after)
+    saying = asyncio.create_task(say(client, session, "Where?"))
+    await until(lambda: texts(client.sent, seen))
+    block.release()
+    assert await saying == "end_turn"
+
+
 async def test_an_answer_is_told_whole_although_another_had_begun_and_failed(tmp_path: Path) -> None:
     begun: list[Any] = [Delta(reasoning="Iron, I"), Delta(text="Iron at"), FAILED]
     ore = Answer(text="Ore is here.", reasoning="I dig.")
     async with served(tmp_path, [begun, ore], is_late=False) as (s, client):
-        session = await begin(client, tmp_path)
-        block = s.provider.block(after=2)
-        saying = asyncio.create_task(say(client, session, "Where?"))
-        await until(lambda: texts(client.sent, "agent_message_chunk"))
-        block.release()
-        assert await saying == "end_turn"
+        await say_in_pieces(s, client, tmp_path, after=2, seen="agent_message_chunk")
     assert "".join(texts(client.sent, "agent_message_chunk")) == "Iron at\n\nOre is here."
     assert "I dig." in "".join(texts(client.sent, "agent_thought_chunk"))
 
@@ -97,12 +102,7 @@ async def test_an_answer_is_told_whole_although_another_had_begun_and_failed(tmp
 async def test_thoughts_that_are_longer_than_a_view_are_told_once(tmp_path: Path) -> None:
     pieces = [Delta(reasoning=LONG[at : at + 3_000]) for at in range(0, len(LONG), 3_000)]
     async with served(tmp_path, [[*pieces, Answer(text="Ore.", reasoning=LONG)]], is_late=False) as (s, client):
-        session = await begin(client, tmp_path)
-        block = s.provider.block(after=1)
-        saying = asyncio.create_task(say(client, session, "Where?"))
-        await until(lambda: texts(client.sent, "agent_thought_chunk"))
-        block.release()
-        assert await saying == "end_turn"
+        await say_in_pieces(s, client, tmp_path, after=1, seen="agent_thought_chunk")
     assert "".join(texts(client.sent, "agent_thought_chunk")) == LONG
 
 
