@@ -112,6 +112,8 @@ class Scene:
     is_whole: Callable[[Stage], Any]
     then: Callable[[Stage], Awaitable[None]] | None = None
     is_box: bool = False
+    keeps_theme: bool = False
+    """Draws with the theme in which it was opened, or names it."""
     sizes: tuple[tuple[int, int], ...] = SIZES
 
 
@@ -231,11 +233,11 @@ SCENES = (
     Scene("confirm", ("D",), says("Delete"), is_box=True),
     Scene("approvals", ("o",), says("gamma asks", "iron ore"), listen, is_box=True),
     Scene("quitting", ("q",), says("end the swarm"), is_box=True),
-    Scene("palette", ("ctrl+p",), says("Create a mysis"), is_box=True),
+    Scene("palette", ("ctrl+p",), says("Create a mysis"), is_box=True, keeps_theme=True),
     Scene("command", ("colon",), says("st"), write_command, is_box=True),
     Scene("help", ("question_mark",), says("HELP")),
     Scene("settings", ("comma",), says("Tokens per day"), choose_budgets),
-    Scene("themes", ("comma",), says("Nova"), choose_themes),
+    Scene("themes", ("comma",), says("Nova"), choose_themes, keeps_theme=True),
     Scene("log", ("l",), says("events")),
     Scene("charts", ("C",), shows_charts, sizes=SIZES[:2]),
     Scene("search", ("ctrl+f",), says("iron"), write_search),
@@ -265,7 +267,7 @@ SCENES = (
     Scene("hive", ("v",), says("held")),
 )
 PARTS = 4
-"""Tests that share the scenes of a theme, so that they run beside each other; each plays the swarm anew."""
+"""Tests that share the scenes, so that they run beside each other; each plays the swarm anew."""
 PART = -(-len(SCENES) // PARTS)
 TOO_SMALL = (60, 15)
 ALONE = ("welcome", "connect")
@@ -416,15 +418,13 @@ def store_topics(conn: WriterConnection) -> None:
 
 
 @asynccontextmanager
-async def the_morning(folder: Path, theme: str) -> AsyncIterator[Stage]:
+async def the_morning(folder: Path) -> AsyncIterator[Stage]:
     """The cockpit over the played swarm."""
     async with play_sample_swarm(folder) as morning:
         inner = morning.inner
         api: Any = Still(inner.commander)
         places = Places(folder, folder / "config", folder)
-        async with cockpit_over(
-            api, inner.path, clock=inner.clock, inner=inner, theme=theme, size=SIZES[0], places=places
-        ) as stage:
+        async with cockpit_over(api, inner.path, clock=inner.clock, inner=inner, size=SIZES[0], places=places) as stage:
             await stage.until(lambda: stage.has("alpha", "epsilon") and stage.app.approvals.open)
             await spent(stage)
             await inner.store.write(store_minutes)
@@ -433,35 +433,36 @@ async def the_morning(folder: Path, theme: str) -> AsyncIterator[Stage]:
             yield stage
 
 
-def sizes_of(scene: Scene, theme: str) -> tuple[tuple[int, int], ...]:
-    """The sizes of a test. A theme changes colours and no place, so the quick run takes the second one at one size."""
-    return scene.sizes if theme == THEMES[0] or IS_THOROUGH else (scene.sizes[len(scene.sizes) // 2],)
+def themes_at(scene: Scene, size: tuple[int, int]) -> tuple[str, ...]:
+    """The themes to look at. One changes colours and no place, so the quick run takes the second one at one size."""
+    return THEMES if IS_THOROUGH or size == scene.sizes[len(scene.sizes) // 2] else THEMES[:1]
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("theme", THEMES)
-async def test_every_screen_of_a_running_swarm_matches_its_snapshot(tmp_path: Path, theme: str, part: int) -> None:
+async def test_every_screen_of_a_running_swarm_matches_its_snapshot(tmp_path: Path, part: int) -> None:
     store = SnapshotStore()
-    async with the_morning(tmp_path, theme) as stage:
+    async with the_morning(tmp_path) as stage:
         for scene in SCENES[part * PART : (part + 1) * PART]:
-            looked_at = sizes_of(scene, theme)
-            for size in scene.sizes[: scene.sizes.index(looked_at[-1]) + 1]:
-                if scene.is_box and size not in looked_at:
-                    continue  # opened anew at each size; what stays open is as the sizes before have left it
+            for size in scene.sizes:
                 await stage.pilot.resize_terminal(*size)
                 if scene.is_box or size == SIZES[0]:
                     await open_scene(stage, scene)
-                if scene.is_box:
-                    stage.app.refresh_css(animate=False)  # what is behind it, too, as it is without the focus
-                if size not in looked_at:
-                    await stage.until(lambda: scene.is_whole(stage), within=PATIENCE_S)  # noqa: B023  waited for here
-                    continue
-                await look_at(stage, store, theme, scene.name, lambda: scene.is_whole(stage))  # noqa: B023  waited for here
-                assert not scene.is_box or dead_hints(stage) == [], scene.name
-            assert stage.app.theme_spec.name == theme
+                for theme in themes_at(scene, size):
+                    if scene.keeps_theme:
+                        await home(stage)
+                    stage.app.use_theme(theme)
+                    if scene.keeps_theme:
+                        await open_scene(stage, scene)
+                    if scene.is_box:
+                        stage.app.refresh_css(animate=False)  # what is behind it, too, as it is without the focus
+                    await look_at(stage, store, theme, scene.name, lambda: scene.is_whole(stage))  # noqa: B023  waited for here
+                    assert not scene.is_box or dead_hints(stage) == [], scene.name
+                stage.app.use_theme(THEMES[0])
         await stage.pilot.resize_terminal(*TOO_SMALL)
-        await look_at(stage, store, theme, "too-small", lambda: stage.shows(TooSmallScreen))
+        for theme in THEMES:
+            stage.app.use_theme(theme)
+            await look_at(stage, store, theme, "too-small", lambda: stage.shows(TooSmallScreen))
     assert not store.complaint(), store.complaint()
 
 
