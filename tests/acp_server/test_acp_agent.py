@@ -141,9 +141,21 @@ class TestShownStream:
 
 
 class TestPrompt:
-    def test_a_picture_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="no image"):
-            read_prompt([helpers.image_block("aGk=", "image/png")])
+    @pytest.mark.parametrize(
+        ("block", "why"),
+        [
+            (helpers.image_block("aGk=", "image/png"), "holds texts and resources, no image"),
+            (helpers.audio_block("aGk=", "audio/wav"), "holds texts and resources, no audio"),
+            (
+                helpers.resource_block(helpers.embedded_blob_resource("file:///a.pdf", "aGk=")),
+                "holds texts, and file:///a.pdf is none",
+            ),
+        ],
+        ids=["picture", "sound", "bytes"],
+    )
+    def test_what_is_no_text_is_refused_by_name(self, block: Any, why: str) -> None:
+        with pytest.raises(ValueError, match=why):
+            read_prompt([block])
 
     def test_resources_are_part_of_the_text(self) -> None:
         blocks = [

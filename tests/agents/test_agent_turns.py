@@ -209,6 +209,18 @@ async def test_usage_is_what_the_agent_tells(tmp_path: Path) -> None:
         assert {row["provider"] for row in rows} == {s.commander.swarm.live_view.row(1).answered_by}
 
 
+async def test_a_raised_budget_answers_the_question_before_a_prompt(tmp_path: Path) -> None:
+    budget = {"budget.mysis": 100, "budget.enforcement": "approve"}
+    async with agent_swarm(tmp_path) as s:
+        await s.create("alpha")
+        await s.commander.configure("alpha", settings=budget)
+        await say(s, ["say", "done"])
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
+        await s.commander.configure("alpha", settings={"budget.mysis": 1_000_000})
+        await s.settled()
+        assert await last_outcome(s) == "answered"
+
+
 async def test_a_spent_budget_refuses_the_next_prompt(tmp_path: Path) -> None:
     settings = Settings.model_validate({"budget": {"mysis": 1_000, "enforcement": "hard", "max_output_tokens": 256}})
     told = {"sessionUpdate": "usage_update", "used": 5_000, "size": 10_000}

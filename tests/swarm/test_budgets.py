@@ -235,6 +235,57 @@ async def test_a_spent_day_asks_holds_where_it_may_not_and_asks_again_once_lifte
         assert await s.value("SELECT outcome FROM turn") == "answered"
 
 
+RAISED = [
+    ({"enforcement": "approve", "mysis": 100}, {"budget.mysis": 100_000}, {}),
+    ({**ASKING["budget"], "token_budget_per_task": 5000}, {"budget.token_budget_per_task": 50_000}, {}),
+    ({"enforcement": "approve", "mysis": 100}, {"budget.mysis": "none"}, {}),
+    ({"swarm_enforcement": "approve", "swarm_per_day": 100}, {}, {"swarm_per_day": 100_000}),
+]
+
+
+async def change(s: Swarm, of_mysis: dict[str, Any], of_swarm: dict[str, Any]) -> None:
+    if of_mysis:
+        await s.commander.configure("alpha", settings=of_mysis)
+    budget = s.commander.swarm.settings.budget.model_copy(update=of_swarm)
+    s.commander.swarm.adopt(s.commander.swarm.settings.model_copy(update={"budget": budget}))
+
+
+@pytest.mark.parametrize(("budget", "of_mysis", "of_swarm"), RAISED, ids=["mysis", "turn", "no limit", "swarm"])
+async def test_a_raised_budget_answers_the_question_that_waits_for_it(
+    tmp_path: Path, budget: dict[str, Any], of_mysis: dict[str, Any], of_swarm: dict[str, Any]
+) -> None:
+    first = Answer(calls=(call("act", "a"),), usage=Usage(input_tokens=4000, output_tokens=500))
+    settings = Settings.model_validate({"budget": budget if of_swarm else {"mysis": "none"}})
+    async with swarm(tmp_path, script(first, Answer(text="done")), settings=settings) as s:
+        await s.create("alpha")
+        if not of_swarm:
+            await s.commander.configure("alpha", settings={f"budget.{key}": value for key, value in budget.items()})
+        await s.tell("alpha", "go")
+        await asked(s)
+        await change(s, of_mysis, of_swarm)
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+        assert await s.commander.approvals() == ()
+        assert await s.value("SELECT count(*) FROM approval WHERE answer IS NULL") == 0
+
+
+async def test_a_budget_that_is_raised_too_little_is_asked_for_anew_with_its_numbers(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"budget": {"swarm_enforcement": "approve", "swarm_per_day": 100}})
+    async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
+        await s.tell("alpha", "go")
+        first = await asked(s)
+        await change(s, {}, {"swarm_per_day": 200})
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals == 1)
+        second = await asked(s)
+        assert second.id > first.id
+        assert json.loads(second.arguments)["limit"] == 200
+        await change(s, {"budget.mysis": 9**9}, {})
+        assert (await asked(s)).id == second.id  # another budget was changed
+        await s.commander.answer(second.id, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
 async def test_a_question_on_a_budget_outlives_a_restart_and_a_stop_takes_it_back(tmp_path: Path) -> None:
     settings = Settings.model_validate(ASKING)
     async with swarm(tmp_path, counting(), settings=settings) as s:

@@ -128,6 +128,18 @@ async def test_a_person_is_asked_once_for_all_requests_of_a_turn(tmp_path: Path)
         assert [(await task)[0] for task in both] == [200, 200]
 
 
+async def test_a_raised_budget_answers_the_question_of_all_requests_of_a_turn(tmp_path: Path) -> None:
+    settings = {"budget": {"max_output_tokens": 100}}
+    async with rig(tmp_path, server=ore(), settings=settings) as r:
+        await r.s.commander.configure("alpha", settings={"budget.mysis": 20_000, "budget.enforcement": "approve"})
+        both = [asyncio.create_task(r.chat(str(number), max_tokens=25_000)) for number in range(2)]
+        await r.s.until(lambda: status_of(r) is StatusWord.ASKING)
+        await r.s.run_due()
+        await r.s.commander.configure("alpha", settings={"budget.mysis": 900_000})
+        assert [(await task)[0] for task in both] == [200, 200]
+        assert await r.s.commander.approvals() == ()
+
+
 async def test_a_held_request_waits_and_goes_when_the_hold_is_lifted(tmp_path: Path) -> None:
     server = ore()
     async with rig(tmp_path, server=server) as r:

@@ -58,6 +58,8 @@ def read_prompt(blocks: Iterable[Any]) -> str:
                 parts.append(f"[{block.title or block.name}]({block.uri})")
             case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents() as resource):
                 parts.append(f"{resource.uri}:\n```\n{resource.text}\n```")
+            case schema.EmbeddedResourceContentBlock():
+                raise ValueError(f"a prompt to a mysis holds texts, and {block.resource.uri} is none")
             case _:
                 raise ValueError(f"a prompt to a mysis holds texts and resources, no {block.type}")
     return "\n\n".join(filter(None, parts)).strip()

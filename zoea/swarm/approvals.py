@@ -90,6 +90,13 @@ class ApprovalQueue:
         """Wait for the answer about a budget; `post` is called with it once."""
         await self._ask(("turn_id", turn_id), mysis_id, post)
 
+    def review_budgets(self, mysis_id: int) -> None:
+        """Let turns that wait for an answer about a budget reserve again, because budgets were changed."""
+        for key in [key for key, one in self._waiting.items() if key[0] == "turn_id" and one.mysis_id == mysis_id]:
+            self._post(
+                key, GivenAnswer(ApprovalAnswer.EXPIRED)
+            )  # the turn reads the answer from its row, which has none
+
     def waits_for_budget(self, turn_id: int) -> bool:
         return ("turn_id", turn_id) in self._waiting
 

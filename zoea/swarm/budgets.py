@@ -131,7 +131,7 @@ def advise_after_refusal(scope: str, *, is_money: bool = False) -> str:
             return "send the rest as a new message with a budget of its own"
         case "mysis":
             setting = "budget.mysis_money" if is_money else "budget.mysis"
-            return f"raise {setting} in its configuration, then start it again"
+            return f"raise {setting} in its configuration, start it again, and tell it to go on: this turn is over"
     return ""
 
 

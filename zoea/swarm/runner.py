@@ -112,8 +112,10 @@ class MysisRunner:
         self._queue(lf.Arrived(self._uptime(), pending))
 
     def adopt(self, known: ResolvedTemplate) -> None:
-        """Take changed settings: rules of nudges at once, all others from the next turn on."""
-        self.known = known
+        """Take changed settings: rules of nudges and budgets at once, all others from the next turn on."""
+        has_other_budgets, self.known = known.settings.budget != self.known.settings.budget, known
+        if has_other_budgets:
+            self._services.approvals.review_budgets(self.mysis.id)
         self.capture.adopt(known.settings.chain)
         self._tell_rules()
 

@@ -212,7 +212,7 @@ class Swarm:
             self.bodies.update(await swarm_reads.template_bodies(self.services.store))
 
     async def configure(self, runner: MysisRunner, op: Callable[[WriterConnection], Mysis]) -> None:
-        """Store a change of a mysis that runs, which counts from its next turn on."""
+        """Store a change of a mysis that runs, which counts from its next turn on, budgets from its next request on."""
         mysis = await self.write(op)
         await self._read_body(mysis)
         runner.configure(mysis, self.bodies[mysis.template_hash], self.resolved_template(mysis.template_hash))
@@ -249,7 +249,7 @@ class Swarm:
         return self.resolved_template(self.runners[sender.id].mysis.template_hash).template
 
     def adopt(self, settings: Settings) -> None:
-        """Apply changed settings: nudges and waits at once, others from each next turn on."""
+        """Apply changed settings: nudges, waits and budgets at once, others from each next turn on."""
         self.services.settings = settings
         self.services.gate.resize(**count_places(settings))
         self._resolved_templates.clear()

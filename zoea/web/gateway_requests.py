@@ -30,6 +30,7 @@ from zoea.model.errors import ProviderError, StoreError
 from zoea.model.ports import Provider, ToolSession
 from zoea.model.request import Answer, Delta, ModelRequest, RequestHeld, RequestSent
 from zoea.model.values import Failure, Usage
+from zoea.settings.schema import BudgetSettings
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.persistence import agent_requests, mysis_ops, spend_ops
@@ -107,6 +108,7 @@ class AgentCall:
         self._parsed: dict[str, Any]
         self._parts: dict[str, bytes]
         self._profile: MysisProfile
+        self._own_budget: BudgetSettings
         self._provider: Provider
         self._translated: ModelRequest | None = None
         self._situation: AgentSituation
@@ -297,7 +299,9 @@ class AgentCall:
             # A budget that would do for an answer of the usual length is not spent, so the swarm goes on.
             least = reserved.tokens - reserved.asked + self._usual[reserved.is_money]
             if reserved.is_asked:
-                await self._wait_for_person()
+                if self._own_budget == self._runner.known.settings.budget:
+                    await self._wait_for_person()
+                ask = await self._prepare()
             elif reserved.scope == "swarm" and not reserved.is_unpriced and least > reserved.limit:
                 reason = budgets.spent(reserved.used, reserved.tokens, reserved.limit, is_money=reserved.is_money)
                 await self._services.hold_swarm(reason)
@@ -312,6 +316,7 @@ class AgentCall:
     async def _prepare(self) -> spend_ops.Reservation:
         """Record the request as a plan, and say what it may take."""
         body, profile, calibration = self._body, self._profile, self._situation.calibration
+        self._own_budget = self._runner.known.settings.budget
         messages = await conceal_messages(self._link.session, body.messages)
         plan, text = await in_thread_if_large(
             4 * body.tokens, record, body, messages, profile, calibration, self._turn_limit()
@@ -336,7 +341,7 @@ class AgentCall:
         )
 
     def _turn_limit(self) -> int:
-        return lowest_limit(self._profile.settings.budget.token_budget_per_task, self._situation.task_tokens)
+        return lowest_limit(self._own_budget.token_budget_per_task, self._situation.task_tokens)
 
     def _reserve(self, conn: WriterConnection, ask: spend_ops.Reservation) -> spend_ops.Reserved | AgentSituation:
         """Reserve the request, unless it belongs to something else by now, which is returned."""
@@ -347,7 +352,7 @@ class AgentCall:
             return found
         if ask.catalogue_hash and ask.catalogue_hash not in self._services.known_catalogues:
             spend_ops.store_catalogue(conn, ask.catalogue_hash, self._body.tools)
-        limits = limits_of(self._services, self._profile, 0, self._situation, self._key)
+        limits = limits_of(self._services, self._mysis_id, self._own_budget, 0, self._situation, self._key)
         if ask.turn_id is None:
             limits = replace(limits, turn=replace(limits.turn, limit=None))
         return agent_requests.reserve_for_agent(conn, self._owner, limits, ask)

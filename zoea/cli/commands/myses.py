@@ -158,6 +158,8 @@ def configure(
 ) -> Output:
     """Change template, provider, model, tags or settings of a mysis; while it runs, from its next turn on.
 
+    Budgets of turn and mysis count from its next request on, and answer a question that waits for them.
+
     Example: zoea configure alpha --set budget.mysis=90000
     """
     from zoea.runtime.mysis_options import parse_settings  # only here, as it is half of the imports

@@ -110,21 +110,24 @@ def ask_for_budget(
 ) -> BudgetAnswer:
     """Return this turn's answer about a budget; store the question where there is none.
 
-    An answer counts for the rest of the turn. A denial for the swarm puts it on hold; once that
-    is lifted, a new question is asked.
+    An answer counts for the rest of the turn. A question about a limit that was changed since is asked anew. A denial
+    for the swarm puts it on hold; once that is lifted, a new question is asked.
     """
     now = conn.now()
     row = conn.execute(
         "SELECT * FROM approval WHERE turn_id = ? AND about ->> 'budget' = ? ORDER BY id DESC LIMIT 1", (turn_id, scope)
     ).fetchone()
     if row is not None and row["answer"] is None:
-        if row["expires_at"] > now:
+        is_same = json.loads(row["about"])["limit"] == limit
+        if is_same and row["expires_at"] > now:
             return BudgetAnswer()
         conn.execute(
             "UPDATE approval SET answer = 'expired', answered_at = ? WHERE id = ? AND answer IS NULL",
             (conn.now(), row["id"]),
         )
-        return BudgetAnswer(denied=True)
+        if is_same:
+            return BudgetAnswer(denied=True)
+        row = None  # it was asked about another limit
     if row is not None and ApprovalAnswer(row["answer"]).allows:
         return BudgetAnswer(allowed=True)
     if row is not None and not (scope == "swarm" and _lifted_since(conn, row["answered_at"])):

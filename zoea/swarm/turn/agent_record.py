@@ -176,8 +176,12 @@ class AgentRecord:
         )
         while True:
             await services.hold.lifted(self.profile.mysis_id)
-            limits = limits_of(services, self.profile, self._used, self.opened.frozen)
+            own = self._owner.known.settings.budget
+            limits = limits_of(services, self.profile.mysis_id, own, self._used, self.opened.frozen)
+            self.live.turn_limit = limits.turn.limit or 0
             reserved = await services.write(partial(spend_ops.reserve, owner=self.info, limits=limits, ask=ask))
+            if reserved.is_asked and own != self._owner.known.settings.budget:
+                continue  # a budget was changed before its question could be answered so
             proceed = asyncio.Event()
             turn_id = self.opened.turn_id
             stage = BudgetStage(services, self.live, self.info.model, turn_id, proceed.set, self.show, spawn)

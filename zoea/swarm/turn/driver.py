@@ -290,9 +290,13 @@ class TurnDriver:
     async def _reserve(self, effect: t.Reserve) -> t.TurnInput:
         assert self._plan is not None
         turn_id = self._turn.turn_id
-        limits = limits_of(self._services, self._profile, self._used, self._opened.frozen)
+        own = self._owner.known.settings.budget
+        limits = limits_of(self._services, self._profile.mysis_id, own, self._used, self._opened.frozen)
+        self._live.turn_limit = limits.turn.limit or 0
         op = self._requests.reservation(limits, turn_id, self._plan, effect)
         reserved = await self._services.write(op, urgent=self._opened.by_person)
+        if reserved.is_asked and own != self._owner.known.settings.budget:
+            return await self._reserve(effect)  # a budget was changed before its question could be answered so
         self._live.iteration = effect.iteration
         self._model = None
         self._reserved_at = self._services.clock.uptime()

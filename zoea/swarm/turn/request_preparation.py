@@ -20,6 +20,7 @@ from zoea.llm.prices import ModelPrice
 from zoea.model.errors import PlanError
 from zoea.model.request import Catalogue, RequestMessage
 from zoea.model.values import Event, Memory
+from zoea.settings.schema import BudgetSettings
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.persistence import memory_ops, spend_ops, turn_ops, turn_records
@@ -206,18 +207,24 @@ def lowest_limit(setting: int, of_prompts: int | None) -> int:
 
 
 def limits_of(
-    services: Services, profile: MysisProfile, turn_used: int, frozen: TurnShare, waiting_as: Hashable = None
+    services: Services,
+    mysis_id: int,
+    own: BudgetSettings,
+    turn_used: int,
+    frozen: TurnShare,
+    waiting_as: Hashable = None,
 ) -> spend_ops.Limits:
     """The template's budgets for the turn and the mysis, the workspace's for the day.
 
     Args:
+        own: The budgets of the template as they are now.
         waiting_as: Its key in the queue for the budget; its mysis by default.
     """
-    own, swarm = profile.settings.budget, services.settings.budget
+    swarm = services.settings.budget
 
     def bound(scope: str, limit: int | None, enforcement: str, *, is_money: bool = False) -> budgets.BudgetLimit:
         key = budgets.question_key(scope, is_money=is_money)
-        is_granted = services.approvals.may_exceed(profile.mysis_id, key)
+        is_granted = services.approvals.may_exceed(mysis_id, key)
         return budgets.BudgetLimit(limit, enforcement, is_granted, is_money)
 
     return spend_ops.Limits(
@@ -231,7 +238,7 @@ def limits_of(
         swarm_money=bound(
             "swarm", budgets.as_micros(swarm.swarm_money_per_day), swarm.swarm_enforcement, is_money=True
         ),
-        smallest_waiting=services.budget_queue.smallest_other(profile.mysis_id if waiting_as is None else waiting_as),
+        smallest_waiting=services.budget_queue.smallest_other(mysis_id if waiting_as is None else waiting_as),
     )
 
 

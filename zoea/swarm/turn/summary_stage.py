@@ -280,7 +280,7 @@ class SummaryStage:
 
     def _limits(self) -> spend_ops.Limits:
         """Return the limits of summaries. No person is asked: without room no model writes."""
-        limits = limits_of(self._services, self._profile, 0, self._frozen)
+        limits = limits_of(self._services, self._profile.mysis_id, self._profile.settings.budget, 0, self._frozen)
         return replace(
             limits,
             turn=BudgetLimit(None, "soft"),

@@ -58,8 +58,10 @@ _BOTH_FROM = 72
 """Width from which pages and fields stand side by side."""
 _VALUE_KEPT = 12
 """Cells of a value that its origin leaves it."""
-_AT_ONCE = ("nudge", "wait", "upstream", "swarm")
+_AT_ONCE = ("nudge", "wait", "upstream", "swarm", "budget")
 """Sections whose changes do not wait for the next turn."""
+_NEXT_TURN = ("budget.token_budget_per_agent", "budget.max_output_tokens")
+"""Fields of these sections whose changes do."""
 
 
 class SettingsScreen(CockpitScreen[None]):
@@ -487,7 +489,8 @@ class SettingsScreen(CockpitScreen[None]):
             return f"; the running swarm does not apply it: {error.what}"
         if field.key in report.waiting:
             return "; it applies when the swarm is opened again"
-        return "; it applies at once" if field.path[0] in _AT_ONCE else "; it applies from the next turn on"
+        is_at_once = field.path[0] in _AT_ONCE and field.key not in _NEXT_TURN
+        return "; it applies at once" if is_at_once else "; it applies from the next turn on"
 
     def _say(self, field: SettingField, text: str) -> None:
         self.note = (field.key, text)
