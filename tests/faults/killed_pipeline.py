@@ -36,8 +36,8 @@ class MortalStore(Store):
 
     ops = 0
 
-    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False) -> T:
-        result = await super().write(op, urgent=urgent)
+    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False, is_synced: bool = True) -> T:
+        result = await super().write(op, urgent=urgent, is_synced=is_synced)
         self.ops -= 1
         if self.ops == 0:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -66,8 +66,8 @@ def say(**fact: object) -> None:
 class ToldStore(Store):
     """Says the row ids that each acknowledged op of a turn gave back."""
 
-    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False) -> T:
-        result = await super().write(op, urgent=urgent)
+    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False, is_synced: bool = True) -> T:
+        result = await super().write(op, urgent=urgent, is_synced=is_synced)
         stored = result[0] if isinstance(result, tuple) and result else result
         match stored:
             case OpStored() | OpenedTurn() if stored.memories:

@@ -78,12 +78,12 @@ class MortalStore(Store):
         self.acknowledged = 0
         self.died = asyncio.Event()
 
-    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False) -> T:
+    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False, is_synced: bool = True) -> T:
         if self.acknowledged >= self.last:
             await asyncio.Event().wait()
         self.acknowledged += 1
         is_last = self.acknowledged >= self.last
-        result = await super().write(op, urgent=urgent)
+        result = await super().write(op, urgent=urgent, is_synced=is_synced)
         if is_last:
             self.died.set()
             if self.silent:

@@ -81,6 +81,10 @@ async def gathered(store: Store, *ops: Callable[[WriterConnection], object]) -> 
     return await asyncio.gather(*rest, return_exceptions=True)
 
 
+def read_sync(connection: WriterConnection) -> str:
+    return {1: "normal", 2: "full"}[connection.execute("PRAGMA synchronous").fetchone()[0]]
+
+
 async def test_a_write_returns_what_its_op_returned(store: Store) -> None:
     assert await store.write(put("a", 7)) == 7
 
@@ -275,6 +279,31 @@ async def test_events_are_published_in_order_after_the_commit(store: Store) -> N
     assert published == [[Event(first, "state", None, data, NOON)]]
     stored = await store.read("SELECT kind, data FROM event")
     assert tuple(stored[0]) == ("state", '{"to": "idle", "count": 2, "ok": true, "why": null}')
+
+
+async def test_only_an_op_that_is_alone_and_need_not_be_synced_does_not_wait_for_the_disk(store: Store) -> None:
+    for _ in range(2):
+        assert await store.write(read_sync, is_synced=False) == "normal"
+        assert await store.write(read_sync) == "full"
+    gate = Gate()
+    first = store.submit(gate, is_synced=False)
+    await asyncio.to_thread(gate.entered.wait, 10)
+    others = [store.submit(read_sync, is_synced=False), store.submit(read_sync)]
+    gate.open.set()
+    await first
+    assert await asyncio.gather(*others) == ["full", "full"]
+
+
+async def test_an_op_that_need_not_be_synced_is_synced_in_the_second_run_of_a_lost_group(store: Store) -> None:
+    runs: list[str] = []
+
+    def lose_once(connection: WriterConnection) -> None:
+        runs.append(read_sync(connection))
+        if len(runs) == 1:
+            connection.execute("ROLLBACK")
+
+    await store.write(lose_once, is_synced=False)
+    assert runs == ["normal", "full"]
 
 
 async def test_events_of_a_failed_op_are_never_published(store: Store) -> None:

@@ -327,6 +327,38 @@ async def test_reservations_of_a_killed_process_are_settled_at_the_next_start(tm
         assert await r.s.value("SELECT sum(reserved_tokens) FROM spend") == 0
 
 
+async def test_a_settlement_that_a_loss_of_power_takes_is_made_at_the_next_start_by_the_estimate(
+    tmp_path: Path,
+) -> None:
+    server = ore()
+    async with rig(tmp_path, server=server) as r:
+        server.gate.clear()
+        asked = asyncio.create_task(r.chat("look " * 400))
+        await r.s.until(lambda: len(server.asked) == 1)
+        synced = (tmp_path / "zoea.db-wal").stat().st_size  # the reservation waits for the disk, its settlement not
+        server.gate.set()
+        await asked
+        await r.settled()
+        [request] = await r.requests()
+        assert request["state"] == "settled"
+        copies = [tmp_path / "killed", tmp_path / "without-power"]
+        for copy in copies:
+            copy.mkdir()
+            copy_database(tmp_path, copy)
+    with (copies[1] / "zoea.db-wal").open("r+b") as log:
+        log.truncate(synced)
+    found = []
+    for copy in copies:
+        async with rig(copy, server=ore(), has_turn=False, makes=False) as r:
+            [row] = await r.s.rows("SELECT * FROM request WHERE id = ?", request["id"])
+            assert await r.s.value("SELECT sum(reserved_tokens) FROM spend") == 0
+            used = await r.s.value("SELECT used_tokens FROM spend WHERE scope = 'mysis'")
+            own = await r.s.value("SELECT estimated_tokens FROM request WHERE id <> ?", request["id"])
+            found.append((row["state"], used - own))
+    reported = request["input_tokens"] + request["output_tokens"]
+    assert found == [("settled", reported), ("estimated", request["estimated_tokens"])]
+
+
 async def test_a_closed_access_breaks_its_requests_off(tmp_path: Path) -> None:
     server = Vendor(Say("ore " * 40, stall_after=6))
     async with rig(tmp_path, server=server) as r:

@@ -85,7 +85,7 @@ class Store:
             raise
         return store
 
-    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False) -> T:
+    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False, is_synced: bool = True) -> T:
         """Run `op` in the writer thread, and return its result after the COMMIT.
 
         `op` is atomic: if it raises, nothing of it is stored, other ops are unaffected, and its error is
@@ -93,7 +93,8 @@ class Store:
         connection. A cursor it returns is closed.
 
         If the caller is cancelled while waiting, the op still runs and may be committed.
-        An `urgent` op, of what a person did, runs before the others that wait.
+        An `urgent` op, of what a person did, runs before the others that wait. One that is not `is_synced` survives a
+        kill, but a loss of power only after the next op that is: it must be one whose loss the next start makes good.
 
         Raises:
             StoreFull: Disk full or I/O error, or the database was moved; nothing was stored.
@@ -101,16 +102,18 @@ class Store:
             StoreClosed: The store is closed.
             StoreError: Any other SQLite error.
         """
-        result: T = await self.submit(op, urgent=urgent)
+        result: T = await self.submit(op, urgent=urgent, is_synced=is_synced)
         return result
 
-    def submit(self, op: Callable[[WriterConnection], T], *, urgent: bool = False) -> asyncio.Future[T]:
+    def submit(
+        self, op: Callable[[WriterConnection], T], *, urgent: bool = False, is_synced: bool = True
+    ) -> asyncio.Future[T]:
         """Queue `op` at once, behind all ops of its urgency submitted before. See `write`."""
         if self._closed:
             raise StoreClosed("nothing can be written any more")
         if self._writer is None:
             raise StoreError("this database was opened for reading only")
-        return self._writer.submit(op, urgent=urgent)
+        return self._writer.submit(op, urgent=urgent, is_synced=is_synced)
 
     async def read(self, sql: str, params: Iterable[Any] = ()) -> list[sqlite3.Row]:
         """Return all rows of a short query, including every write acknowledged before.

@@ -70,12 +70,15 @@ class WriterStats(Struct):
 class _Op:
     """A function of the connection, and its result; an `urgent` one ends its group soon."""
 
-    __slots__ = ("call", "error", "future", "urgent", "value")
+    __slots__ = ("call", "error", "future", "is_synced", "urgent", "value")
 
-    def __init__(self, call: Callable[[WriterConnection], Any], future: asyncio.Future[Any], *, urgent: bool) -> None:
+    def __init__(
+        self, call: Callable[[WriterConnection], Any], future: asyncio.Future[Any], *, urgent: bool, is_synced: bool
+    ) -> None:
         self.call = call
         self.future = future
         self.urgent = urgent
+        self.is_synced = is_synced
         self.value: Any = None
         self.error: BaseException | None = None
 
@@ -111,6 +114,10 @@ class _OpQueue:
     def end(self) -> None:
         """Make `get` return None after the last op is taken."""
         self._tickets.put(False)
+
+    @property
+    def is_empty(self) -> bool:
+        return self._tickets.empty()
 
     def get(self, *, block: bool = True) -> _Op | None:
         """Take the next op, or None after the last. Raises Empty where nothing waits and it may not block."""
@@ -149,6 +156,7 @@ class Writer:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._ending = False
         self._abandoned = False
+        self._is_synced = True
         self._connection: WriterConnection
         # A daemon, so that a process can exit without closing the store; nothing acknowledged is lost.
         self._thread = threading.Thread(target=self._run, name="zoea-writer", daemon=True)
@@ -158,13 +166,16 @@ class Writer:
         self._thread.start()
         await asyncio.shield(self._opened)
 
-    def submit(self, call: Callable[[WriterConnection], Any], *, urgent: bool = False) -> asyncio.Future[Any]:
+    def submit(
+        self, call: Callable[[WriterConnection], Any], *, urgent: bool = False, is_synced: bool = True
+    ) -> asyncio.Future[Any]:
         """Queue an op; the future resolves after the COMMIT that holds it.
 
-        An `urgent` op runs before the others that wait, and its group ends soon after it.
+        An `urgent` op runs before the others that wait, and its group ends soon after it. One that is not
+        `is_synced` is committed without waiting for the disk where no other op waits.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._queue.put(_Op(call, future, urgent=urgent))
+        self._queue.put(_Op(call, future, urgent=urgent, is_synced=is_synced))
         return future
 
     async def close(self, deadline_s: float) -> None:
@@ -243,19 +254,34 @@ class Writer:
 
     def _run_transaction(self, ops: list[_Op]) -> float:
         """Run ops in one transaction, adding those that wait; return the seconds of its COMMIT."""
-        self._begin()
+        is_synced = ops[0].is_synced or not self._queue.is_empty
+        self._begin(is_synced=is_synced)
         end = perf_counter() + GROUP_SECONDS
         op: _Op | None = ops[0]
         while op is not None:
-            self._run_in_savepoint(op)
+            if op is ops[0]:
+                self._run_first(op, is_synced=is_synced)
+            else:
+                self._run_in_savepoint(op)
             if op.urgent:
                 end = min(end, perf_counter() + URGENT_SECONDS)
-            if len(ops) >= GROUP_OPS or perf_counter() >= end:
+            if not is_synced or len(ops) >= GROUP_OPS or perf_counter() >= end:
                 break
             op = self._take_waiting()
             if op is not None:
                 ops.append(op)
         return self._commit()
+
+    def _run_first(self, op: _Op, *, is_synced: bool) -> None:
+        """Run the first op of a group: the transaction is its savepoint."""
+        has_run = self._run_op(op)
+        if not self._connection.in_transaction:
+            self._roll_back()
+            what = op.error or StoreError("an op ended the transaction of its group")
+            raise _TransactionLost(str(what)) from what
+        if not has_run:
+            self._roll_back()
+            self._begin(is_synced=is_synced)
 
     def _run_in_savepoint(self, op: _Op) -> None:
         connection = self._connection
@@ -304,8 +330,11 @@ class Writer:
                 op.error.__cause__ = error
         return op.error is None
 
-    def _begin(self) -> None:
+    def _begin(self, *, is_synced: bool = True) -> None:
         try:
+            if is_synced is not self._is_synced:
+                self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
+                self._is_synced = is_synced
             self._connection.execute("BEGIN IMMEDIATE")
         except SQLITE_ERRORS as error:
             raise _NotBegun from translate_write_error(error)

@@ -211,14 +211,15 @@ class Services:
         assert self.publisher is not None
         return self.publisher
 
-    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False) -> T:
+    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False, is_synced: bool = True) -> T:
         """Write for the swarm itself; on a full disk wait and write again.
 
-        A person's command uses `store.write` instead, and fails at once. `urgent` is what a person waits for.
+        A person's command uses `store.write` instead, and fails at once. `urgent` is what a person waits for;
+        `is_synced` as there.
         """
         while True:
             try:
-                return await self.store.write(op, urgent=urgent)
+                return await self.store.write(op, urgent=urgent, is_synced=is_synced)
             except StoreFull as error:
                 if self._closing:
                     raise

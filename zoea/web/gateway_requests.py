@@ -529,7 +529,8 @@ class AgentCall:
             return mysis_ops.tally(conn, self._mysis_id), used, own
 
         try:
-            tally, used, own = await services.write(end_it)
+            # Without this, after a loss of power, the next start settles the reservation by its estimate.
+            tally, used, own = await services.write(end_it, is_synced=False)
         except StoreError as error:
             _log.warning("what an agent's request used was not stored; the next start does it: %s", error.what)
             return
