@@ -244,6 +244,25 @@ FILES = ("drafts.json", "reef.db", "reef.lock", "zoea.db", "zoea.lock", "zoea.lo
 
 
 @pytest.mark.usefixtures("own_runtime")
+def test_all_that_a_run_writes_is_for_its_owner_alone() -> None:
+    where = places("")
+    script = "import sys; sys.exit('no server')"
+    server = f"[upstream.own]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(['-c', script])}\n"
+    (where.make_config() / "config.toml").write_text(server)
+    (where.config / "config.toml").chmod(0o600)
+    options = ("--world", "reef", "--myses", "1", "--provider", "autopilot", "--turns", "1", "--task", "Go.")
+    ran = zoea("run", "--headless", *options, preexec_fn=partial(os.umask, 0))
+    assert ran.returncode == 0, ran.stderr
+    assert zoea("mcp", "token", "new", "codex", preexec_fn=partial(os.umask, 0)).returncode == 0
+    folders = (where.data, where.config, where.runtime)
+    written = [path for folder in folders for path in (folder, *folder.rglob("*"))]
+    assert {"zoea.db", "zoea.lock", "zoea.log", "reef.db", "upstream-own.log", "credentials.toml"} <= {
+        path.name for path in written
+    }
+    assert [path for path in written if path.lstat().st_mode & 0o077] == []
+
+
+@pytest.mark.usefixtures("own_runtime")
 def test_every_file_of_a_run_is_in_the_table() -> None:
     assert zoea(*RUN).returncode == 0
     here = {file.name for file in places("").data.iterdir() if file.is_file()}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from pathlib import Path
 
 import aiohttp
 import pytest
 
 from tests.e2e.serve_process import gone, served
-from tests.e2e.zoea_process import PATIENCE_S
+from tests.e2e.zoea_process import PATIENCE_S, find_owner, run_headless
+from tests.waiting import until
+from zoea.settings.paths import places
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_runtime")]
 
@@ -20,6 +23,25 @@ async def shows(browser: aiohttp.ClientWebSocketResponse, text: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while text not in drawn:
             drawn += (await browser.receive_bytes()).decode("utf-8", "replace")
+
+
+def find_listeners(pid: int) -> list[str]:
+    """The addresses at which a process listens over TCP, as the kernel writes them (proc_net_tcp(5))."""
+    own = {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()}
+    tables = [Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table.splitlines()]
+    return [row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own]
+
+
+async def test_nothing_listens_until_it_is_asked_and_then_on_this_machine_alone() -> None:
+    swarm = ("--myses", "1", "--provider", "scripted")
+    async with run_headless(*swarm):
+        assert find_listeners(find_owner()) == []
+    settings = places("").make_config() / "config.toml"
+    settings.write_text("[mcp]\nhttp = true\nport = 0\n[metrics]\nserve = true\nport = 0\n")
+    async with served(*swarm) as zoea:
+        assert await until(lambda: len(find_listeners(zoea.process.pid)) == 3, within=PATIENCE_S)
+        assert set(find_listeners(zoea.process.pid)) == {"0100007F"}
 
 
 async def test_q_detaches_one_browser_and_cockpits_end_with_the_server() -> None:

@@ -120,6 +120,12 @@ async def test_a_connection_without_hello_is_closed_after_its_time(
     await server.close()
 
 
+def test_no_method_takes_a_sender_from_a_front() -> None:
+    for method in api_methods().values():
+        assert not any("Sender" in repr(kind) for kind in method.arguments.values()), method.name
+    assert {name for name, method in api_methods().items() if method.has_sender} >= {"send", "broadcast"}
+
+
 async def test_a_path_that_is_too_long_is_refused(swarm: FakeSwarm, runtime: Path) -> None:
     with pytest.raises(OwnerError, match="too long"):
         await SocketServer(swarm, runtime / ("x" * 120)).open()

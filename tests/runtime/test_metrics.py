@@ -159,6 +159,9 @@ async def test_the_server_answers_prometheus_and_refuses_other_host_names(tmp_pa
         try:
             answer = await asyncio.to_thread(lambda: urlopen(server.address, timeout=20))
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            page = Request(server.address, headers={"Origin": "http://evil.example"})
+            with await asyncio.to_thread(lambda: urlopen(page, timeout=20)) as told:
+                assert not [name for name in told.headers if name.lower().startswith("access-control-")]
             assert samples(answer.read().decode())["zoea_turns_total", (("outcome", "answered"),)] == 1
             with pytest.raises(HTTPError) as refused:
                 await asyncio.to_thread(

@@ -20,7 +20,7 @@ from tests.waiting import until
 from zoea.mcp_server import http_transport
 from zoea.model.errors import OwnerError
 from zoea.process.connection_limit import SMALLEST
-from zoea.web import browser_cockpit, browser_server
+from zoea.web import browser_cockpit, browser_server, gateway, metrics_server
 from zoea.web.browser_server import ASSETS, BrowserServer
 
 FAKE = (sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "fakes" / "browser_cockpit.py"))
@@ -128,6 +128,18 @@ class TestAccess:
         for path in ("", "ws"):
             async with client.get(server.address + path, headers={"Host": host}) as response:
                 assert response.status == 403
+
+    @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "])
+    async def test_a_head_that_is_not_there_in_time_closes_the_connection(
+        self, monkeypatch: pytest.MonkeyPatch, sent: bytes
+    ) -> None:
+        monkeypatch.setattr(browser_server, "HEAD_S", 0.05)
+        async with BrowserServer(FAKE) as server:
+            reader, writer = await asyncio.open_connection(*origin(server).removeprefix("http://").split(":"))
+            writer.write(sent)
+            async with asyncio.timeout(WITHIN_S):
+                assert await reader.read() == b""
+            writer.close()
 
     @pytest.mark.parametrize(
         ("headers", "status"),
@@ -266,6 +278,8 @@ class TestCockpits:
     async def test_keys_and_sizes_reach_the_cockpit_and_invalid_packets_are_ignored(
         self, server: BrowserServer, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
     ) -> None:
+        async with client.ws_connect(f"{server.address}ws?width=9999&height=0") as socket:
+            assert (await receive_text(socket)).endswith(" 1000x1")
         async with client.ws_connect(f"{server.address}ws?width=133&height=44", origin=origin(server)) as socket:
             assert (await receive_text(socket)).endswith(" 133x44")
             for nonsense in ("", "{", "[]", '["stdin"]', '["stdin", 1]', '["resize", {"width": "x"}]', "[" * 10_000):
@@ -516,7 +530,7 @@ class TestCockpits:
 def test_the_limits_are_those_that_are_promised() -> None:
     """The other tests set smaller ones."""
     promised = " ".join((Path(__file__).parents[2] / "SECURITY.md").read_text("utf-8").split())
-    assert browser_server.HEAD_S == http_transport.HEAD_S == 10
+    assert {each.HEAD_S for each in (browser_server, http_transport, metrics_server, gateway)} == {10}
     assert f"head has {browser_server.HEAD_S:.0f} seconds" in promised
     assert f"the MCP server takes {http_transport.MAX_HEAD // 1024} kB of it" in promised
     assert browser_server.STARTS == 2
