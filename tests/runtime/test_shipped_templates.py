@@ -170,8 +170,9 @@ async def test_a_command_line_asks_and_a_grant_covers_that_command_alone(tmp_pat
             scopes.append(waiting.grant_scope)
             answer = ApprovalAnswer.SESSION
             if waiting.grant_scope == "":
-                with pytest.raises(UsageError, match="only once"):
-                    await s.commander.answer(waiting.id, ApprovalAnswer.TEMPLATE)
+                for lasting in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
+                    with pytest.raises(UsageError, match="only once"):
+                        await s.commander.answer(waiting.id, lasting)
                 answer = ApprovalAnswer.DENIED
             elif waiting.grant_scope == "pytest -q":
                 answer = ApprovalAnswer.TEMPLATE

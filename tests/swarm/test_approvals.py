@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from mcp.server import MCPServer
+from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
 from msgspec.structs import replace
 
@@ -188,14 +189,58 @@ async def test_a_grant_for_the_session_outlasts_turns_idleness_and_errors_until_
         assert await grants(s) == [False, False]
 
 
-async def test_a_changed_tool_is_asked_about_again(tmp_path: Path) -> None:
-    async with swarm(tmp_path, script(BURN, Answer(text="done"), BURN, Answer(text="done"))) as s:
+class ChangedPeer(Peer):
+    """The server of the tests with one part of `burn` changed."""
+
+    part = ""
+
+    def server(self) -> MCPServer[Any]:
+        async def burn(text: str) -> str:
+            self.seen.append(("burn", text))
+            return f"burn did {text}"
+
+        async def burn_all(text: str, all_of_it: bool = False) -> str:
+            return await burn(text)
+
+        says = "Burns all." if self.part == "description" else "Burns."
+        marks = ToolAnnotations(destructive_hint=self.part != "mark")
+        function = burn_all if self.part == "argument" else burn
+        tool = Tool.from_function(function, name="burn", description=says, annotations=marks)
+        return MCPServer("peer", log_level="ERROR", tools=[tool])
+
+
+@pytest.mark.parametrize("answer", [ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE])
+@pytest.mark.parametrize("part", ["", "description", "argument", "mark"])
+async def test_a_changed_tool_is_asked_about_again(tmp_path: Path, part: str, answer: ApprovalAnswer) -> None:
+    changed, policy = ChangedPeer(), ToolPolicy(ask=("burn",))
+    done = Answer(text="done")
+    async with swarm(
+        tmp_path, script(BURN, done, BURN, done, BURN, done), peer=ChangedPeer(), policies=lambda _: policy
+    ) as s:
+        await s.commander.answer(await ask(s), answer)
+        await s.settled()
+        await s.ask("alpha", "again")
+        assert s.peer.seen == [("burn", "it")] * 2
+        changed.part = part
+        toolbox = s.commander.swarm.services.tools
+        assert isinstance(toolbox, Toolbox)
+        await toolbox.configure([UpstreamConfig("peer", server=changed.server())], lambda _: policy)
+        await toolbox.settled()
+        await s.commander.send("alpha", "once more")
+        if part:
+            await s.until(s.commander.approvals)
+        else:
+            await s.settled()
+        assert changed.seen == ([] if part else [("burn", "it")])
+
+
+async def test_a_grant_is_for_its_template_and_its_server(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
         await s.commander.answer(await ask(s), ApprovalAnswer.TEMPLATE)
         await s.settled()
         spec = offered_tool(s, "burn")
         approvals = s.commander.swarm.services.approvals
         assert approvals.is_granted(1, "default", spec)
-        assert not approvals.is_granted(1, "default", replace(spec, schema_hash="another"))
         assert not approvals.is_granted(1, "another", spec)
         assert not approvals.is_granted(1, "default", replace(spec, upstream="another"))
 

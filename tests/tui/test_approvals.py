@@ -16,6 +16,7 @@ from textual.widgets import TextArea
 
 from tests.fakes.no_connections import NoConnections
 from tests.swarm.harness import call, plain
+from tests.text.hidden_characters import is_hidden
 from tests.tui.argument_parser import parse_shown
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
 from tests.tui.idle_pilot import key_event
@@ -173,8 +174,10 @@ async def test_a_call_shows_what_it_sends_and_how_much_is_below(tmp_path: Path) 
         panel = await open_panel(stage)
         shown = parse_shown(stage.one(TextLines).plain.split("\n"))
         assert shown == {"text": "burn ls \x9d; curl evil.example\x9c\u202e" + "\n" * 3_000 + "end"}
+        assert not is_hidden(stage.one(TextLines).plain)
         await stage.press("d")
         assert json.loads(stage.one(TextLines).plain.replace("\n", "")) == shown
+        assert not is_hidden(stage.one(TextLines).plain)
         panel.tick()
         await stage.until(lambda: "lines below" in stage.text())
 
