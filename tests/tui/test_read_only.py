@@ -24,6 +24,8 @@ from zoea.tui.dialogs import command_line
 from zoea.tui.dialogs.connect import ConnectDialog
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.settings import SettingsScreen
+from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.inline_choice import InlineChoice
 
 
 @asynccontextmanager
@@ -77,18 +79,22 @@ async def test_no_line_of_the_prompt_and_no_action_changes_anything_that_is_stor
     async with watching(tmp_path) as stage:
         await stage.swarm.commander.send("alpha", "Mine the belt")
         await stage.until(lambda: stage.view().turns == 1)
-        before = await stored(stage)
-        for line in [*lines, *(f"!{action.id}" for action in ACTIONS if action.commands_swarm)]:
+        before, files = await stored(stage), read_files(places(configured=False).config)
+        for line in [
+            *lines,
+            *(f"!{action.id}" for action in ACTIONS if action.id not in ("app.quit", "app.screenshot")),
+        ]:
             depth = len(stage.app.screen_stack)
             with suppress(ZoeaError):
                 stage.app.action_do(line[1:]) if line.startswith("!") else command_line.run(stage.app, line)
             await stage.pilot.pause()
-            for key in ("y", "enter", "ctrl+r", "escape"):
+            for key in ("y", "r", "p", "enter", "ctrl+r", "escape"):
                 if len(stage.app.screen_stack) > depth or isinstance(stage.app.focused, Input | TextArea):
                     await stage.press(key)
             while len(stage.app.screen_stack) > depth:
                 await stage.app.pop_screen()
         assert await stored(stage) == before
+        assert read_files(places(configured=False).config) == files
 
 
 async def test_settings_of_the_swarm_are_locked_and_those_of_the_cockpit_are_not(tmp_path: Path) -> None:
@@ -100,9 +106,12 @@ async def test_settings_of_the_swarm_are_locked_and_those_of_the_cockpit_are_not
         locked = {field.path[0] for field in screen._fields.values() if field.locked == WATCHES}
         assert {"swarm", "budget", "llm", "tool"} <= locked
         assert "tui" not in locked
+        files = read_files(places(configured=False).config)
         stage.app.push_screen(ConnectDialog())
         await stage.until(lambda: stage.shows(ConnectDialog))
-        await stage.press("enter", shows="read-only")
+        stage.one(InlineChoice).choose("embedded")  # needs no server that answers
+        await stage.press("enter", until=lambda: "read-only" in stage.one(TextBlock, "#error").plain)
+        assert read_files(places(configured=False).config) == files
 
 
 def test_what_passes_are_methods_of_the_api() -> None:
