@@ -374,18 +374,29 @@ async def test_a_cancelled_request_closes_its_connection() -> None:
             await server.wait_for_handlers()
 
 
-async def test_a_redirect_is_not_followed_and_no_cookie_is_kept() -> None:
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_redirect_is_not_followed_and_no_cookie_is_kept(status: int, method: str) -> None:
     heads: list[bytes] = []
+    elsewhere: list[bytes] = []
 
-    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            heads.append(await reader.readuntil(b"\r\n\r\n"))
-            writer.write(
-                b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n"
-            )
+    async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        elsewhere.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
 
-    async with serving(handler) as server, client_of(server.url) as client:
-        assert [(await client.read_document("GET", "/"))[0] for _ in range(2)] == [302, 302]
+    async with serving(other) as there:
+
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                heads.append(await reader.readuntil(b"\r\n\r\n"))
+                head = (
+                    f"HTTP/1.1 {status} Moved\r\nlocation: {there.url}/\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n"
+                )
+                writer.write(head.encode())
+
+        async with serving(handler) as server, client_of(server.url) as client:
+            assert [(await client.read_document(method, "/"))[0] for _ in range(2)] == [status, status]
+    assert elsewhere == []
     assert len(heads) == 2
     assert not any(b"cookie" in head.lower() for head in heads)
 

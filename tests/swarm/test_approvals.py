@@ -458,11 +458,10 @@ async def test_a_question_from_before_a_restart_allows_nothing_where_its_tool_ha
         assert await s.commander.approvals() == ()
 
 
-@pytest.mark.parametrize("name", ["peer", "another"])
+@pytest.mark.parametrize(("name", "other"), [("peer", OtherPeer()), ("another", OtherPeer()), ("another", Peer())])
 async def test_an_approved_call_is_refused_where_it_would_reach_another_tool_meanwhile(
-    tmp_path: Path, name: str
+    tmp_path: Path, name: str, other: Peer
 ) -> None:
-    other = OtherPeer()
     async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
         number = await ask(s)
         toolbox = s.commander.swarm.services.tools

@@ -161,6 +161,37 @@ async def test_status_and_sentence_of_a_refusal_are_kept(
     assert "<" not in text
 
 
+class Elsewhere(McpWire):
+    """A server that another one names, and the requests that came to it."""
+
+    def __init__(self) -> None:
+        super().__init__(b"")
+        self.came: list[Received] = []
+
+    async def handle(self, request: Received, out: Outgoing) -> None:
+        self.came.append(request)
+        await super().handle(request, out)
+
+
+@pytest.mark.parametrize("only_calls", [False, True], ids=["opening", "call"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_carries_no_key_elsewhere(open_box: Opener, status: int, only_calls: bool) -> None:
+    async with (
+        Elsewhere() as elsewhere,
+        RefusingWire(status, {"location": f"{elsewhere.url}/mcp"}, "", only_calls=only_calls) as server,
+    ):
+        config = UpstreamConfig("web", url=f"{server.url}/mcp", headers={"authorization": KEY}, retries=0)
+        box = open_box(config)
+        session = box.session(1, "alpha", "")
+        if only_calls:
+            await with_catalogue(session)
+            assert (await session.call(asked("write"), meta=meta())).is_error
+        else:
+            await until(lambda: box.status()[0].state == "down")
+        await box.close()
+    assert elsewhere.came == []
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "body", "state"),
     [
