@@ -14,10 +14,11 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
 
 from tests.swarm.harness import Swarm, script, swarm
+from zoea.files.workbench_tools import WORKBENCH
 from zoea.model.enums import ApprovalAnswer, MysisState
 from zoea.model.errors import UsageError
 from zoea.model.request import Answer, AnswerCall, ToolSpec
-from zoea.runtime.upstream_set import WORKBENCH, build_policy, world_upstream
+from zoea.runtime.upstream_set import build_policy, world_upstream
 from zoea.settings.key_paths import Layer
 from zoea.settings.paths import Places
 from zoea.settings.schema import NudgeSettings, Settings

@@ -384,6 +384,19 @@ async def test_a_risk_that_is_still_read_or_of_no_listed_tool_says_so(
         await stage.until(lambda: "peer/burn  risk unknown" in stage.text())
 
 
+async def test_a_tool_of_files_tells_its_risk_before_its_first_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = approval_ops.view
+    monkeypatch.setattr(approval_ops, "view", lambda row: replace(view(row), upstream="workbench", tool="edit_file"))
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha", "beta")
+        await open_panel(stage)
+        await stage.until(lambda: "destructive" in stage.one(PickList).text_of(1))
+        await stage.press("y", until=lambda: stage.one(PickList).text_of(0).endswith("  allowed once"))
+        assert "risk" not in stage.one(PickList).text_of(0)
+
+
 async def test_marked_calls_of_one_tool_are_answered_by_one_key(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha", "beta", "gamma")

@@ -8,6 +8,8 @@ from typing import Any
 COMMAND_S = 120
 """Seconds until a command of `run` is ended, where the call says nothing."""
 _MOST_SECONDS = 3_600
+WORKBENCH = "workbench"
+"""The upstream of files, for myses with a folder in their template."""
 _HARMLESS = frozenset({"run_stop"})
 _TEXT = {"type": "string"}
 _PATH = {"type": "string", "description": "Path of a file, relative to the folder."}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from zoea.files.workbench_tools import WORKBENCH
 from zoea.ipc.swarm_proxy import SwarmProxy, api_functions
 from zoea.llm.prices import PriceList
 from zoea.mcp_server.address import Address
@@ -39,7 +40,7 @@ from zoea.runtime.owner import close_within
 from zoea.runtime.periodic_tasks import mirror_folder, record_minutes, run_mirror, run_releases
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.swarm_files import SwarmFiles
-from zoea.runtime.upstream_set import WORKBENCH, build_policies, build_upstreams, workbench_upstream, world_upstream
+from zoea.runtime.upstream_set import build_policies, build_upstreams, workbench_upstream, world_upstream
 from zoea.settings import Credentials, LoadedSettings, load
 from zoea.settings.paths import Places
 from zoea.store import Store

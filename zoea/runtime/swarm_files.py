@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from zoea.agents.agent_launch import AgentLaunch
+from zoea.files.workbench_tools import WORKBENCH
 from zoea.model.errors import AgentError, FilesError, UsageError, ZoeaError
 from zoea.model.request import NO_COMMIT, FileCommit
-from zoea.runtime.upstream_set import WORKBENCH
 from zoea.settings import Template
 from zoea.settings.paths import Places, absolute_path, is_folder, make_private_folder
 from zoea.settings.schema import FilesSettings

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 
-from zoea.files.workbench_tools import TOOLS, is_destructive
+from zoea.files.workbench_tools import TOOLS, WORKBENCH, is_destructive
 from zoea.model.enums import ASK_TOOL, DONE_TOOL, WAIT_TOOL, ToolShow
 from zoea.runtime.run_options import WORLD
 from zoea.settings import Credentials, Settings, Template, parse_template
@@ -18,8 +18,6 @@ from zoea.tools.catalogue import RemoteTool
 from zoea.world import DATABASE, INJECT, command
 
 WORLD_PARALLEL = 512
-WORKBENCH = "workbench"
-"""The upstream of files, for myses with a folder in their template."""
 WORKBENCHES = 256
 _PASSED = ("ZOEA_DATA_DIR", "ZOEA_CONFIG_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "PYTHONPATH")
 

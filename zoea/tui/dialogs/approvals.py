@@ -20,6 +20,7 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widgets import Input
 
+from zoea.files.workbench_tools import TOOLS, WORKBENCH, is_destructive
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import ZoeaError
 from zoea.model.values import ApprovalView, UpstreamView
@@ -354,15 +355,18 @@ class ApprovalDialog(CockpitDialog[None]):
             return ("question", "asking")
         if not approval.upstream:
             return ("", "")
-        if self._risks is None:
-            return ("reading risk", "quiet")
-        risks = self._risks.get((approval.upstream, approval.tool))
-        return risks[0] if risks else ("risk unknown", "quiet")  # no word reads as harmless
+        if risks := (self._risks or {}).get((approval.upstream, approval.tool)):
+            return risks[0]
+        if approval.upstream == WORKBENCH and approval.tool in TOOLS and is_destructive(approval.tool):
+            return ("destructive", "errored")  # Zoea's own upstream is listed only after its first call
+        words = "reading risk" if self._risks is None else "risk unknown"  # no word reads as harmless
+        return (words, "quiet")
 
     def _row(self, approval: ApprovalView, now: int) -> PickItem:
         upstream = f"{one_line(approval.upstream)}/" if approval.upstream else ""
-        risk, role = self._risk_of(approval) if self.size.width >= _ALL_KEYS_FROM else ("", "")
         end = self._ends.get(approval.id, "")
+        has_room = self.size.width >= _ALL_KEYS_FROM and not end
+        risk, role = self._risk_of(approval) if has_room else ("", "")
         return PickItem(
             (
                 (f"{'*' if approval.id in self._marked else ' '} ", "asking"),
