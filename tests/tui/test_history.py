@@ -372,6 +372,25 @@ async def test_the_comparison_marks_what_differs_and_shows_calls(tmp_path: Path)
         assert '⚙ look({"text": "belt-2"})' in text
 
 
+async def test_texts_in_calls_are_read_as_texts_in_the_history_and_in_a_comparison(tmp_path: Path) -> None:
+    def model(request: ModelRequest) -> Answer:
+        is_told = plain(request.messages[-1].content) == "report"
+        return Answer(calls=(call("look", "# Done\n- one"),)) if is_told else Answer(text="ok")
+
+    async with cockpit(tmp_path, model, names=("alpha",), size=(120, 40)) as stage:
+        await send_prompts(stage.swarm, "one", "report")
+        fork = await stage.swarm.commander.create("", commit="@alpha~2", start=True)
+        await stage.swarm.commander.send(fork.name, "go on")
+        await stage.swarm.settled(fork.name)
+        await open_history(stage)
+        await stage.press("down", "down", "tab", "tab")
+        await stage.until(lambda: re.search(r"⚙ look +.*\n.* text: +.*\n.* │ # Done .*\n.* │ - one ", stage.text()))
+        tips = await stage.swarm.rows("SELECT max(seq) AS seq FROM ctx_commit GROUP BY principal ORDER BY seq")
+        stage.app.push_screen(ComparisonScreen(*(row["seq"] for row in tips)))
+        await stage.until(lambda: stage.shows(ComparisonScreen) and " │ - one " in stage.text())
+        assert "\\n" not in stage.text()
+
+
 async def test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha", "beta")) as stage:
         for name, text in (("alpha", "first"), ("beta", "second"), ("alpha", "third")):

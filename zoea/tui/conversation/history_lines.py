@@ -16,6 +16,7 @@ from zoea.text.call_text import reveal_call
 from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
+from zoea.tui.conversation.argument_lines import has_lines, iterate_argument_lines
 from zoea.tui.conversation.blocks import Symbols
 from zoea.tui.text_layout import Piece, fit_text, spread_pieces, strip_emphasis, wrap_words
 from zoea.tui.widgets.folding_list import FoldingItem
@@ -184,7 +185,8 @@ def build_entry_items(entries: Sequence[ContextEntry], symbols: Symbols, first: 
 
 DIFFERS = "*"
 """The mark of a message that only one of two compared commits has."""
-_CALLS_SHOWN = 4
+_BRIEF, _CALLS_SHOWN = 2, 4
+"""Lines of a folded message, and so many more for its calls."""
 
 
 def build_compared_items(
@@ -199,10 +201,10 @@ def build_compared_items(
         differs = _said(entry) not in known
         marked += differs
         item = _item(number, entry, symbols)
-        calls = [piece for piece in item.body if piece[1] == "tool"]
-        body = [*calls, *(piece for piece in item.body if piece[1] != "tool")]
+        calls = _list_calls(entry, symbols)
+        body = [*calls, *item.body[: len(item.body) - len(calls)]]
         head = [(DIFFERS if differs else " ", "asking"), *item.head]
-        items.append(FoldingItem(head, item.right, body, item.brief + min(len(calls), _CALLS_SHOWN)))
+        items.append(FoldingItem(head, item.right, body, _BRIEF + min(len(calls), _CALLS_SHOWN)))
     return items, marked
 
 
@@ -226,6 +228,21 @@ def _item(number: int, entry: ContextEntry, symbols: Symbols) -> FoldingItem:
         head += [(word, role)] if is_so else []
     body: list[Piece] = [(entry.reasoning, "reasoning")] if entry.reasoning else []
     body += [(entry.content, "")] if entry.content else []
-    body += [(f"{symbols.tool} {reveal_call(call.name, call.arguments)}", "tool") for call in entry.calls]
     body += [(f"[{one.media_type}] {one.note}", "quiet") for one in entry.media]
-    return FoldingItem(head, [(f" ~{number_format.tokens(entry.token_count)} tokens", "quiet")], body)
+    calls = _list_calls(entry, symbols)
+    brief = _BRIEF + min(len(calls) - len(entry.calls), _CALLS_SHOWN)
+    size = [(f" ~{number_format.tokens(entry.token_count)} tokens", "quiet")]
+    return FoldingItem(head, size, [*body, *calls], brief)
+
+
+def _list_calls(entry: ContextEntry, symbols: Symbols) -> list[Piece]:
+    """Return the lines of calls: arguments that hold texts as texts, others as JSON."""
+    lines: list[Piece] = []
+    for call in entry.calls:
+        if not has_lines(call.arguments):
+            lines.append((f"{symbols.tool} {reveal_call(call.name, call.arguments)}", "tool"))
+            continue
+        lines.append((f"{symbols.tool} {one_line(call.name)}", "tool"))
+        for pieces in iterate_argument_lines(call.arguments):
+            lines.append(("  " + "".join(text for text, _ in pieces), pieces[-1][1]))
+    return lines
