@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from zoea.runtime.provider_set import is_on_this_machine
+from zoea.process.clock import SystemClock
+from zoea.runtime import provider_set
+from zoea.runtime.provider_set import ProviderSet, is_on_this_machine
 from zoea.settings import Settings
 from zoea.settings.endpoints import ProviderType
+from zoea.settings.paths import Places
 
 
 @pytest.mark.parametrize(
@@ -34,3 +39,19 @@ def test_a_type_with_a_local_address_of_its_own_runs_here_too(monkeypatch: pytes
     monkeypatch.setattr(ProviderType.OPENAI, "address", "http://127.0.0.1:9000")
     settings = Settings.model_validate({"provider": {"one": {"type": "openai"}}})
     assert is_on_this_machine(settings, "one", "qwen3")
+
+
+async def test_the_modules_of_the_configured_providers_are_imported_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported: list[str] = []
+
+    async def note(name: str) -> None:
+        imported.append(name)
+
+    monkeypatch.setattr(provider_set, "import_in_thread", note)
+    types = {"one": "openai", "two": "openai", "three": "ollama", "four": "autopilot"}
+    settings = Settings.model_validate({"provider": {name: {"type": kind} for name, kind in types.items()}})
+    where = Places(data=tmp_path, config=tmp_path, runtime=tmp_path)
+    await ProviderSet(settings, where, SystemClock()).load()
+    assert sorted(imported) == ["zoea.llm.providers.ollama_provider", "zoea.llm.providers.openai_provider"]

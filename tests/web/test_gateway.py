@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import aiohttp
@@ -14,14 +16,17 @@ from tests.fakes import anthropic_server
 from tests.fakes.openai_server import Call, Fail, Say
 from tests.llm.test_stream_frames import BAD, GOOD
 from tests.web.gateway_rig import KEY, MARK, AnthropicVendor, Rig, Vendor, rig
+from zoea.llm.messages.wire_bodies import Asker, Wire, guess_asker, read_body
 from zoea.llm.providers.http_provider import _KeyFilter
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.request import Answer, AnswerCall, Delta
 from zoea.model.values import Usage
+from zoea.process.module_imports import import_in_thread
 from zoea.queries.request_difference import compare_requests
 from zoea.queries.request_inspection import inspect_request
 from zoea.queries.request_log import REQUEST_LINE_IDS, read_request_lines
 from zoea.queries.stored_swarm import open_database
+from zoea.runtime import compose
 from zoea.runtime.compose import _LazyGateway
 
 MESSAGES = [{"role": "system", "content": "You dig."}, {"role": "user", "content": f"Dig {MARK}."}]
@@ -305,6 +310,24 @@ async def test_the_inspector_shows_what_the_agent_sent_and_what_for(tmp_path: Pa
         assert first.request.iteration == 2
 
 
+@pytest.mark.parametrize(
+    ("system", "said", "tools", "asker"),
+    [
+        ("You are a title generator.", "Dig.", [], Asker.TITLE),
+        ("", "Write a short title for: Dig.", [], Asker.TITLE),
+        ("You summarize conversations.", "Dig.", [], Asker.COMPACTION),
+        ("You dig.", "You are performing a CONTEXT CHECKPOINT COMPACTION.", TOOLS, Asker.COMPACTION),
+        ("You dig.", "Your task is to create a detailed summary of the conversation so far.", TOOLS, Asker.COMPACTION),
+        ("You dig. You summarize what you did under a title.", "Dig.", TOOLS, Asker.TURN),
+        ("You dig.", "Dig.", [], Asker.TURN),
+    ],
+)
+def test_what_a_request_is_for_is_told_by_its_texts(system: str, said: str, tools: list[Any], asker: Asker) -> None:
+    messages = [{"role": role, "content": text} for role, text in (("system", system), ("user", said)) if text]
+    body = {"model": "m", "messages": messages, "tools": tools}
+    assert guess_asker(read_body(Wire.CHAT, body, json.dumps(tools).encode())) is asker
+
+
 async def test_tools_in_the_input_are_tools_of_the_request(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
         dig = {"type": "function", "name": "dig", "parameters": {"type": "object"}}
@@ -335,8 +358,6 @@ async def test_requests_outside_of_a_turn_are_shown_without_one(tmp_path: Path) 
 
 
 async def test_two_requests_at_once_are_both_answered_and_counted(tmp_path: Path) -> None:
-    import asyncio
-
     server = Vendor(otherwise=lambda _: Say("ore"))
     async with rig(tmp_path, server=server) as r:
         server.gate.clear()
@@ -478,12 +499,24 @@ async def test_secrets_that_zoea_knows_are_not_recorded(tmp_path: Path) -> None:
         assert secret not in message.content
 
 
-async def test_the_server_is_loaded_with_the_first_agent(tmp_path: Path) -> None:
+async def test_the_server_is_loaded_with_the_first_agent_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported: list[str] = []
+
+    async def note(name: str) -> ModuleType:
+        imported.append(name)
+        return await import_in_thread(name)
+
+    monkeypatch.setattr(compose, "import_in_thread", note)
     async with rig(tmp_path, has_turn=False) as r:
         lazy = _LazyGateway(r.s.commander.swarm)
         await lazy.close(r.mysis_id)
         assert lazy._server is None
+        one, other = await asyncio.gather(lazy._load(), lazy._load())
+        assert one is other
         access = await lazy.open(r.mysis_id)
+        assert set(imported) == {"zoea.web.gateway"}
         async with r.http.get(f"{access.openai_url}/models") as reply:
             assert reply.status == 200
         await lazy.shut_down()

@@ -6,7 +6,6 @@ Requests and updates of the agent are passed on to their sessions.
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ import zoea
 from zoea.agents.agent_process import AgentProcess, read_processor_time
 from zoea.agents.updates import AgentUpdate, CallTold, PermissionOption, read_call, read_update
 from zoea.model.errors import AgentError, FilesError
+from zoea.process.module_imports import import_in_thread
 from zoea.text.control_characters import reveal
 
 if TYPE_CHECKING:
@@ -279,5 +279,5 @@ async def _as_answer(work: Any) -> Any:
 
 
 async def load_sdk() -> None:
-    """Import the SDK in a thread, because that takes half a second."""
-    await asyncio.to_thread(importlib.import_module, "acp.connection")
+    """Import the SDK, which takes half a second and more, in a thread."""
+    await import_in_thread("acp.connection")

@@ -30,12 +30,13 @@ from zoea.process.clock import SystemClock, SystemIds
 from zoea.process.gc_tuning import tuned_gc
 from zoea.process.logs import logging_to
 from zoea.process.loop_lag import LoopLag, measured_lag
+from zoea.process.module_imports import import_in_thread
 from zoea.queries.stored_swarm import read_mysis_records
 from zoea.runtime.accounts import CredentialAccounts, CredentialSecrets, settle_accounts
 from zoea.runtime.connections import LiveConnections, find_faults
 from zoea.runtime.context_reports import build_context_report
 from zoea.runtime.idle_summaries import run_idle_summaries
-from zoea.runtime.maintenance import run_maintenance
+from zoea.runtime.maintenance import run_maintenance, running_task
 from zoea.runtime.owner import close_within
 from zoea.runtime.periodic_tasks import mirror_folder, record_minutes, run_mirror, run_releases
 from zoea.runtime.provider_set import ProviderSet
@@ -206,6 +207,7 @@ async def running_swarm(
         await stack.enter_async_context(run_releases(store, clock))
         await stack.enter_async_context(run_mirror(store, clock, mirror_folder(loaded.settings)))
         await stack.enter_async_context(run_idle_summaries(commander, clock))
+        await stack.enter_async_context(running_task(providers.load(), "imports of the providers"))
         await stack.enter_async_context(record_minutes(store, clock, swarm.live_view.count_statuses))
         await _serve_metrics(stack, store, places, commander, clock, options.metrics)
         stack.enter_context(tuned_gc())
@@ -227,14 +229,12 @@ class _LazyGateway:
         self._server: GatewayServer | None = None
 
     async def open(self, mysis_id: int) -> GatewayAccess:
-        return await self._load().open(mysis_id)
+        return await (await self._load()).open(mysis_id)
 
-    def _load(self) -> GatewayServer:
+    async def _load(self) -> GatewayServer:
+        module = await import_in_thread("zoea.web.gateway")  # late, because most swarms have no external agents
         if self._server is None:
-            # Late, because most swarms have no external agents.
-            from zoea.web.gateway import GatewayServer
-
-            self._server = GatewayServer(self._swarm)
+            self._server = module.GatewayServer(self._swarm)
         return self._server
 
     async def close(self, mysis_id: int) -> None:
@@ -242,10 +242,10 @@ class _LazyGateway:
             await self._server.close(mysis_id)
 
     async def serve_tools(self, tools: AgentTools) -> ToolsAccess:
-        return await self._load().serve_tools(tools)
+        return await (await self._load()).serve_tools(tools)
 
     async def end_tools(self, access: ToolsAccess) -> None:
-        await self._load().end_tools(access)
+        await (await self._load()).end_tools(access)
 
     async def shut_down(self) -> None:
         if self._server is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -19,6 +18,7 @@ from zoea.model.request import ToolSpec
 from zoea.model.swarm_api import ReloadReport
 from zoea.model.values import McpView, ProviderView, ToolTrial, ToolView, UpstreamFault, UpstreamView
 from zoea.process.logs import mask_in_log
+from zoea.process.module_imports import import_in_thread
 from zoea.runtime.model_lists import LISTING_TYPES, ModelLists
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.run_options import WORLD
@@ -72,7 +72,7 @@ class LiveConnections:
 
     async def providers(self) -> tuple[ProviderView, ...]:
         # Imported in a thread, because the first import of the HTTP client would block the event loop too long.
-        await asyncio.to_thread(importlib.import_module, "zoea.llm.transport.http_client")
+        await import_in_thread("zoea.llm.transport.http_client")
         return tuple(await asyncio.gather(*(self._tried(name) for name in self._providers.names())))
 
     async def forget_facts(self, provider: str, model: str = "") -> int:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from zoea.llm.local.model_files import LocalModels
 from zoea.llm.model_traits import TraitBook
 from zoea.llm.provider_config import ProviderConfig, is_loopback, resolve_provider
-from zoea.llm.registry import Maker, make, makers
+from zoea.llm.registry import HTTP_PROVIDERS, Maker, make, makers
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Clock, Provider
+from zoea.process.module_imports import import_in_thread
 from zoea.runtime.owner import close_within
 from zoea.settings import Credentials, Settings
 from zoea.settings.endpoints import ProviderType
@@ -73,6 +74,11 @@ class ProviderSet:
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]
+
+    async def load(self) -> None:
+        """Import what the configured providers need, else the first mysis or request does so on the event loop."""
+        for kind in {given.type for given in self._settings.provider.values()} & HTTP_PROVIDERS.keys():
+            await import_in_thread(HTTP_PROVIDERS[kind][0])
 
     def names(self) -> tuple[str, ...]:
         """List the providers that are configured, default, local with models, or in use."""

@@ -7,9 +7,7 @@ cancel scopes must be entered and left in one task. Calls run in their callers' 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import StrEnum
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from zoea.process.clock import read_uptime_s
+from zoea.process.module_imports import import_in_thread
 from zoea.tools.catalogue import RemoteTool
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -309,8 +308,5 @@ class UpstreamSession:
 
 async def _load_connect() -> Connect:
     """Import the SDK in a thread."""
-    if _SDK_MODULE not in sys.modules:
-        await asyncio.to_thread(importlib.import_module, _SDK_MODULE)
-    from zoea.tools.upstream.mcp_connection import connect
-
-    return connect
+    found: Connect = (await import_in_thread(_SDK_MODULE)).connect
+    return found
