@@ -16,7 +16,7 @@ from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, 
 from tests.swarm.harness import Swarm
 from tests.waiting import until, until_true
 from zoea.agents import agent_connection, agent_process, agent_session, updates
-from zoea.model.enums import MysisState
+from zoea.model.enums import DeliveryMode, MysisState
 from zoea.process.group_guard import MARK, make_mark
 from zoea.settings import Settings
 from zoea.swarm.turn import agent_turn
@@ -146,7 +146,10 @@ async def test_a_relaunch_after_a_death_goes_on_with_the_same_turn(tmp_path: Pat
 async def test_log_lines_on_stdout_and_levels_on_stderr_are_no_errors(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path, {"noise": ["DEBUG starting", "npm warn old", ""]}) as s:
         await work(s, ["stderr", "ERROR nothing bad"], ["say", "a"])
-        assert await conversation(s) == [("assistant", "a")]
+        await work(s, ["say", "b"])
+        assert await conversation(s) == [("assistant", "a"), ("assistant", "b")]
+        begun = [one for one in received(tmp_path) if one.get("method") == "initialize"]
+        assert len(begun) == 1, "the same process went on"
 
 
 async def test_log_lines_among_messages_are_no_errors_however_many_they_become(tmp_path: Path) -> None:
@@ -201,7 +204,22 @@ async def test_silence_without_a_word_times_out_and_a_deaf_agent_is_ended(
         await s.settled()
         assert s.state() is MysisState.ERRORED
         assert await s.value("SELECT broke_off FROM turn") == "timeout"
+        assert "its process was ended" in await s.value("SELECT content FROM turn_note")
         assert s.commander.swarm.services.agents.running == 0
+
+
+async def test_an_agent_that_is_deaf_to_an_interruption_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_session, "CANCEL_S", 0.2)
+    async with agent_swarm(tmp_path, {"deaf": True}) as s:
+        await say(s, ["think", "hm"], ["never_end"])
+        row = s.commander.swarm.live_view.row(1)
+        await s.until(lambda: row.thinking == "hm")
+        await s.commander.send("alpha", json.dumps([["say", "another"]]), mode=DeliveryMode.INTERRUPT)
+        await s.settled()
+        assert (await conversation(s))[-1] == ("assistant", "another")
+        assert len([one for one in received(tmp_path) if one.get("method") == "initialize"]) == 2
 
 
 async def test_a_silent_agent_whose_requests_wait_at_the_gateway_goes_on(tmp_path: Path) -> None:

@@ -288,6 +288,16 @@ async def test_a_cancelled_turn_answers_every_open_permission(tmp_path: Path) ->
         assert await s.commander.approvals() == ()
 
 
+async def test_a_permission_that_is_asked_for_after_the_cancellation_is_cancelled_at_once(tmp_path: Path) -> None:
+    async with agent_swarm(tmp_path) as s:
+        await say(s, ["think", "hm"], ["hang"], ["ask_open", RUN], ["hang"])
+        await s.until(lambda: s.commander.swarm.live_view.row(1).thinking == "hm")
+        await s.commander.stop("alpha")
+        [answer] = [one["result"]["outcome"]["outcome"] for one in received(tmp_path) if "result" in one]
+        assert answer == "cancelled"
+        assert await s.value("SELECT count(*) FROM turn_note") == 0, "it ended its turn in time"
+
+
 async def test_allowing_once_never_chooses_what_allows_always(tmp_path: Path) -> None:
     only_always = [one for one in OPTIONS if one["kind"] != "allow_once"]
     async with agent_swarm(tmp_path) as s:

@@ -26,6 +26,7 @@ from zoea.queries.status_phrases import describe_status
 from zoea.runtime.mysis_options import NamedOption, read_options
 from zoea.settings import Settings
 from zoea.settings.template import AgentSettings, Template
+from zoea.swarm.services import most_agents
 
 ACCESS = GatewayAccess("http://127.0.0.1:1/m/1/tok/v1", "http://127.0.0.1:1/m/1/tok", "tok")
 
@@ -183,6 +184,15 @@ async def test_the_pool_ends_the_longest_idle_first_and_never_a_busy_one() -> No
     pool.touch(a)
     await pool.take(c)
     assert (a.released, b.released, pool.running) == (1, 0, 2)
+
+
+@pytest.mark.parametrize(("gib", "most"), [(0.5, 1), (1.25, 1), (4, 3), (16, 12), (64, 20)])
+def test_no_more_agents_run_than_fit_into_half_of_the_memory(
+    monkeypatch: pytest.MonkeyPatch, gib: float, most: int
+) -> None:
+    sizes = {"SC_PAGE_SIZE": 4_096, "SC_PHYS_PAGES": int(gib * 2**30 / 4_096)}
+    monkeypatch.setattr(os, "sysconf", sizes.get)
+    assert most_agents(20) == most
 
 
 async def test_a_place_that_is_being_made_free_is_given_once() -> None:

@@ -125,10 +125,14 @@ async def test_ids_of_calls_may_come_again(tmp_path: Path) -> None:
         ]
 
 
-async def test_a_call_whose_end_is_not_told_is_unknown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", ["pending", "in_progress"])
+async def test_a_call_whose_end_is_not_told_is_unknown(tmp_path: Path, status: str) -> None:
+    """A call that its agent refuses by itself is announced, and never told of again."""
     async with agent_swarm(tmp_path) as s:
-        await work(s, ["call", "a", "execute", {"command": "make"}, "in_progress"], ["say", "done"])
-        assert await s.value("SELECT state FROM tool_call") == "unknown"
+        await work(s, ["call", "a", "execute", {"command": "make"}, status], ["say", "done"])
+        assert await s.rows("SELECT state, arguments FROM tool_call") == [
+            {"state": "unknown", "arguments": '{"command": "make"}'}
+        ]
         assert await last_outcome(s) == "answered"
 
 

@@ -123,6 +123,7 @@ async def test_a_person_is_asked_once_for_all_requests_of_a_turn(tmp_path: Path)
         both = [asyncio.create_task(r.chat(str(number), max_tokens=25_000)) for number in range(2)]
         await r.s.until(lambda: status_of(r) is StatusWord.ASKING)
         await r.s.run_due()
+        assert (await r.s.commander.mysis("alpha")).text.startswith("asks: go on? Mysis budget exceeded: ")
         [row] = await r.s.rows("SELECT id FROM approval WHERE answer IS NULL")
         await r.s.commander.answer(row["id"], ApprovalAnswer.ONCE)
         assert [(await task)[0] for task in both] == [200, 200]

@@ -300,7 +300,7 @@ class AgentCall:
             least = reserved.tokens - reserved.asked + self._usual[reserved.is_money]
             if reserved.is_asked:
                 if self._own_budget == self._runner.known.settings.budget:
-                    await self._wait_for_person()
+                    await self._wait_for_person(reserved)
                 ask = await self._prepare()
             elif reserved.scope == "swarm" and not reserved.is_unpriced and least > reserved.limit:
                 reason = budgets.spent(reserved.used, reserved.tokens, reserved.limit, is_money=reserved.is_money)
@@ -395,7 +395,7 @@ class AgentCall:
         self._show_queue(queue.place(self._key), "the budget", "")
         await turn.wait()
 
-    async def _wait_for_person(self) -> None:
+    async def _wait_for_person(self, reserved: spend_ops.Reserved) -> None:
         """Wait for the answer about a budget. The requests of one turn wait for the same answer."""
         turn_id, questions = self._situation.turn_id, self._link.questions
         assert turn_id is not None
@@ -404,6 +404,8 @@ class AgentCall:
         if answered is None:
             answered = questions[turn_id] = asyncio.Event()
             post = partial(_answer_question, questions, turn_id)
+            what = budgets.exceeded(reserved.scope, reserved.tokens, reserved.limit, is_money=reserved.is_money)
+            self._live.say(f"asks: go on? {what}", self._services.clock.now())
             await self._services.approvals.ask_for_budget(turn_id, self._mysis_id, post)
         await answered.wait()
 
