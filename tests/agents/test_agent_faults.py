@@ -366,7 +366,6 @@ async def test_an_error_for_the_prompt_is_the_failure_of_the_mysis(tmp_path: Pat
     [
         {"sessionUpdate": "from_the_future", "x": 1},
         {"sessionUpdate": "tool_call_update"},
-        {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "AAAA", "mimeType": "image/png"}},
         {"sessionUpdate": "usage_update", "used": -1, "size": "?"},
         {"sessionUpdate": "usage_update", "used": 10**30, "size": 10**30},
         {"sessionUpdate": "usage_update", "used": -5, "size": -5},

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, say
 from zoea.model.enums import ApprovalAnswer, MysisState
 from zoea.model.ports import AgentTools, GatewayAccess, ToolsAccess
+from zoea.queries.request_inspection import inspect_request
 
 _REFUSED = """
 INSERT INTO request(mysis_id, turn_id, purpose, iteration, attempt, provider, model, catalogue_hash, estimated_tokens,
@@ -70,5 +71,7 @@ async def test_a_template_may_leave_the_gateway_aside(tmp_path: Path) -> None:
         await say(s, ["env", "OPENAI_BASE_URL"])
         await s.settled()
         assert await conversation(s) == [("assistant", "OPENAI_BASE_URL=None")]
-        assert await s.value("SELECT count(*) FROM request") == 1
+        [request] = await s.rows("SELECT id, mysis_id FROM request")
         assert gateway.opened == []
+        shown = inspect_request(s.path, request["id"])
+        assert shown.gone == "Its agent (qwen) asked a provider of its own: Zoea does not see what it sent."

@@ -253,6 +253,32 @@ async def test_an_agent_without_a_word_is_no_answer(tmp_path: Path) -> None:
         assert await conversation(s) == [("assistant", "(no response)")]
 
 
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        ({"type": "image", "data": "AAAA" * 500, "mimeType": "image/png"}, "[image image/png, 1,500 bytes]"),
+        ({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}, "[audio audio/wav, 3 bytes]"),
+        (
+            {"type": "resource", "resource": {"uri": "file:///a.pdf", "blob": "AAAA"}},
+            "[resource file:///a.pdf, 3 bytes]",
+        ),
+        ({"type": "resource", "resource": {"uri": "file:///a", "text": "all of it"}}, "all of it"),
+        ({"type": "resource_link", "name": "a", "uri": "file:///a"}, "[a](file:///a)"),
+    ],
+    ids=["picture", "sound", "bytes", "text", "link"],
+)
+async def test_what_is_no_text_is_told_in_the_record(tmp_path: Path, block: dict[str, Any], told: str) -> None:
+    ended = {"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "completed"}
+    async with agent_swarm(tmp_path) as s:
+        await work(
+            s,
+            ["call", "a", "read", {"path": "a"}, "in_progress"],
+            ["update", {**ended, "content": [{"type": "content", "content": block}]}],
+            ["update", {"sessionUpdate": "agent_message_chunk", "content": block}],
+        )
+        assert (await conversation(s))[1:] == [("tool", told), ("assistant", told)]
+
+
 async def test_plans_and_modes_are_notes_that_people_see(tmp_path: Path) -> None:
     plan: dict[str, Any] = {
         "sessionUpdate": "plan",

@@ -327,10 +327,10 @@ def read_block(block: Any) -> str:
         case "resource_link":
             return f"[{block.name}]({block.uri})"
         case "resource":
-            text = getattr(block.resource, "text", None)
-            return str(text) if text is not None else f"[resource {block.resource.uri}]"
+            text, data = (getattr(block.resource, name, "") for name in ("text", "blob"))
+            return str(text) if not data else f"[resource {block.resource.uri}, {len(data) * 3 // 4:,} bytes]"
         case kind:
-            return f"[{kind} {block.mime_type}, {len(block.data):,} characters]"
+            return f"[{kind} {block.mime_type}, {len(block.data) * 3 // 4:,} bytes]"
 
 
 def _bounded(text: str) -> str:

@@ -46,6 +46,7 @@ FROM request q JOIN mysis y ON y.id = q.mysis_id LEFT JOIN turn t ON t.id = q.tu
 """
 
 _PLAN = "SELECT q.plan, t.frozen FROM request q LEFT JOIN turn t ON t.id = q.turn_id WHERE q.id = ?"
+_IS_OF_AGENT = "SELECT 1 FROM setting WHERE key = ? AND value ->> 'agent' = ?"
 
 
 class StoredRequest(Struct, frozen=True):
@@ -174,6 +175,8 @@ def inspect_request(database: Path, request_id: int) -> Inspection:
             if request.purpose != "summary":
                 left = f"plans older than {KEPT_PLANS} requests are deleted, except of failed ones"
                 why = f"Only the numbers are left: {left}."
+            if reader.execute(_IS_OF_AGENT, (f"agent session {request.mysis_id}", request.provider)).fetchone():
+                why = f"Its agent ({request.provider}) asked a provider of its own: Zoea does not see what it sent."
             return Inspection(request, None, (), tools, why)
         packed, frozen = reader.execute(_PLAN, (request_id,)).fetchone()
         encoded = unpack_json(packed, f"the plan of request {request_id}")
