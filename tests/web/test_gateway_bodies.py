@@ -9,14 +9,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoea.llm.messages import wire_bodies
 from zoea.llm.messages.wire_bodies import Wire, parse_body, read_body
 from zoea.llm.transport.json_safety import parse, split_object
+from zoea.text import estimate
 from zoea.web.gateway_bodies import set_model
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=8,
+)
+_IDS = st.sampled_from(["c1", "c2", "c\0"])
+_CALLS: st.SearchStrategy[dict[str, Any]] = _IDS.flatmap(
+    lambda id: st.sampled_from(
+        [
+            {"role": "assistant", "tool_calls": [{"id": id, "function": {"name": f"dig {id}", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": id, "content": "ore"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": f"fill {id}", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "sand"}]},
+            {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": id}]},
+            {"type": "function_call", "call_id": id, "name": f"look {id}", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": id, "output": "dust"},
+            {"type": "additional_tools", "tools": [{"type": "function", "name": id}]},
+            {"id": id},
+            {"role": "user", "content": [{"file_id": id}]},
+        ]
+    )
 )
 KEPT: list[bytes] = [
     b'{"model":"gpt-9","messages":[]}',
@@ -114,7 +133,56 @@ def test_tools_are_read_alike_from_their_bytes_and_from_their_values() -> None:
     more = {"type": "additional_tools", "tools": [{"type": "function", "name": "fill"}]}
     for items in ([], [more]):
         body = {"model": "a", "tools": [tool, tool], "input": items}
-        parsed, parts = parse_body(json.dumps(body).encode())
+        parsed, parts, _ = parse_body(json.dumps(body).encode())
         read = read_body(Wire.RESPONSES, parsed, parts["tools"])
         assert read == read_body(Wire.RESPONSES, body)
         assert [one.name for one in read.tools] == ["dig", "dig", *(["fill"] if items else [])]
+
+
+@given(st.sampled_from(Wire), st.lists(_CALLS | _VALUES, max_size=6), st.sampled_from([None, 0, 2]))
+def test_messages_are_read_alike_one_by_one_and_together(wire: Wire, entries: list[Any], indent: int | None) -> None:
+    field = "input" if wire is Wire.RESPONSES else "messages"
+    content = json.dumps({"model": "a", "system": "s", field: entries}, indent=indent).encode()
+    values, parts, kept = parse_body(content, wire)
+    assert repr(values) == repr(json.loads(content))
+    assert parts == split_object(content)
+    together = read_body(wire, json.loads(content))
+    assert read_body(wire, values, entries=kept) == read_body(wire, values) == together
+    longer = json.dumps({"model": "a", "system": "s", field: [*entries, "more"]}).encode()
+    again, _, kept_again = parse_body(longer, wire)
+    assert read_body(wire, again, entries=kept_again) == together
+
+
+def test_a_result_has_the_name_of_the_last_call_with_its_id_before_it() -> None:
+    calls = [
+        {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": name, "arguments": "{}"}}]}
+        for name in ("dig", "a_much_longer_name")
+    ]
+    result = {"role": "tool", "tool_call_id": "c1", "content": "ore"}
+    content = json.dumps({"model": "a", "messages": [result, calls[0], result, calls[1], result]}).encode()
+    for _ in range(2):
+        values, _, entries = parse_body(content)
+        read = read_body(Wire.CHAT, values, entries=entries)
+        names = [one.name for one in read.messages if one.call_id]
+        assert names == ["", "dig", "a_much_longer_name"]
+        nameless = read_body(Wire.CHAT, {"model": "a", "messages": [calls[0], calls[1], *[result] * 3]}).tokens
+        assert read.tokens == nameless - 2 * estimate.tokens(names[2]) + estimate.tokens(names[1])
+
+
+def test_a_message_that_comes_again_is_the_same_object_until_others_took_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wire_bodies, "KEPT_BYTES", 10_000)
+    monkeypatch.setattr(wire_bodies, "_KEPT", kept := wire_bodies._KeptEntries())
+
+    def read(text: str) -> Any:
+        [message] = parse_body(json.dumps({"model": "a", "messages": [{"content": text}]}).encode())[0]["messages"]
+        return message
+
+    first = read("first")
+    assert read("first") is first
+    for number in range(100):
+        read(f"{number:01000}")
+        assert len(kept._new) + len(kept._old) <= 24
+    assert read("first") == first
+    assert read("first") is not first

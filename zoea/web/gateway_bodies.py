@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
-from zoea.llm.messages.wire_bodies import Wire, is_model_key, names_model, read_whole
-from zoea.llm.transport.json_safety import as_mapping, as_mappings
+from zoea.llm.messages.wire_bodies import Wire, WireBody, is_model_key, names_model, read_whole
+from zoea.llm.transport.json_safety import as_mappings
 
 _ELSEWHERE: dict[Wire, tuple[str, ...]] = {
     Wire.CHAT: (),
@@ -31,7 +31,7 @@ _KEY = re.compile(rb'[\s{,]*"([^"\\]*)"\s*:\s*')
 _USAGE_OPTION = b'{"stream_options":{"include_usage":true},'
 
 
-def find_unsupported(wire: Wire, body: dict[str, Any], *, tools_name_model: bool) -> str:
+def find_unsupported(wire: Wire, body: dict[str, Any], read: WireBody) -> str:
     """Return why a request cannot be counted and shown whole, or asks another model. Empty otherwise."""
     for key, value in body.items():
         if key not in _READ and key.casefold() in _READ:
@@ -48,25 +48,11 @@ def find_unsupported(wire: Wire, body: dict[str, Any], *, tools_name_model: bool
             return f"{key}: ask for one answer at a time"
         if key in _ELSEWHERE[wire] and value:
             return f"{key}: {_WHOLE}"
-    names = {"tools": tools_name_model, "plugins": any(map(names_model, as_mappings(body.get("plugins"))))}
+    names = {"tools": read.tools_name_model, "plugins": any(map(names_model, as_mappings(body.get("plugins"))))}
     for key, is_named in names.items():
         if is_named:
             return f"{key}: one names a model, and only the model of the mysis is asked"
-    for entry in (one for field in ("input", "messages") for one in as_mappings(body.get(field))):
-        # One that has an id and no other key is a reference too.
-        kind = entry.get("type") or ("message" if entry.keys() & {"content", "role"} else "item_reference")
-        if wire is Wire.RESPONSES and kind == "item_reference":
-            return f"item_reference: {_WHOLE}"
-        if _holds_kept_file(entry) or as_mapping(entry.get("audio")).get("id"):
-            return f"file_id: {_WHOLE}"
-    return ""
-
-
-def _holds_kept_file(outer: dict[str, Any]) -> bool:
-    """Return whether a part of a message, or of a result or source in it, is a file that the vendor keeps."""
-    inner = [outer[field] for field in ("content", "output", "file", "source") if field in outer]
-    parts = (part for value in inner if value.__class__ is not str for part in (as_mapping(value), *as_mappings(value)))
-    return any(part.get("file_id") or _holds_kept_file(part) for part in parts)
+    return f"{read.reference}: {_WHOLE}" if read.reference else ""
 
 
 def _chooses_host(value: Any) -> bool:

@@ -130,7 +130,7 @@ class AgentCall:
     async def answer(self, content: bytes, request: web.Request) -> web.StreamResponse:
         """Carry the request out, and return what was answered. Raises GatewayRefusal."""
         parsed = self._parsed = await self._read(content)
-        if why := find_unsupported(self._wire, parsed, tools_name_model=self._body.tools_name_model):
+        if why := find_unsupported(self._wire, parsed, self._body):
             raise GatewayRefusal(400, why, code="unsupported")
         await self._resolve(parsed)
         content = set_model(content, self._parts, self._profile.model)
@@ -578,8 +578,8 @@ class AgentCall:
 
 
 def _read_whole(wire: Wire, content: bytes) -> tuple[dict[str, Any], dict[str, bytes], WireBody]:
-    parsed, parts = parse_body(content)
-    return parsed, parts, read_body(wire, parsed, parts.get("tools", b""))
+    parsed, parts, entries = parse_body(content, wire)
+    return parsed, parts, read_body(wire, parsed, parts.get("tools", b""), entries)
 
 
 def _refuse_by(error: ProviderError) -> GatewayRefusal:

@@ -15,9 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, parse_part, split_object
 from zoea.model.enums import Role
@@ -44,6 +47,9 @@ _WITHOUT_REFERENCES = 2
 """The version of `marshal` that writes the same bytes for equal values."""
 _FRAME = 5
 """Tokens for the role and the separators of one message."""
+KEPT_BYTES = 8 * 1024 * 1024
+"""Bytes of messages after which those that were read longer ago are forgotten."""
+_ENTRIES = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Wire(StrEnum):
@@ -62,6 +68,10 @@ class Asker(StrEnum):
     COMPACTION = "a summary of its conversation"
 
 
+_FIELDS = {Wire.CHAT: "messages", Wire.MESSAGES: "messages", Wire.RESPONSES: "input"}
+"""Where the messages of a request stand."""
+
+
 class WireBody(Struct, frozen=True):
     """A request as it came.
 
@@ -70,6 +80,7 @@ class WireBody(Struct, frozen=True):
         tokens: The estimate of messages, tools and pictures.
         catalogue_hash: The key of its tools; empty without any.
         tool_chars: The length of the tools, without their names.
+        reference: What its messages name that the vendor keeps, and Zoea cannot see; empty where nothing.
         tools_name_model: Whether a tool of the vendor's names a model.
     """
 
@@ -82,57 +93,173 @@ class WireBody(Struct, frozen=True):
     catalogue_hash: str
     tool_chars: int
     tools_name_model: bool
+    reference: str
 
 
-def parse_body(content: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Parse a request. Return its values, and each as it was written, without keys that stand twice.
+class _Entry(Struct, frozen=True):
+    """One of the messages of a request, as it is read without the others.
 
-    The tools, which most agents send unchanged with each request, are one object for all of them. Raises ValueError.
+    Attributes:
+        value: As it was parsed.
+        messages: What it says; a result has no name of its tool where another entry holds the call.
+        names: The names of its calls, by their ids.
     """
-    parts = split_object(content)
-    read = {name: (_parse_tools if name == "tools" else parse_part)(part) for name, part in parts.items()}
-    return {name: value for name, (value, _) in read.items()}, {name: part for name, (_, part) in read.items()}
+
+    value: Any
+    messages: tuple[RequestMessage, ...] = ()
+    names: Mapping[str, str] = MappingProxyType({})
+    tokens: int = 0
+    pictures: int = 0
+    reference: str = ""
 
 
-def read_body(wire: Wire, body: dict[str, Any], tools: bytes = b"") -> WireBody:
+def parse_body(
+    content: bytes, wire: Wire = Wire.CHAT
+) -> tuple[dict[str, Any], dict[str, bytes], tuple[_Entry, ...] | None]:
+    """Parse a request. Return its values, each as it was written without keys that stand twice, and its entries.
+
+    Tools and messages, of which agents send most again with each request, are read once; their values are the same
+    objects for all requests. No entries where they cannot be read one by one. Raises ValueError.
+    """
+    parts, values, field = split_object(content), {}, _FIELDS[wire]
+    entries = _read_entries(wire, parts.get(field, b""))
+    for name, part in parts.items():
+        if name == field and entries is not None:
+            values[name] = [entry.value for entry in entries]
+        else:
+            values[name], parts[name] = (_parse_tools if name == "tools" else parse_part)(part)
+    return values, parts, entries
+
+
+def read_body(
+    wire: Wire, body: dict[str, Any], tools: bytes = b"", entries: tuple[_Entry, ...] | None = None
+) -> WireBody:
     """Read a request. Raises ValueError with a sentence for the client where it is none.
 
-    `tools` is its `tools` as they were written, where that is known.
+    `tools` is its `tools` as they were written, `entries` are those of `parse_body`, where they are known.
     """
     if not isinstance(body.get("model"), str) or not 0 < len(body["model"]) <= _MOST_NAME:
         raise ValueError(f"model: a text of at most {_MOST_NAME:,} characters is required")
-    field = "input" if wire is Wire.RESPONSES else "messages"
+    field = _FIELDS[wire]
     given = body.get(field)
     if not isinstance(given, list) and not (wire is Wire.RESPONSES and isinstance(given, str)):
         raise ValueError(f"{field}: a list is required")
-    reader = _Reader()
+    if entries is None:
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else as_mappings(given)
+        entries = tuple([_read_entry(wire, one) for one in items])
+    reader, limit = _Reader(), body.get("max_output_tokens")
     match wire:
         case Wire.CHAT:
-            messages = [one for entry in as_mappings(given) for one in reader.chat(entry)]
             limits = [read_whole(body.get(key)) for key in ("max_completion_tokens", "max_tokens")]
             limit = max(filter(None, limits), default=None)  # servers differ in which one they know
+            messages = []
         case Wire.MESSAGES:
-            messages = [*reader.system(body.get("system")), *reader.blocks_of(as_mappings(given))]
-            limit = body.get("max_tokens")
+            messages, limit = [*reader.system(body.get("system"))], body.get("max_tokens")
         case Wire.RESPONSES:
-            items = [{"role": "user", "content": given}] if isinstance(given, str) else as_mappings(given)
-            told = [reader.item(one) for one in items if one.get("type") != _MORE_TOOLS]
-            messages = [*reader.system(body.get("instructions")), *told]
-            limit = body.get("max_output_tokens")
+            messages = [*reader.system(body.get("instructions"))]
+    tokens, pictures = sum(map(_count, messages)), reader.pictures
+    names: dict[str, str] = {}
+    for entry in entries:
+        tokens += entry.tokens
+        pictures += entry.pictures
+        for message in entry.messages:
+            if message.role is Role.TOOL and not message.name and (name := names.get(message.call_id)):
+                message = replace(message, name=name)
+                tokens += estimate.tokens(name)
+            messages.append(message)
+        names |= entry.names
+    others = as_mappings(body.get(_FIELDS[Wire.CHAT] if wire is Wire.RESPONSES else _FIELDS[Wire.RESPONSES]))
+    references = (*(entry.reference for entry in entries), *(_find_reference(wire, one) for one in others))
     catalogue = _read_catalogue(list_tools(body), tools)
     most = read_whole(limit)
-    tokens = sum(map(_count, messages)) + catalogue.tokens
+    tokens += catalogue.tokens
     return WireBody(
         model=body["model"],
         messages=tuple(messages),
         tools=catalogue.tools,
         max_output_tokens=most,
         is_stream=body.get("stream") is True,
-        tokens=max(1, tokens + reader.pictures * IMAGE_TOKENS),
+        tokens=max(1, tokens + pictures * IMAGE_TOKENS),
         catalogue_hash=catalogue.hash,
         tool_chars=catalogue.chars,
         tools_name_model=catalogue.names_model,
+        reference=next(filter(None, references), ""),
     )
+
+
+def _read_entries(wire: Wire, part: bytes) -> tuple[_Entry, ...] | None:
+    """Read a list of messages one by one. None where it is none, or holds what only a reader of all may judge."""
+    try:
+        entries = [_KEPT.read(wire, bytes(raw)) for raw in _ENTRIES.decode(part)]
+    except (ValueError, msgspec.DecodeError, RecursionError):
+        return None
+    return None if None in entries else tuple(filter(None, entries))
+
+
+class _KeptEntries:
+    """The entries that were read lately, by wire and bytes."""
+
+    def __init__(self) -> None:
+        self._new: dict[tuple[Wire, bytes], _Entry] = {}
+        self._old: dict[tuple[Wire, bytes], _Entry] = {}
+        self._size = 0
+
+    def read(self, wire: Wire, raw: bytes) -> _Entry | None:
+        """Return an entry. None where a key of it stands twice. Raises ValueError."""
+        key = wire, raw
+        if (known := self._new.get(key)) is not None:
+            return known
+        if (entry := self._old.get(key)) is None:
+            [value], once = parse_part(whole := b"[%b]" % raw)
+            if once is not whole:
+                return None
+            entry = _read_entry(wire, value)
+        if self._size > KEPT_BYTES:
+            self._old, self._new, self._size = self._new, {}, 0
+        if len(raw) <= LARGE_CHARS:
+            self._new[key] = entry
+            self._size += len(raw)
+        return entry
+
+
+_KEPT = _KeptEntries()
+
+
+def _read_entry(wire: Wire, value: Any) -> _Entry:
+    if not isinstance(value, dict):
+        return _Entry(value)
+    reader = _Reader()
+    match wire:
+        case Wire.CHAT:
+            messages = tuple(reader.chat(value))
+        case Wire.MESSAGES:
+            messages = tuple(reader.blocks_of(value))
+        case Wire.RESPONSES:
+            messages = () if value.get("type") == _MORE_TOOLS else (reader.item(value),)
+    return _Entry(
+        value=value,
+        messages=messages,
+        names=reader.names,
+        tokens=sum(map(_count, messages)),
+        pictures=reader.pictures,
+        reference=_find_reference(wire, value),
+    )
+
+
+def _find_reference(wire: Wire, entry: dict[str, Any]) -> str:
+    """Return what an entry names that the vendor keeps; empty where nothing."""
+    # One that has an id and no other key is a reference too.
+    kind = entry.get("type") or ("message" if entry.keys() & {"content", "role"} else "item_reference")
+    if wire is Wire.RESPONSES and kind == "item_reference":
+        return "item_reference"
+    return "file_id" if _holds_kept_file(entry) or as_mapping(entry.get("audio")).get("id") else ""
+
+
+def _holds_kept_file(outer: dict[str, Any]) -> bool:
+    """Return whether a part of a message, or of a result or source in it, is a file that the vendor keeps."""
+    inner = [outer[field] for field in ("content", "output", "file", "source") if field in outer]
+    parts = (part for value in inner if value.__class__ is not str for part in (as_mapping(value), *as_mappings(value)))
+    return any(part.get("file_id") or _holds_kept_file(part) for part in parts)
 
 
 def list_tools(body: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -174,11 +301,11 @@ def guess_asker(body: WireBody) -> Asker:
 
 
 class _Reader:
-    """Reads the messages of one request, and counts its pictures."""
+    """Reads an entry of a request, counts its pictures, and keeps the names of its calls by their ids."""
 
     def __init__(self) -> None:
         self.pictures = 0
-        self._names: dict[str, str] = {}
+        self.names: dict[str, str] = {}
 
     def system(self, value: Any) -> Iterator[RequestMessage]:
         if text := self._text(value):
@@ -197,31 +324,30 @@ class _Reader:
         reasoning = as_text_value(entry.get("reasoning_content") or entry.get("reasoning"))
         yield RequestMessage(role, content, calls=tuple(calls), reasoning=clean(reasoning))
 
-    def blocks_of(self, entries: Iterable[dict[str, Any]]) -> Iterator[RequestMessage]:
-        """Read messages made of blocks. A result of a tool becomes a message of its own."""
-        for entry in entries:
-            role = Role.ASSISTANT if entry.get("role") == "assistant" else Role.USER
-            content = entry.get("content")
-            if not isinstance(content, list):
-                yield RequestMessage(role, self._text(content))
-                continue
-            rest, calls, reasoning = [], [], []
-            for block in as_mappings(content):
-                match block.get("type"):
-                    case "tool_result":
-                        result = self._text(block.get("content"))
-                        yield self._result(
-                            as_text_value(block.get("tool_use_id")), result, is_error=bool(block.get("is_error"))
-                        )
-                    case "tool_use":
-                        calls.append(self._call(block.get("id"), block.get("name"), block.get("input")))
-                    case "thinking" | "redacted_thinking":
-                        reasoning.append(as_text_value(block.get("thinking") or block.get("data")))
-                    case _:
-                        rest.append(block)
-            if rest or calls or reasoning:
-                thought = clean("\n".join(reasoning))
-                yield RequestMessage(role, self._text(rest), calls=tuple(calls), reasoning=thought)
+    def blocks_of(self, entry: dict[str, Any]) -> Iterator[RequestMessage]:
+        """Read a message made of blocks. A result of a tool becomes a message of its own."""
+        role = Role.ASSISTANT if entry.get("role") == "assistant" else Role.USER
+        content = entry.get("content")
+        if not isinstance(content, list):
+            yield RequestMessage(role, self._text(content))
+            return
+        rest, calls, reasoning = [], [], []
+        for block in as_mappings(content):
+            match block.get("type"):
+                case "tool_result":
+                    result = self._text(block.get("content"))
+                    yield self._result(
+                        as_text_value(block.get("tool_use_id")), result, is_error=bool(block.get("is_error"))
+                    )
+                case "tool_use":
+                    calls.append(self._call(block.get("id"), block.get("name"), block.get("input")))
+                case "thinking" | "redacted_thinking":
+                    reasoning.append(as_text_value(block.get("thinking") or block.get("data")))
+                case _:
+                    rest.append(block)
+        if rest or calls or reasoning:
+            thought = clean("\n".join(reasoning))
+            yield RequestMessage(role, self._text(rest), calls=tuple(calls), reasoning=thought)
 
     def item(self, item: dict[str, Any]) -> RequestMessage:
         """Read an item of the Responses API."""
@@ -243,14 +369,14 @@ class _Reader:
                 return RequestMessage(Role.ASSISTANT, _as_json(item))
 
     def _call(self, call_id: Any, name: Any, arguments: Any) -> RequestCall:
-        known, named = as_text_value(call_id), as_text_value(name)
-        self._names[known] = named
+        known, named = clean(as_text_value(call_id)), clean(as_text_value(name))
+        self.names[known] = named
         text = clean(arguments) if isinstance(arguments, str) else _as_json(arguments)
-        return RequestCall(clean(known), clean(named), text)
+        return RequestCall(known, named, text)
 
     def _result(self, call_id: str, content: str, *, is_error: bool = False) -> RequestMessage:
-        name = clean(self._names.get(call_id, ""))
-        return RequestMessage(Role.TOOL, content, call_id=clean(call_id), name=name, is_error=is_error)
+        known = clean(call_id)
+        return RequestMessage(Role.TOOL, content, call_id=known, name=self.names.get(known, ""), is_error=is_error)
 
     def _text(self, value: Any) -> str:
         """Return a content as text: its parts one below the other, media as a note."""
