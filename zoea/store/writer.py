@@ -15,7 +15,8 @@ import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from contextlib import suppress
+from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
@@ -119,9 +120,9 @@ class _OpQueue:
     def is_empty(self) -> bool:
         return self._tickets.empty()
 
-    def get(self, *, block: bool = True) -> _Op | None:
-        """Take the next op, or None after the last. Raises Empty where nothing waits and it may not block."""
-        if not self._tickets.get(block):
+    def get(self) -> _Op | None:
+        """Take the next op as soon as there is one, or None after the last."""
+        if not self._tickets.get():
             return None
         return self._urgent.popleft() if self._urgent else self._others.popleft()
 
@@ -224,15 +225,6 @@ class Writer:
             self._connection.close()
             self._call_on_loop(_resolve, self._ended)
 
-    def _take_waiting(self) -> _Op | None:
-        """Return a waiting op, or None."""
-        try:
-            op = self._queue.get(block=False)
-        except Empty:
-            return None
-        self._ending = op is None
-        return op
-
     def _run_group(self, first: _Op) -> None:
         """Run and commit this op and those waiting behind it, within the limits of a group."""
         ops = [first]
@@ -267,10 +259,17 @@ class Writer:
                 end = min(end, perf_counter() + URGENT_SECONDS)
             if not is_synced or len(ops) >= GROUP_OPS or perf_counter() >= end:
                 break
-            op = self._take_waiting()
+            op = None
+            if not self._queue.is_empty:  # only this thread takes from it
+                op = self._queue.get()
+                self._ending = op is None
             if op is not None:
                 ops.append(op)
-        return self._commit()
+        seconds = self._commit()
+        if not is_synced:
+            with suppress(*SQLITE_ERRORS):  # the next group does it again
+                self._set_synced(True)  # now, because the code for it is in the processor's caches
+        return seconds
 
     def _run_first(self, op: _Op, *, is_synced: bool) -> None:
         """Run the first op of a group: the transaction is its savepoint."""
@@ -332,12 +331,16 @@ class Writer:
 
     def _begin(self, *, is_synced: bool = True) -> None:
         try:
-            if is_synced is not self._is_synced:
-                self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
-                self._is_synced = is_synced
+            self._set_synced(is_synced)
             self._connection.execute("BEGIN IMMEDIATE")
         except SQLITE_ERRORS as error:
             raise _NotBegun from translate_write_error(error)
+
+    def _set_synced(self, is_synced: bool) -> None:
+        """Say whether the next COMMIT waits for the disk. Only between transactions."""
+        if is_synced is not self._is_synced:
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
+            self._is_synced = is_synced
 
     def _commit(self) -> float:
         begun = perf_counter()
