@@ -259,6 +259,13 @@ async def test_a_stall_between_tokens_has_its_own_deadline() -> None:
     assert "in mid-answer" in error.what
 
 
+async def test_a_stall_after_a_late_first_token_has_the_deadline_between_tokens() -> None:
+    error = await refused(
+        Say("All is well.", first_after=0.3, stall_after=2), timeouts=Timeouts(first=9.0, between=0.1)
+    )
+    assert "in mid-answer" in error.what
+
+
 async def test_closing_the_stream_closes_the_connection_at_once() -> None:
     async with OpenAIServer(Say("All is well on the reef.", stall_after=3)) as server:
         source = provider("openai", server.base_url)

@@ -32,6 +32,7 @@ _LAST_COMMA = re.compile(r",(?=\s*[}\]])")
 _BARE_KEY = re.compile(r"(?<=[{,])(\s*)([A-Za-z_]\w*)(?=\s*:)")
 _WORD = re.compile(r"\b(?:True|False|None)\b")
 _WORDS = {"True": "true", "False": "false", "None": "null"}
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def repair(text: str, *, is_cut: bool = False) -> tuple[str, str]:
@@ -63,7 +64,7 @@ def _object(text: str, value: Any) -> tuple[str, str]:
     if not isinstance(value, dict):
         return text, f"the arguments must be one JSON object, not {_kind(value)}"
     try:
-        return _compact(value), ""
+        return _COMPACT.encode(value), ""
     except ValueError:  # as 1e999 is
         return text, "the arguments are not valid JSON: a number is beyond all bounds"
 
@@ -95,7 +96,7 @@ def _mend(text: str, stripped: str, error: ValueError) -> tuple[str, str]:
     if not isinstance(value, dict) or not value or not _keeps(stripped, value):
         return text, reason
     try:
-        return _compact(value), ""
+        return _COMPACT.encode(value), ""
     except ValueError:  # not a number, or infinite
         return text, reason
 
@@ -181,10 +182,6 @@ def _words(text: str) -> list[str]:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON value")
-
-
-def _compact(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _reason(error: ValueError) -> str:

@@ -150,21 +150,25 @@ class HttpClient:
         more_headers: Mapping[str, str],
     ) -> HttpReply:
         within = self.timeouts.first if first_s is None else first_s
-        deadline = _time() + within
+        between = self.timeouts.between if first_s is None else max(first_s, self.timeouts.between)
+        deadline = _ReadDeadline(within, between)
+        response: aiohttp.ClientResponse | None = None
         try:
-            async with asyncio.timeout_at(deadline):
-                response = await self._send(pool.session, method, address, content, more_headers)
+            response = await deadline.wait_for(self._send(pool.session, method, address, content, more_headers))
         except aiohttp.ServerTimeoutError as error:  # a TimeoutError too, of the connection
             raise connection_error(error, self.name) from error
         except TimeoutError:
             raise silence_error(self.name, within, has_begun=False) from None
         except FAILURES as error:
             raise connection_error(error, self.name) from error
+        finally:
+            if response is None:
+                deadline.cancel()
         if response.status == HTTPStatus.SWITCHING_PROTOCOLS:
+            deadline.cancel()
             response.close()
             raise protocol_error(self.name)
-        between = self.timeouts.between
-        return HttpReply(response, pool, self.name, deadline, between if first_s is None else max(first_s, between))
+        return HttpReply(response, pool, self.name, deadline, between)
 
     async def _send(
         self,
@@ -315,7 +319,12 @@ class HttpReply:
     )
 
     def __init__(
-        self, response: aiohttp.ClientResponse, pool: _ConnectionPool, name: str, deadline: float, between: float
+        self,
+        response: aiohttp.ClientResponse,
+        pool: _ConnectionPool,
+        name: str,
+        deadline: _ReadDeadline,
+        between: float,
     ) -> None:
         self._response = response
         encoding = ", ".join(response.headers.getall("content-encoding", ()))
@@ -323,7 +332,7 @@ class HttpReply:
         self._pool: _ConnectionPool | None = pool
         self._name = name
         self._between = between
-        self._deadline = _ReadDeadline(deadline)
+        self._deadline = deadline
         self._has_begun = False
         self.status = response.status
         self.content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -404,20 +413,25 @@ class HttpReply:
 
 
 class _ReadDeadline:
-    """Ends a read that waits too long.
+    """Ends a request, or a read of its answer, that waits too long.
 
-    One timer serves all reads of an answer and is set again only when it fires. As
+    One timer serves them all and is set again only when it fires. As
     `asyncio.Timeout` does, it cancels the task that reads; a cancellation from elsewhere passes through.
+
+    Args:
+        within, between: Seconds until the deadline for the head, and from one byte to the next.
     """
 
     __slots__ = ("_has_expired", "_loop", "_reader", "_timer", "at")
 
-    def __init__(self, at: float) -> None:
-        self.at = at
+    def __init__(self, within: float, between: float) -> None:
         self._loop = asyncio.get_running_loop()
+        now = self._loop.time()
+        self.at = now + within
         self._reader: asyncio.Task[Any] | None = None
         self._has_expired = False
-        self._timer = self._loop.call_at(at, self._check)
+        # Mostly the head comes before the earlier time, and the timer need not be moved then.
+        self._timer = self._loop.call_at(now + min(within, between), self._check)
 
     async def wait_for(self, read: Awaitable[T]) -> T:
         """Await the read. Raises TimeoutError when the deadline passes first."""
@@ -437,8 +451,9 @@ class _ReadDeadline:
     def restart(self, at: float) -> None:
         """Move the deadline to an earlier time. A later one is seen when the timer fires."""
         self.at = at
-        self._timer.cancel()
-        self._timer = self._loop.call_at(at, self._check)
+        if self._timer.when() > at:
+            self._timer.cancel()
+            self._timer = self._loop.call_at(at, self._check)
 
     def cancel(self) -> None:
         self._timer.cancel()

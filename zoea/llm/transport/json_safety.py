@@ -97,11 +97,10 @@ def _encode(text: str | bytes) -> bytes:
 
 def _parse_small(text: str | bytes, constant: Callable[[str], Any] | None) -> Any:
     """Read a document as `json.loads` does. What msgspec reads is the same, and costs a fifth."""
-    if constant is None:
-        try:  # a context manager would cost as much as a short document
-            return msgspec.json.decode(text)
-        except (UnicodeError, msgspec.DecodeError):
-            pass
+    try:  # a context manager would cost as much as a short document
+        return msgspec.json.decode(text)
+    except (UnicodeError, msgspec.DecodeError):  # also for NaN and the infinities
+        pass
     return json.loads(text, parse_constant=constant)
 
 
