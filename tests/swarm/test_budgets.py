@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from zoea.model.request import Answer, ModelRequest, StreamItem
 from zoea.model.values import ApprovalView, Usage
 from zoea.settings import Settings
 from zoea.swarm.budgets import backpressure, crossed_warning, exceeded
+from zoea.swarm.persistence.spend_ops import day_of
 
 
 @pytest.mark.parametrize(
@@ -435,3 +437,15 @@ async def test_a_broadcast_that_needs_more_than_a_budget_has_left_is_told_before
         told = await s.commander.find_short_budgets("sell the ore")
         assert all(word in told[0] for word in short) if short else told == ()
         assert await s.value("SELECT count(*) FROM message") == 1
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns"])
+def test_the_day_of_a_time_is_the_local_date(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        for at in range(1_700_000_000, 1_700_000_000 + 370 * 86_400, 7_499):
+            assert day_of(at * 1_000_000 + 999_999) == time.strftime("%Y-%m-%d", time.localtime(at))
+    finally:
+        monkeypatch.undo()
+        time.tzset()

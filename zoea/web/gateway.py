@@ -191,7 +191,7 @@ class GatewayServer:
 
     async def _answer_tools(self, request: web.Request) -> web.Response:
         """Answer a message of MCP. Raises GatewayRefusal."""
-        _refuse_foreign(request)
+        self._refuse_foreign(request)
         served = self._tools.get(_digest(_read_bearer(request)))
         if served is None or not served.tools.is_open:
             raise GatewayRefusal(401, "this token is unknown, or its process has gone", code="invalid_token")
@@ -202,13 +202,22 @@ class GatewayServer:
             raise GatewayRefusal(429, f"{MAX_AT_ONCE} calls of this agent are under way", code="too_many")
         return await answer_message(served, await _read(request))
 
+    def _refuse_foreign(self, request: web.Request) -> None:
+        is_own = request.headers.get("host") == f"{HOST}:{self.port}"  # nearly always; reading an address is slow
+        try:
+            is_own = is_own or request.url.host in _NAMES
+        except ValueError:  # the Host header holds no port where one should be
+            is_own = False
+        if not is_own or "origin" in request.headers:
+            raise GatewayRefusal(403, "the gateway serves agents of this machine, no pages", code="forbidden")
+
     def _confirm(self, request: web.Request) -> None:
         if request.transport is not None and (peer := request.transport.get_extra_info("peername")):
             self._limit.confirm(tuple(peer))
 
     def _admit(self, request: web.Request) -> _OpenAccess:
         """Return the access that the tokens of a request open, which must all be of one mysis."""
-        _refuse_foreign(request)
+        self._refuse_foreign(request)
         in_path = "" if request.path.startswith("/v1/") else request.path[1:].partition("/")[0]
         in_head = {_read_bearer(request), request.headers.get("x-api-key", "")} - {""}
         found = [opened for token in in_head if (opened := self._by_token.get(_digest(token))) is not None]
@@ -218,15 +227,6 @@ class GatewayServer:
         if not found or any(opened is not found[0] for opened in found):
             raise GatewayRefusal(401, "this token is unknown, or its mysis has no agent now", code="invalid_token")
         return found[0]
-
-
-def _refuse_foreign(request: web.Request) -> None:
-    try:
-        host = request.url.host
-    except ValueError:  # the Host header holds no port where one should be
-        host = None
-    if host not in _NAMES or "origin" in request.headers:
-        raise GatewayRefusal(403, "the gateway serves agents of this machine, no pages", code="forbidden")
 
 
 def _read_bearer(request: web.Request) -> str:

@@ -10,6 +10,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal, Protocol
 
 import zstandard
@@ -32,7 +33,8 @@ LEAST_CALIBRATION, MOST_CALIBRATION = 0.8, 2.0
 """Bounds of the calibration, so that a provider that reports too little cannot let requests outgrow their budget."""
 LEAST_SAMPLES = 3
 """Reports of a model's tokens from which on its estimates are calibrated."""
-_NO_LIMIT = BudgetLimit(None, "soft")
+NO_LIMIT = BudgetLimit(None, "soft")
+_QUARTER_US = 15 * 60 * 1_000_000
 _compressor = zstandard.ZstdCompressor(level=1)
 
 
@@ -81,10 +83,10 @@ class Limits(Struct, frozen=True):
     swarm: BudgetLimit
     answer_within: int
     smallest_waiting: int | None = None
-    mission: BudgetLimit = _NO_LIMIT
-    mysis_money: BudgetLimit = _NO_LIMIT
-    swarm_money: BudgetLimit = _NO_LIMIT
-    background: BudgetLimit = _NO_LIMIT
+    mission: BudgetLimit = NO_LIMIT
+    mysis_money: BudgetLimit = NO_LIMIT
+    swarm_money: BudgetLimit = NO_LIMIT
+    background: BudgetLimit = NO_LIMIT
 
 
 class Reservation(Struct, frozen=True):
@@ -146,7 +148,13 @@ class _BudgetState(Struct, frozen=True):
 
 def day_of(at: int) -> str:
     """Return the local date of a time in µs."""
-    return time.strftime("%Y-%m-%d", time.localtime(at // 1_000_000))
+    return _day_of_quarter(at // _QUARTER_US, time.tzname)
+
+
+@lru_cache(16)
+def _day_of_quarter(quarter: int, zone: tuple[str, str]) -> str:
+    """Return the local date of a quarter of an hour. In every zone a day begins with one."""
+    return time.strftime("%Y-%m-%d", time.localtime(quarter * _QUARTER_US // 1_000_000))
 
 
 def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Reservation) -> Reserved:

@@ -223,6 +223,8 @@ def limits_of(
     swarm = services.settings.budget
 
     def bound(scope: str, limit: int | None, enforcement: str, *, is_money: bool = False) -> budgets.BudgetLimit:
+        if limit is None:
+            return spend_ops.NO_LIMIT
         key = budgets.question_key(scope, is_money=is_money)
         is_granted = services.approvals.may_exceed(mysis_id, key)
         return budgets.BudgetLimit(limit, enforcement, is_granted, is_money)
