@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -376,6 +377,13 @@ async def test_strange_updates_are_skipped(tmp_path: Path, update: dict[str, Any
         await work(s, ["update", update], ["say", "a"])
         assert (await conversation(s))[-1][1].endswith("a")
         assert await last_outcome(s) == "answered"
+
+
+async def test_an_agent_is_started_with_the_listed_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    async with agent_swarm(tmp_path) as s:
+        await work(s, ["env", "OPENAI_API_KEY"], ["env", "HOME"])
+        assert (await conversation(s))[-1][1] == f"OPENAI_API_KEY=NoneHOME={os.environ['HOME']}"
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,11 @@ def test_a_text_over_the_limit_is_refused_whole_and_the_keys_after_it_count(
     keyboard: TerminalInput, marks: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(terminal_input, "PASTE_LIMIT", 10_000)
-    assert fed(keyboard, f"{marks[0]}{'x' * 10_001}{marks[1]}") == [10_001]
+    assert described(keyboard.feed(f"{marks[0]}{'x' * 10_001}")) == []
+    text = keyboard._pasted or keyboard._burst
+    assert text is not None
+    assert text.text == "", "more than the limit is kept"
+    assert fed(keyboard, f"{'x'}{marks[1]}") == [10_002]
     assert fed(keyboard, f"{marks[0]}{'x' * 10_000}{marks[1]}\x1b[A") == ["x" * 10_000, "up"]
 
 

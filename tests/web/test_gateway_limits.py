@@ -87,6 +87,24 @@ async def test_no_more_than_a_model_can_write_is_reserved(tmp_path: Path) -> Non
         assert row["reserved_tokens"] < gateway_requests.MOST_ANSWER + 1_000
 
 
+async def test_a_request_without_a_limit_counts_with_that_of_the_settings_until_it_is_answered(tmp_path: Path) -> None:
+    server = ore()
+    budget = {"max_output_tokens": 3_000, "mysis": 20_000, "enforcement": "hard"}
+    spend = "SELECT used_tokens, reserved_tokens FROM spend WHERE scope = 'mysis'"
+    async with rig(tmp_path, server=server, settings={"budget": budget}, has_turn=False) as r:
+        server.gate.clear()
+        asking = asyncio.create_task(r.chat())
+        await r.s.until(lambda: bool(server.asked))
+        [row] = await r.s.rows(spend)
+        assert row["reserved_tokens"] > 3_000
+        server.gate.set()
+        assert (await asking)[0] == 200
+        await r.settled()
+        [row] = await r.s.rows(spend)
+        assert 0 < row["used_tokens"] < 1_000
+        assert row["reserved_tokens"] == 0
+
+
 async def test_requests_at_once_count_together_for_the_budget_of_their_turn(tmp_path: Path) -> None:
     server = ore()
     budget = {"max_output_tokens": 100, "token_budget_per_task": 20_000, "enforcement": "hard"}
