@@ -146,15 +146,20 @@ async def test_some_notifications_too_many_cost_the_session_nothing(open_box: Op
 
 
 async def test_a_flood_of_notifications_ends_the_session_with_the_reason_and_it_is_opened_again(
-    open_box: Opener, faulty: Faulty
+    open_box: Opener, faulty: Faulty, tmp_path: Path
 ) -> None:
-    box = open_box(faulty.config(max_messages=10))
+    (tmp_path / "quiet").mkdir()
+    quiet = Faulty(tmp_path / "quiet")
+    box = open_box(faulty.config(max_messages=10), quiet.config("quiet", max_messages=10))
     session = await with_catalogue(box.session(1, "alpha", ""))
-    call = asyncio.create_task(session.call(asked("notify", count=1_000_000_000), meta=meta(deadline_s=DEADLINE_S)))
-    result = await call
-    assert result.is_unknown
+    flood = asked("faulty__notify", count=1_000_000_000)
+    call = asyncio.create_task(session.call(flood, meta=meta(deadline_s=DEADLINE_S)))
+    while not call.done():
+        assert not (await session.call(asked("quiet__whoami"), meta=meta(deadline_s=DEADLINE_S))).is_error
+    assert (await call).is_unknown
     await until(lambda: len(faulty.seen("start")) == 2)
-    assert not (await session.call(asked("whoami"), meta=meta())).is_error
+    assert not (await session.call(asked("faulty__whoami"), meta=meta())).is_error
+    assert len(quiet.seen("start")) == 1
 
 
 async def test_the_reason_of_a_flood_is_shown(open_box: Opener, faulty: Faulty) -> None:

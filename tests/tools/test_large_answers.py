@@ -171,13 +171,19 @@ class Commenting(McpWire):
             await asyncio.sleep(0)
 
 
-async def test_a_call_that_is_answered_with_comments_alone_ends_and_its_upstream_says_why(open_box: Opener) -> None:
+async def test_a_call_that_is_answered_with_comments_alone_ends_and_its_upstream_says_why(
+    open_box: Opener, faulty: Faulty
+) -> None:
     async with Commenting(b"", events=True) as server:
-        box = open_box(UpstreamConfig("wire", url=f"{server.url}/mcp", max_messages=10, backoff=60.0))
+        wire = UpstreamConfig("wire", url=f"{server.url}/mcp", max_messages=10, backoff=60.0)
+        box = open_box(wire, faulty.config())
         session = await with_catalogue(box.session(1, "alpha", ""))
-        result = await session.call(asked("write"), meta=meta(deadline_s=60.0))
-        assert result.is_error
+        call = asyncio.create_task(session.call(asked("write"), meta=meta(deadline_s=60.0)))
+        while not call.done():
+            assert not (await session.call(asked("whoami"), meta=meta(deadline_s=60.0))).is_error
+        assert (await call).is_error
         await until(lambda: "over 10 messages a second" in box.status()[0].last_error)
+        assert [one.state for one in box.status() if one.name == "faulty"] == ["open"]
         await box.close()
 
 

@@ -166,6 +166,8 @@ def test_a_glyph_holds_escapes_for_hidden_characters_and_is_short(tmp_path: Path
     own = nova.partition("[glyphs]")[0] + '[glyphs]\nidle = "{}"\n'
     file.write_text(own.format(r"\u009b1m\u202e"))
     assert themes.read_theme(file).glyphs["idle"] == reveal("\x9b1m\u202e")
+    file.write_text(own.format("I").replace('title = "', r'title = "\u009b1m\n\u202e', 1))
+    assert themes.read_theme(file).title.startswith(r"\u009b1m \u202e")
     file.write_text(own.format("I" * 100_000))
     with pytest.raises(SettingsError, match="idle is longer than 16 characters"):
         themes.read_theme(file)

@@ -24,7 +24,7 @@ from textual.theme import Theme
 import zoea
 from zoea.model.errors import SettingsError
 from zoea.settings.small_file import read_small_text
-from zoea.text.control_characters import reveal
+from zoea.text.control_characters import one_line, reveal
 from zoea.text.document_bounds import parse_toml
 from zoea.text.shorten import head
 
@@ -274,7 +274,7 @@ def read_theme(file: Path) -> ThemeSpec:
             title="Theme is wrong",
             hint=f"A theme is a copy of a whole one, such as {list_theme_folders(Path())[0] / 'nova.toml'}.",
         )
-    return ThemeSpec(table["name"], table["title"], table["dark"], colours, roles, glyphs)
+    return ThemeSpec(table["name"], one_line(table["title"]), table["dark"], colours, roles, glyphs)
 
 
 class _Problems:
