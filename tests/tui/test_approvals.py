@@ -471,7 +471,7 @@ async def test_a_call_that_the_list_has_cut_is_read_whole_before_a_key_answers(
     read = threading.Event()
 
     def read_late(database: Path, approval_id: int) -> ApprovalView | None:
-        read.wait()
+        read.wait(30)
         return read_approval(database, approval_id)
 
     monkeypatch.setattr(approvals, "read_approval", read_late)
