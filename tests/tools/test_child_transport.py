@@ -8,7 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+import mcp_types as types
 import pytest
+from mcp.shared.message import SessionMessage
 
 from tests.fakes.toolboxes import Faulty, asked, meta, with_catalogue
 from tests.fakes.unwaited_processes import unwaited
@@ -17,7 +19,9 @@ from tests.waiting import until
 from zoea.tools import UpstreamConfig
 from zoea.tools.results import parse_fields
 from zoea.tools.upstream import child_transport, session_traffic
-from zoea.tools.upstream.session_traffic import CALM_S, MAX_DROPPED, MessageRate
+from zoea.tools.upstream.large_answer import LargeAnswers
+from zoea.tools.upstream.observed_streams import ObservedReadStream
+from zoea.tools.upstream.session_traffic import CALM_S, MAX_DROPPED, MessageRate, SessionEnd, SessionTraffic
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.unreadable_answer import describe_message, find_key
 
@@ -214,6 +218,19 @@ async def test_what_a_server_asks_is_answered_and_little_of_it_is_kept(open_box:
     assert [one["message"] for one in faulty.seen("answered")] == [
         {"jsonrpc": "2.0", "id": ident, "result": {}} for ident in ("7", "8")
     ]
+
+
+async def test_a_request_of_a_server_is_kept_without_what_it_holds() -> None:
+    class Asking:
+        async def __anext__(self) -> SessionMessage:
+            params = {"_meta": {"a": "x" * 1_000_000}}
+            return SessionMessage(types.JSONRPCRequest(jsonrpc="2.0", id=1, method="ping", params=params))
+
+    traffic = SessionTraffic(SessionEnd(lambda: None), 10)
+    item = await anext(ObservedReadStream(Asking(), {}, traffic, LargeAnswers(), lambda: None))
+    assert isinstance(item, SessionMessage)
+    assert isinstance(item.message, types.JSONRPCRequest)
+    assert (item.message.id, item.message.params) == (1, None)
 
 
 async def test_a_child_is_waited_for_though_its_end_is_cancelled(tmp_path: Path) -> None:
