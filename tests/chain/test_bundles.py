@@ -20,6 +20,7 @@ from tests.chain.test_collection_and_verification import grow, long
 from zoea.chain.bundle_export import write_bundle
 from zoea.chain.bundle_file import (
     MAGIC,
+    MOST_BLOB,
     BundleCommit,
     BundleHeader,
     BundleWriter,
@@ -33,7 +34,8 @@ from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import CommitIdentity, ContextCommit, commit_digest
 from zoea.chain.commit_ops import append_commit, insert_commit, move_ref, prepare_blobs
 from zoea.chain.commit_rows import read_commit, read_newest, read_refs, walk_chain
-from zoea.chain.entries import ContextEntry
+from zoea.chain.entries import MOST_ITEMS, MOST_LEVELS, ContextEntry
+from zoea.chain.formats import ZOEA
 from zoea.chain.verification import verify_chains
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
@@ -229,6 +231,30 @@ def rewrite(
     return stream.getvalue()
 
 
+def rebuild(data: bytes, change: Callable[[list[BundleCommit], list[tuple[bytes, int, bytes]]], object]) -> bytes:
+    """Return a bundle whose commits and blobs `change` has changed, and whose header and last hash fit to them."""
+    commits: list[BundleCommit] = []
+    blobs: list[tuple[bytes, int, bytes]] = []
+    header, *frames = read_frames(io.BytesIO(data))
+    for frame in frames:
+        if frame.kind is FrameKind.COMMIT:
+            commits.append(read_record(frame.data, BundleCommit))
+        else:
+            blobs.append(split_blob(frame))
+    change(commits, blobs)
+    stream = io.BytesIO()
+    writer = BundleWriter(stream)
+    names = read_record(header.data, BundleHeader).refs
+    counts = {"v": 1, "commits": len(commits), "blobs": len(blobs), "refs": dict.fromkeys(names, commits[-1].id)}
+    writer.write_record(header.kind, BundleHeader.model_validate(counts))
+    for commit in commits:
+        writer.write_record(FrameKind.COMMIT, commit)
+    for blob in blobs:
+        writer.write_blob(*blob)
+    writer.finish()
+    return stream.getvalue()
+
+
 def with_id(one: BundleCommit) -> BundleCommit:
     """Return a commit with the id that follows from its fields."""
     digest = commit_digest(
@@ -247,6 +273,7 @@ def bomb(digest: bytes, size: int, packed: bytes) -> tuple[bytes, int, bytes]:
     return digest, size, large
 
 
+OTHER = (blake3(b"x").digest(), 1, zstandard.ZstdCompressor().compress(b"x"))
 HOSTILE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "another id": (
         lambda data: rewrite(
@@ -290,14 +317,52 @@ HOSTILE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         ),
         "control characters",
     ),
-    "a blob for no commit": (
+    "a blob for no commit": (lambda data: rebuild(data, lambda _, blobs: blobs.append(OTHER)), "no commit needs"),
+    "a blob twice": (lambda data: rebuild(data, lambda _, blobs: blobs.append(blobs[0])), "twice"),
+    "a commit twice": (lambda data: rebuild(data, lambda commits, _: commits.append(commits[0])), "twice"),
+    "a delta that is missing": (
+        lambda data: rebuild(
+            data, lambda commits, blobs: blobs.remove(next(one for one in blobs if one[0].hex() == commits[-1].blob))
+        ),
+        "is not in the bundle",
+    ),
+    "a text that is missing": (
+        lambda data: rebuild(
+            data,
+            lambda commits, blobs: blobs.remove(next(one for one in blobs if one[0].hex() in commits[-1].lifted)),
+        ),
+        "is not in the bundle",
+    ),
+    "a text that is not named": (
+        lambda data: rebuild(
+            data, lambda commits, _: commits.append(with_id(commits.pop().model_copy(update={"lifted": []})))
+        ),
+        "does not name",
+    ),
+    "a blob that is too large": (
+        lambda data: rewrite(data, blob=lambda digest, _, packed: (digest, MOST_BLOB + 1, packed)),
+        "has 134,217,729 bytes",
+    ),
+    "more names than a bundle may have": (
         lambda data: rewrite(
             data,
-            header=lambda one: one.model_copy(update={"blobs": one.blobs}),
-            blob=lambda digest, size, packed: (blake3(b"x").digest(), 1, zstandard.ZstdCompressor().compress(b"x")),
+            header=lambda one: one.model_copy(
+                update={"refs": {f"a{number}": next(iter(one.refs.values())) for number in range(10_001)}}
+            ),
         ),
-        "twice|not in the bundle|no commit needs",
+        "refs",
     ),
+    "no header": (lambda data: MAGIC + data[data.index(b"C{") - 4 :], "does not begin with one header"),
+    "a changed count, of which no id is made": (
+        lambda data: data.replace(b'"messages":1', b'"messages":2', 1),
+        "bytes are not those",
+    ),
+}
+LIMITS = {
+    "MOST_BYTES": "bytes",
+    "MOST_COMMITS": "commits",
+    "MOST_BLOBS": "blobs",
+    "MOST_DELTA": "bytes, more than",
 }
 
 
@@ -307,6 +372,17 @@ async def test_a_hostile_bundle_is_refused_whole(store: Store, name: str) -> Non
     change, says = HOSTILE[name]
     with pytest.raises(ContextFormatError, match=says):
         check_bundle(io.BytesIO(change(bundle(store, made[-1]))), now=SystemClock().now())
+
+
+@pytest.mark.parametrize("name", LIMITS)
+async def test_a_bundle_that_is_larger_than_a_bound_is_refused(
+    store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await grow(store, ["one", long("two")], None, "@alpha")
+    data = bundle(store, made[-1])
+    monkeypatch.setattr(f"zoea.chain.bundle_import.{name}", 1)
+    with pytest.raises(ContextFormatError, match=f"more than 1 {LIMITS[name]}|{LIMITS[name]} 1$"):
+        check_bundle(io.BytesIO(data), now=FUTURE)
 
 
 def entry(**fields: object) -> bytes:
@@ -321,29 +397,63 @@ def delta(inside: bytes) -> bytes:
 
 SHARED = b"".join(b"\xd8\x1c\x84" + (b"\xd8\x1d\x18" + bytes([at])) * 4 for at in range(40))
 DELTAS = {
-    "a value that is its own part": delta(b"\xd8\x1c\x81\xd8\x1d\x00"),
-    "a map that is its own part": delta(b"\xd8\x1c\xa1\x61c\xd8\x1d\x00"),
-    "few bytes that are billions of values": delta(b"\x98\x29\xd8\x1c\x81\x00" + SHARED),
-    "a message as MIME": delta(b"\xa1\x61c\xd8\x24\x61a"),
-    "a time that no calendar has": entry(t=2**63),
-    "a time before all": entry(t=-(2**63)),
-    "a time of a thousand digits": entry(t=10**1_000),
-    "a place before the first": entry(a=-1),
-    "a key twice": delta(b"\xa2\x61r\x64user\x61r\x64user"),
+    "a value that is its own part": (delta(b"\xd8\x1c\x81\xd8\x1d\x00"), "semantic tag 29"),
+    "a map that is its own part": (delta(b"\xd8\x1c\xa1\x61c\xd8\x1d\x00"), "semantic tag 29"),
+    "few bytes that are billions of values": (delta(b"\x98\x29\xd8\x1c\x81\x00" + SHARED), "semantic tag 28"),
+    "a message as MIME": (delta(b"\xa1\x61c\xd8\x24\x61a"), "semantic tag 36"),
+    "a time that no calendar has": (entry(t=2**63), "holds the number 9223372036854775808"),
+    "a time before all": (entry(t=-(2**63)), "holds the number -9223372036854775808"),
+    "a time of a thousand digits": (entry(t=10**1_000), "semantic tag 2"),
+    "a place before the first": (entry(a=-1), "holds the number -1"),
+    "a key twice": (delta(b"\xa2\x61r\x64user\x61r\x64user"), "Duplicate map key"),
+    "more values than it may have": (
+        delta(b"\xa1\x61c\x9a" + (MOST_ITEMS + 1).to_bytes(4, "big") + bytes(MOST_ITEMS + 1)),
+        f"more than {MOST_ITEMS:,} values",
+    ),
+    "more values than there are bytes": (
+        delta(b"\xa1\x61c\x9b" + (2**40).to_bytes(8, "big")),
+        f"more than {MOST_ITEMS:,} values",
+    ),
+    "more levels than it may have": (
+        delta(b"\xa1\x61c" + b"\x81" * (MOST_LEVELS + 1) + b"\x00"),
+        f"nested more than {MOST_LEVELS} levels",
+    ),
 }
+"""Each with what is said, because a bundle may be refused for many reasons."""
+
+
+def bundle_of_delta(data: bytes, delta: bytes, format_name: str = ZOEA) -> bytes:
+    """Return a bundle of one commit with these bytes, sound in all else."""
+    digest = blake3(delta).digest()
+
+    def change(commits: list[BundleCommit], blobs: list[tuple[bytes, int, bytes]]) -> None:
+        fields = {"blob": digest.hex(), "lifted": [], "format": format_name}
+        commits[:] = [with_id(commits[0].model_copy(update=fields))]
+        blobs[:] = [(digest, len(delta), zstandard.ZstdCompressor().compress(delta))]
+
+    return rebuild(data, change)
 
 
 @pytest.mark.parametrize("name", DELTAS)
 async def test_a_hostile_delta_with_the_right_hashes_is_refused_at_once(store: Store, name: str) -> None:
     made = await grow(store, ["one"], None, "@alpha")
-    digest, packed = blake3(DELTAS[name]).digest(), zstandard.ZstdCompressor().compress(DELTAS[name])
-    hostile = rewrite(
-        bundle(store, made[-1]),
-        commit=lambda one: with_id(one.model_copy(update={"blob": digest.hex(), "lifted": []})),
-        blob=lambda *_: (digest, len(DELTAS[name]), packed),
-    )
-    with pytest.raises(ContextFormatError):
+    hostile = bundle_of_delta(bundle(store, made[-1]), DELTAS[name][0])
+    with pytest.raises(ContextFormatError, match=DELTAS[name][1]):
         check_bundle(io.BytesIO(hostile), now=FUTURE)
+
+
+@pytest.mark.parametrize(("format_name", "data"), [("openai-chat-v1", b"[{]"), ("claude-code-v1", b"{\n")])
+async def test_a_delta_of_another_program_that_cannot_be_read_is_refused(
+    store: Store, format_name: str, data: bytes
+) -> None:
+    made = await grow(store, ["one"], None, "@alpha")
+    with pytest.raises(ContextFormatError, match=r"JSON|line 1"):
+        check_bundle(io.BytesIO(bundle_of_delta(bundle(store, made[-1]), data, format_name)), now=FUTURE)
+
+
+async def test_a_delta_in_its_place_is_taken(store: Store) -> None:
+    made = await grow(store, ["one"], None, "@alpha")
+    assert check_bundle(io.BytesIO(bundle_of_delta(bundle(store, made[-1]), entry())), now=FUTURE).commits
 
 
 async def test_counts_that_no_sum_could_hold_are_refused(store: Store) -> None:

@@ -52,6 +52,9 @@ def _add_blobs(connection: WriterConnection) -> None:
     for position, data in enumerate((SECRET.encode(), os.urandom(1_100_000) + SECRET.encode(), b"no secret")):
         blob = put_blob(connection, data)
         connection.execute("INSERT INTO memory_blob VALUES (?, ?, ?, 'text/plain', '')", (memory_id, position, blob))
+    packed = zstandard.ZstdCompressor().compress(json.dumps([{"text": f"packed {SECRET}"}]).encode())
+    connection.execute("UPDATE request SET plan = ? WHERE id = (SELECT min(id) FROM request)", (packed,))
+    connection.execute("INSERT INTO catalogue VALUES ('of this test', ?, 0)", (packed,))
     turn = connection.execute("SELECT max(id) FROM turn").fetchone()[0]
     connection.execute("INSERT INTO turn_note VALUES (?, 1, 'loop', ?)", (turn, f"noted {SECRET}"))
 
@@ -69,6 +72,7 @@ def every_text(where: Places) -> str:
     with closing(sqlite3.connect(where.database)) as connection:
         dump = "\n".join(connection.iterdump())
         packed = [row[0] for row in connection.execute("SELECT plan FROM request WHERE plan IS NOT NULL")]
+        packed += [row[0] for row in connection.execute("SELECT tools FROM catalogue")]
         packed += [row[0] for row in connection.execute("SELECT data FROM blob WHERE data IS NOT NULL")]
         plain = [zstandard.ZstdDecompressor().decompress(each).decode("utf-8", "replace") for each in packed]
     files = [path.read_bytes().decode("utf-8", "replace") for path in where.data.rglob("*") if path.is_file()]

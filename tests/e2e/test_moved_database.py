@@ -56,6 +56,8 @@ def test_a_removed_lock_file_lets_no_second_swarm_in_and_comes_back(owner: int, 
     at_once = zoea("send", "alpha", "hello at once")
     assert at_once.returncode == 0, at_once.stderr
     lock.unlink()
+    if is_replaced:
+        lock.touch()
     second = zoea("run", "--headless", "--for", "1s")
     assert second.returncode == WorkspaceHeld.exit_code
     assert "running this workspace" in second.stderr

@@ -308,7 +308,8 @@ class Server:
         return self.text(f"\x1b[2J failed {json.dumps(arguments)} {arguments.get('password')}", error=True)
 
     def do_die_aloud(self, arguments: Json, params: Json, call: Any) -> None:
-        sys.stderr.write(f"dying of password={arguments.get('password')} {json.dumps(arguments)}\n")
+        password = arguments.get("password")
+        sys.stderr.write(f"dying of password={password} {json.dumps(arguments)}, it was {password}\n")
         sys.stderr.flush()
         os._exit(9)
 

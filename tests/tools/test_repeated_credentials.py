@@ -78,3 +78,20 @@ async def test_a_word_that_is_a_password_stays_in_a_result(tmp_path: Path, open_
         )
         answer = await session.call(asked("write"), meta=meta())
     assert answer.content == "postgres, text/html2"
+
+
+@pytest.mark.parametrize(
+    ("secret", "is_hidden"), [("a1b2c3", True), ("words-without-any", True), ("a1b2c", False), ("words-short", False)]
+)
+async def test_a_credential_counts_from_6_characters_with_a_digit_or_16(
+    tmp_path: Path, open_box: Opener, secret: str, is_hidden: bool
+) -> None:
+    credentials = Credentials(tmp_path / "credentials.toml")
+    credentials.set_many({"key": secret})
+    result = json.dumps({"content": [{"type": "text", "text": f"you came with {secret}"}]})
+    async with McpWire(b'{"jsonrpc": "2.0", "id": ID, "result": ' + result.encode() + b"}") as server:
+        settings = UpstreamSettings.model_validate({"url": f"{server.url}/mcp", "headers": {"X-Api-Key": "file:key"}})
+        box = open_box(resolve_upstream("wire", settings, credentials))
+        session = await with_catalogue(box.session(1, "alpha", ""))
+        answer = await session.call(asked("write"), meta=meta())
+    assert answer.content == f"you came with {'‹hidden›' if is_hidden else secret}"

@@ -115,7 +115,7 @@ import os, sys
 for name in ("LOGIN", "API_TOKEN", "SHORT", "SERVICE", "MODE"):
     print(f"starting {name} with {os.environ[name]}", file=sys.stderr)
 print("args", sys.argv[1:], file=sys.stderr)
-print("read sk-canaryAbc12345xyz and password=canary-9", file=sys.stderr)
+print("read sk-unknownAbc12345xyz and password=other-9", file=sys.stderr)
 print("MODE of production", file=sys.stderr)
 """
 
@@ -145,5 +145,8 @@ async def test_the_log_of_a_real_server_holds_no_secret_that_zoea_handed_over(tm
     text = path.read_text()
     assert "canary" not in text
     assert "c4n!" not in text
+    assert "read [REDACTED_API_KEY] and password=[REDACTED_PASSWORD]" in text, (
+        "by form and name: Zoea did not hand them over"
+    )
     assert "starting LOGIN with bob:‹hidden›" in text
     assert "MODE of production" in text, "an ordinary variable is no secret"

@@ -18,7 +18,7 @@ from zoea.model.enums import DONE_TOOL, ErrorClass
 from zoea.model.errors import MysisMissing, ProviderError, UsageError
 from zoea.model.request import Answer, AnswerCall
 from zoea.settings import Settings
-from zoea.transfer.export import Format, code_block, export_pieces, export_to_file, file_name
+from zoea.transfer.export import Format, code_block, export_pieces, export_to_file, file_name, swarm_pieces
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})
 SECRET = "sk-ant-abc123DEF456ghi789"
@@ -46,8 +46,9 @@ def list_parts(folder: Path) -> list[Path]:
     return list(folder.glob(".out*"))
 
 
-def export_text(path: Path, form: Format, **more: Any) -> str:
-    return "".join(export_pieces(path, 1, form, **more))
+def export_text(path: Path, form: Format, *, is_swarm: bool = False, **more: Any) -> str:
+    """The file of the conversation alone, or that of all conversations of the swarm."""
+    return "".join(swarm_pieces(path, [1], form, **more) if is_swarm else export_pieces(path, 1, form, **more))
 
 
 async def test_json_lines_hold_every_row_with_every_column(tmp_path: Path) -> None:
@@ -94,13 +95,14 @@ async def test_nothing_between_hidden_characters_is_left_out(tmp_path: Path, for
 
 
 @pytest.mark.parametrize("form", [Format.MARKDOWN, Format.HTML])
-async def test_markdown_and_html_are_redacted_by_default(tmp_path: Path, form: Format) -> None:
+@pytest.mark.parametrize("is_swarm", [False, True])
+async def test_markdown_and_html_are_redacted_by_default(tmp_path: Path, form: Format, is_swarm: bool) -> None:
     path = await make_conversation(tmp_path)
-    clean = export_text(path, form)
+    clean = export_text(path, form, is_swarm=is_swarm)
     assert SECRET not in clean
     assert "a@b.example" not in clean
-    assert SECRET in export_text(path, form, redact=False)
-    assert "\x1b" not in export_text(path, form, redact=False)
+    assert SECRET in export_text(path, form, is_swarm=is_swarm, redact=False)
+    assert "\x1b" not in export_text(path, form, is_swarm=is_swarm, redact=False)
 
 
 async def test_html_escapes_all_texts(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from zoea.model.errors import ProviderError
 from zoea.model.request import Answer
 from zoea.settings import Settings
 from zoea.text.control_characters import reveal
-from zoea.transfer.export import Format, code_block, escape_line, export_pieces
+from zoea.transfer.export import Format, code_block, escape_line, export_pieces, swarm_pieces
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})
 HOSTILE = """<script>alert(1)</script>
@@ -120,8 +120,12 @@ async def test_rendered_markdown_shows_every_text_as_it_was_said(tmp_path: Path)
         assert said.count(part) >= 4, part  # and two answers
 
 
-async def test_html_has_no_active_content(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_swarm", [False, True])
+async def test_html_has_no_active_content(tmp_path: Path, is_swarm: bool) -> None:
     path = await make_conversation(tmp_path)
+    pieces = swarm_pieces(path, [1], Format.HTML, redact=False)
+    if not is_swarm:
+        pieces = export_pieces(path, 1, Format.HTML, redact=False)
     seen: set[tuple[str, str]] = set()
     said: list[str] = []
 
@@ -133,7 +137,7 @@ async def test_html_has_no_active_content(tmp_path: Path) -> None:
         def handle_data(self, data: str) -> None:
             said.append(data)
 
-    Reader().feed("".join(export_pieces(path, 1, Format.HTML, redact=False)))
+    Reader().feed("".join(pieces))
     assert {name for tag, name in seen if tag not in ("html", "meta")} <= {"class", "id", "start"}
     assert said.count(HOSTILE) >= 2  # the message and the reasoning
     for part in (
