@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +19,9 @@ from zoea.settings.schema import LlmSettings
 AUTOMATIC_CONCURRENCY = 8
 SLOW_READING = 200
 """Tokens a second below which requests to a server of this machine go one after another: each waits less so."""
+_SECRET_NAME = re.compile(r"(?i)auth|key|token|secret|cookie|pass")
+_SHORTEST_SECRET = 6
+"""Shorter values of headers occur in texts by chance."""
 
 
 class Timeouts(Struct, frozen=True):
@@ -36,6 +40,7 @@ class ProviderConfig(ProviderSettings):
             of a llama.cpp server, one where it reads slowly, and `AUTOMATIC_CONCURRENCY` elsewhere.
         examples: Whether a model whose answers are held to a schema is shown how its tools are called;
             None is what suits: yes for `embedded` and small models of a llama.cpp server, no for all others.
+        hidden: Secrets of the headers, the longest first, which no error shows.
         label: What fronts show; the name by default.
         metered: False where its tokens count against no budget.
     """
@@ -44,6 +49,7 @@ class ProviderConfig(ProviderSettings):
 
     api_key: str = Field("", repr=False)
     headers: Mapping[str, str] = Field({}, repr=False)  # type: ignore[assignment]  # the values are resolved here
+    hidden: tuple[str, ...] = Field((), repr=False)
     concurrency: int | None = 32  # type: ignore[assignment]  # without the words of the settings
     examples: bool | None = None
     timeouts: Timeouts = Timeouts()
@@ -78,9 +84,19 @@ def resolve_provider(settings: ProviderSettings, credentials: Credentials, llm: 
         "headers": {key: credentials.fill(text).get_secret_value() for key, text in settings.headers.items()},
         "concurrency": None if settings.is_concurrency_automatic else settings.concurrency,
         "options": options,
+        "hidden": tuple(sorted(_find_hidden(settings, credentials), key=len, reverse=True)),
     }
     timeouts = Timeouts(first=llm.timeout, between=llm.between_tokens)
     return ProviderConfig(**values, examples=examples, timeouts=timeouts)
+
+
+def _find_hidden(settings: ProviderSettings, credentials: Credentials) -> Iterator[str]:
+    """Yield the secrets of the headers: values of references, and those whose name says so, without their scheme."""
+    for name, text in settings.headers.items():
+        values = credentials.values_in(text)
+        if _SECRET_NAME.search(name):
+            values.append(credentials.fill(text).get_secret_value().rpartition(" ")[2])
+        yield from (value for value in values if len(value) >= _SHORTEST_SECRET)
 
 
 def is_loopback(url: str) -> bool:

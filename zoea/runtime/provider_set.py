@@ -34,7 +34,7 @@ class ProviderChanges:
         gone: Names that the settings no longer have.
         loaded: Names of changed providers that hold a loaded model, so that they stay until the end.
         problems: Names of providers that cannot be made, with the reason; they stay as they are.
-        secrets: Their keys and header values.
+        secrets: The keys and header values of all providers, also of those that are not in use yet.
     """
 
     settings: Settings
@@ -42,7 +42,7 @@ class ProviderChanges:
     gone: list[str] = field(default_factory=list)
     loaded: list[str] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
-    secrets: list[str] = field(default_factory=list, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 class ProviderSet:
@@ -107,20 +107,20 @@ class ProviderSet:
         """Return whether a provider runs this model on this machine, so that it costs nothing."""
         return is_on_this_machine(self._settings, name, model)
 
-    def secrets(self) -> tuple[str, ...]:
+    def secrets(self, settings: Settings | None = None) -> tuple[str, ...]:
         """List the keys and header values, to be masked in logs. Skips references that cannot be resolved."""
-        found = []
-        for given in self._settings.provider.values():
+        found, settings = list[str](), settings or self._settings
+        for given in settings.provider.values():
             try:
-                config = resolve_provider(given, self._credentials, self._settings.llm)
+                config = resolve_provider(given, self._credentials, settings.llm)
             except SettingsError:
                 continue
-            found += [config.api_key, *config.headers.values()]
+            found += [config.api_key, *config.hidden, *config.headers.values()]
         return tuple(value for value in found if value)
 
     def prepare(self, settings: Settings) -> ProviderChanges:
         """Find the providers in use with changed settings or keys."""
-        found = ProviderChanges(settings)
+        found = ProviderChanges(settings, secrets=self.secrets(settings))
         for name, before in tuple(self._configs.items()):
             given = settings.provider_named(name)
             if given is None:
@@ -131,7 +131,6 @@ class ProviderSet:
             except SettingsError as error:
                 found.problems[name] = error.what
                 continue
-            found.secrets += [value for value in (config.api_key, *config.headers.values()) if value]
             if config != before:
                 is_loaded = ProviderType.EMBEDDED in (config.type, before.type)
                 if is_loaded:

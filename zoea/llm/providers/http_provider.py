@@ -163,7 +163,7 @@ class HttpProvider:
         self._http = http
         self._clock = clock
         self.max_silence_s = max(MAX_SILENCE_S, config.timeouts.first)
-        self.secrets = (config.api_key,) if config.api_key else ()
+        self.secrets = (*filter(None, (config.api_key,)), *config.hidden)
         self.traits = TraitBook(self.secrets)
         self._is_near = is_loopback(http.base_url)
         self._places: int | None = None
@@ -371,7 +371,7 @@ class HttpProvider:
         """
         ticket = self._gate.enter_queue(request.model, by_person=request.by_person)
         reply: HttpReply | None = None
-        key = _KeyFilter(self._config.api_key.encode())
+        key = _KeyFilter(*(secret.encode() for secret in self.secrets))
         try:
             while not ticket.is_admitted:
                 yield ticket.hold()
@@ -410,17 +410,18 @@ class HttpProvider:
 
 
 class _KeyFilter:
-    """Hides a key in bytes that come in pieces. A possible beginning of it waits for the next piece."""
+    """Hides keys in bytes that come in pieces. A possible beginning of one waits for the next piece."""
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
+    def __init__(self, *keys: bytes) -> None:
+        self._keys = keys
         self._rest = b""
 
     def hide(self, data: bytes) -> bytes:
-        if not self._key:
-            return data
-        data = (self._rest + data).replace(self._key, HIDDEN_KEY)
-        held = next((size for size in range(len(self._key) - 1, 0, -1) if data.endswith(self._key[:size])), 0)
+        data = self._rest + data
+        for key in self._keys:
+            data = data.replace(key, HIDDEN_KEY)
+        begins = (size for key in self._keys for size in range(len(key) - 1, 0, -1) if data.endswith(key[:size]))
+        held = max(begins, default=0)
         self._rest = data[len(data) - held :]
         return data[: len(data) - held]
 
