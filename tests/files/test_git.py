@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import signal
 import subprocess
@@ -142,6 +144,26 @@ def test_a_command_is_ended_at_its_deadline(
     wrapper = fake(tmp_path, monkeypatch, f"{trap} while :; do sleep 600; done")
     with pytest.raises(GitError, match=r"longer than 0\.2 s"):
         wrapper.run("status", deadline=0.2, is_lasting=is_lasting)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes"])
+def test_a_pipe_in_the_place_of_a_file_that_git_reads_is_said_soon(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(git_module, "_LOOK_S", 0.2)
+    inner = repository / "inner"
+    inner.mkdir()
+    (inner / "new.txt").write_text("new")
+    os.mkfifo(inner / name)
+    with pytest.raises(GitError, match=re.escape(f"because it waits for {inner / name}, which is a pipe")):
+        Git(repository).write("add", "--all")
+
+
+def test_a_slow_command_that_reads_no_pipe_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_module, "_LOOK_S", 0.01)
+    os.mkfifo(tmp_path / ".gitignore")
+    assert fake(tmp_path, monkeypatch, "sleep 0.2; echo done").text("status") == "done"
 
 
 def test_output_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,6 +174,24 @@ class TestCommitting:
         assert git(folder, "show", "--format=", "--name-only") == "new.txt"
         assert trees.find_work(trees.owned.read("alpha")).changes == ("inner/",)
 
+    @pytest.mark.parametrize(
+        ("encoding", "says"),
+        [("UTF-16", "BOM is required in 'sub/a b.txt' if encoded as UTF-16"), ("nothing", "failed to encode")],
+    )
+    def test_a_file_that_git_cannot_convert_is_named_and_the_others_are_shown(
+        self, trees: Worktrees, repository: Path, encoding: str, says: str
+    ) -> None:
+        folder = make(trees, repository)
+        (folder / ".gitattributes").write_text(f"sub/** working-tree-encoding={encoding}\n")
+        (folder / "sub").mkdir()
+        for name in ("a b.txt", "c.txt"):
+            (folder / "sub" / name).write_text("plain")
+        own = Git(folder)
+        with open_diff(own, find_commit(own, "HEAD")) as changed:
+            assert [file.path for file in changed.count().files] == [".gitattributes"]
+            assert f"[left out: {says}" in changed.patch()
+            assert "c.txt" in changed.patch()
+
     def test_what_only_a_repository_inside_holds_is_no_commit(self, trees: Worktrees, repository: Path) -> None:
         folder = make(trees, repository)
         make_repository(folder / "inner")

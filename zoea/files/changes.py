@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from msgspec import Struct
 from zoea.files.git import Git, GitResult
 from zoea.files.ownership import Record
 from zoea.files.work_left import find_commit, find_merged_head, read_fork, stage_all
-from zoea.model.errors import FilesError
+from zoea.model.errors import FilesError, GitError
 from zoea.settings.paths import make_private_folder
 from zoea.settings.small_file import read_small_file
 
@@ -22,6 +23,11 @@ MOST_PATCH = 2_000_000
 """Bytes of a patch that are shown."""
 _HARMLESS = r"^core\.(filemode|symlinks|ignorecase|precomposeunicode|autocrlf|eol|safecrlf|checkstat|trustctime)$"
 """Keys of a repository that say how files are compared, with one word each."""
+_NOT_CONVERTED = re.compile(
+    r"(?:failed to encode|BOM is (?:required|prohibited) in) '(?P<path>.*)' (?:from|if encoded as) .*", re.DOTALL
+)
+"""What git says of a file that is not in the encoding which `.gitattributes` names; it adds nothing at all then."""
+_MOST_NOT_CONVERTED = 20
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
 
 
@@ -144,8 +150,21 @@ def open_diff(git: Git, base: str, closed: Sequence[Path] = ()) -> Iterator[Tree
             "GIT_OBJECT_DIRECTORY": str(Path(folder, "objects")),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quote(objects),
         }
-        problem = stage_all(git, *left_out, environment=environment).error.strip()
-        yield TreeDiff(git, base, environment, problem)
+        yield TreeDiff(git, base, environment, _stage_readable(git, left_out, environment))
+
+
+def _stage_readable(git: Git, left_out: Sequence[str], environment: dict[str, str]) -> str:
+    """Stage a working tree without what git cannot read, and return what that is. Raises GitError."""
+    problems = list[str]()
+    while True:
+        try:
+            return "\n".join([*problems, stage_all(git, *left_out, environment=environment).error.strip()]).strip()
+        except GitError as error:
+            wrong = _NOT_CONVERTED.search(error.what)
+            if wrong is None or len(problems) >= _MOST_NOT_CONVERTED:
+                raise
+            problems.append(wrong[0])
+            left_out = [*left_out, f":(top,exclude,literal){wrong['path']}"]
 
 
 def _find_objects(git_dir: Path) -> Path:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
@@ -27,6 +28,9 @@ WRITE_DEADLINE_S = 600.0
 MAX_OUTPUT = 64_000_000
 _MOST_ERROR = 4_000
 _VERSION_S = 10.0
+_LOOK_S = 2.0
+"""After so long it is looked whether git waits for the writer of a pipe."""
+_READ_IN_TREES = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
 _TERM_GRACE_S = 3.0
 """Time for git to remove its lock files after SIGTERM."""
 _CHUNK = 65_536
@@ -179,7 +183,7 @@ class Git:
                 )
         except OSError as error:
             raise GitError(f"{what} did not start: {error.strerror}") from error
-        result = _collect(process, what, deadline, is_lasting, most)
+        result = _collect(process, what, deadline, is_lasting, most, self._top)
         if result.code not in accept:
             reason = result.error.strip().removeprefix("fatal: ").removeprefix("error: ")
             raise GitError(f"{what}: {reason or f'exit code {result.code}'}", hint=explain(reason))
@@ -255,8 +259,21 @@ class _Reader(threading.Thread):
                 self.size += len(data)
 
 
+def _find_pipe(top: Path) -> str:
+    """Return a pipe in a working tree whose writer git waits for; "" for none."""
+    for folder, folders, names in os.walk(top):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in {*_READ_IN_TREES}.intersection(names):
+            file = Path(folder, name)
+            with suppress(OSError):  # nobody reads the pipe, or it is a file
+                if stat.S_ISFIFO(file.lstat().st_mode):
+                    os.close(os.open(file, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
+                    return str(file)
+    return ""
+
+
 def _collect(
-    process: subprocess.Popen[bytes], what: str, deadline: float, is_lasting: bool, most: int | None
+    process: subprocess.Popen[bytes], what: str, deadline: float, is_lasting: bool, most: int | None, top: Path
 ) -> GitResult:
     """Wait for a command with its output, and end it at its deadline."""
     assert process.stdout is not None
@@ -264,8 +281,14 @@ def _collect(
     if not is_lasting:
         guard.add(process.pid)
     out, error = _Reader(process.stdout, most or MAX_OUTPUT), _Reader(process.stderr, _MOST_ERROR)
+    pipe = ""
     try:
-        code = process.wait(deadline)
+        try:
+            code = process.wait(min(deadline, _LOOK_S))
+        except subprocess.TimeoutExpired:
+            if pipe := _find_pipe(top):
+                raise
+            code = process.wait(deadline - _LOOK_S)
     except subprocess.TimeoutExpired:
         guard.add(process.pid)
         guard.signal(process.pid, signal.SIGTERM)
@@ -273,6 +296,10 @@ def _collect(
             process.wait(_TERM_GRACE_S)
         guard.end(process.pid)
         process.wait()
+        if pipe:
+            raise GitError(
+                f"{what} was ended, because it waits for {pipe}, which is a pipe", hint="Remove it."
+            ) from None
         raise GitError(f"{what} took longer than {deadline:g} s and was ended") from None
     finally:
         guard.end(process.pid)  # nothing happens to one that lasts
