@@ -95,10 +95,10 @@ class NewcomerJobs(CountedTerminal):
             self.press("w", "w goes to it")
             self.press("enter", "enter open")
             for left in range(4, 0, -1):
-                self.press(".", "reports its task as done", REPORT, ". reviewed")
+                self.press(".", "reports its task as done", REPORT, ". mark reviewed")
                 self.see(f"{left} need" if left > 1 else "1 needs you")
                 self.press("w", "w needs you")
-            self.press(".", "reports its task as done", REPORT, ". reviewed")
+            self.press(".", "reports its task as done", REPORT, ". mark reviewed")
             self.see("done · reviewed")
 
     def sixty_and_three(self) -> None:

@@ -107,7 +107,7 @@ async def test_words_act_on_their_mysis_and_show_keys_only_if_they_do(tmp_path: 
         await errored(tmp_path, stage, "beta")
         await stage.until(lambda: "beta" in "".join(panel(stage)))
         assert cursor(stage) == "alpha"
-        assert panel(stage)[-1] == "  w goes to it, then r relaunch  . dismiss"
+        assert panel(stage)[-1] == "  w goes to it, then r relaunch  . dismiss error"
         await click_on(stage, "dismiss")
         await stage.until(lambda: stage.view("beta").failure is None)
         assert cursor(stage) == "alpha"
@@ -117,14 +117,14 @@ async def test_words_act_on_their_mysis_and_show_keys_only_if_they_do(tmp_path: 
         await stage.until(lambda: "gamma" in "".join(panel(stage)))
         await stage.press("w", "w")
         assert cursor(stage) == "gamma"
-        assert panel(stage)[-1] == "  r relaunch  . dismiss"
+        assert panel(stage)[-1] == "  r relaunch  . dismiss error"
         await stage.press("k", "space", until=lambda: "unmarks" in panel(stage)[-1])
         assert cursor(stage) == "gamma"
         assert panel(stage)[-1] == "  esc unmarks: keys act on the marked now"
         key_is_wrong.clear()
         await click_on(stage, "esc unmarks")
         await stage.until(lambda: "relaunch" in panel(stage)[-1])
-        await click_on(stage, "r relaunch  . dismiss")
+        await click_on(stage, "r relaunch  . dismiss error")
         await stage.until(lambda: stage.view("gamma").state is not MysisState.ERRORED)
         assert stage.view("alpha").state is MysisState.STOPPED
         assert not stage.app.marks
@@ -190,7 +190,7 @@ async def test_a_done_mysis_is_reviewed_or_sent_on(tmp_path: Path) -> None:
         await stage.swarm.settled("beta")  # later news of it would take its made end away
         await at_rest(stage, "done", ("alpha", "beta"))
         await stage.press("w", until=lambda: cursor(stage) == "beta")
-        assert any("d result  . reviewed  m message" in line for line in panel(stage))
+        assert any("d result  . mark reviewed  m message" in line for line in panel(stage))
         reviewed = tuple(replace(view, is_reviewed=True) for view in stage.app.feed.myses.values())
         stage.app.feed.take(SwarmView(2, False, "", reviewed))
         assert not stage.app.feed.roster.in_need  # at once: the swarm itself tells the cockpit otherwise later
@@ -214,11 +214,11 @@ async def test_a_line_names_its_keys_behind_the_presses_that_lead_to_it(tmp_path
         await crowd(stage, 5)
         await stage.until(lambda: len([line for line in panel(stage) if "relaunch" in line]) == 5)
         assert [line for line in panel(stage) if "relaunch" in line] == [
-            "  r relaunch  . dismiss",
-            "  w goes to it, then r relaunch  . dismiss",
-            "  w twice goes to it, then r relaunch  . dismiss",
-            "  w 3 times goes to it, then r relaunch  . dismiss",
-            "  click: relaunch  click: dismiss",
+            "  r relaunch  . dismiss error",
+            "  w goes to it, then r relaunch  . dismiss error",
+            "  w twice goes to it, then r relaunch  . dismiss error",
+            "  w 3 times goes to it, then r relaunch  . dismiss error",
+            "  click: relaunch  click: dismiss error",
         ]
 
 
@@ -227,7 +227,7 @@ async def test_a_failure_that_something_must_be_mended_for_leads_to_what_to_do(t
         await crowd(stage, 5, hint="Enter a valid key.")
         await stage.until(lambda: len([line for line in panel(stage) if "explains it" in line]) == 5)
         assert [line for line in panel(stage) if "explains it" in line] == [
-            "  enter explains it  r relaunch  . dismiss",
+            "  enter explains it  r relaunch  . dismiss error",
             "  w goes to it, then enter explains it",
             "  w twice goes to it, then enter explains it",
             "  w 3 times goes to it, then enter explains it",

@@ -565,7 +565,7 @@ async def test_the_note_of_a_narrow_prompt_has_one_line_and_f2_shows_all_of_it(t
         await stage.until(lambda: all(stage.view(name).state is MysisState.STOPPED for name in ("beta", "gamma")))
         await stage.press("b")
         note = stage.one(Static, "#prompt-note")
-        await stage.until(lambda: "f2 all of it" in stage.text() and note.size.height == 1)
+        await stage.until(lambda: "f2 whole text" in stage.text() and note.size.height == 1)
         assert "the cost of a turn is not known yet" in stage.text()
         await stage.press("f2", until=lambda: "again" in stage.text() and note.size.height > 1)
         await stage.press("f2", until=lambda: note.size.height == 1)

@@ -84,7 +84,7 @@ def test_an_estimate_by_characters_and_the_one_by_earlier_counts_are_both_shown(
         build_head_lines(request, request.created_at)
     )
     said = words(build_plan_lines(Inspection(request, PLAN, (), ()), 70))
-    assert "~2.7k by length, × 0.30, learned from past counts" in said
+    assert "~2.7k estimated from its length, × 0.30 as past counts taught" in said
     assert "by characters" not in words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
 
 

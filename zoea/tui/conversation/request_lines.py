@@ -133,7 +133,7 @@ def build_plan_lines(inspection: Inspection, width: int, troubles: Sequence[Trou
     request = inspection.request
     if request.calibration != 1.0:
         before = number_format.tokens(request.estimated_tokens)
-        said = f"~{before} by length, × {request.calibration:.2f}, learned from past counts"
+        said = f"~{before} estimated from its length, × {request.calibration:.2f} as past counts taught"
         lines += [[(line, "quiet")] for line in wrap_words(said, max(10, width))]
     if budget.over_budget_tokens:
         over = number_format.tokens(budget.over_budget_tokens)

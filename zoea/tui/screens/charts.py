@@ -309,7 +309,7 @@ class ChartsScreen(TabbedScreen):
     PLACE = ActionPlace.CHARTS
     PARTS: ClassVar[dict[str, str]] = {
         "tokens": "TOKENS",
-        "spenders": "SPENDERS",
+        "spenders": "BY MYSIS",
         "spend": "COST",
         "myses": "MYSES",
         "turns": "TURNS",

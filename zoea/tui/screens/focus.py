@@ -295,7 +295,7 @@ class FocusScreen(CockpitScreen[None]):
             return
         self._tell_what_is_wrong()
         if wants_review(view) is not ("focus.dismiss" in self._retitled):
-            self.retitle("focus.dismiss", "reviewed" if wants_review(view) else "")
+            self.retitle("focus.dismiss", "mark reviewed" if wants_review(view) else "")
         if (view.streaming or view.thinking) and view.activity is Activity.LLM:
             self._live_ends = False
             self.live.think(view.thinking)

@@ -197,7 +197,7 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int, 
     is_named = is_meant or bool(way)
     if wants_review(view):
         words = _word(reach, "mysis.result", "result", view.id, named=is_named)
-        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "reviewed", view.id, named=is_named)]
+        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "mark reviewed", view.id, named=is_named)]
         words += [("  ", "", ""), *_word(reach, "mysis.message", "message", view.id, named=is_named)]
         return _Need(view, None, words, [] if is_meant else way, presses)
     words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_named)
@@ -210,7 +210,7 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int, 
             return _Need(view, None, advice, [] if is_meant else way, presses, others)
         words = [*advice, ("  ", "", ""), *words]
     if view.failure is not None:
-        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "dismiss", view.id, named=is_named)]
+        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "dismiss error", view.id, named=is_named)]
     return _Need(view, None, words, [] if is_meant else way, presses)
 
 

@@ -111,7 +111,7 @@ def read_limits(text: str) -> PromptContext | None:
 NARROW = 100
 """Columns below which the note has one line."""
 _FRAME = 4
-_MORE = " · f2 all of it"
+_MORE = " · f2 whole text"
 
 
 class MessagePrompt(Vertical):
