@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,13 @@ def test_rows_are_sorted_by_each_column(column: SortColumn, ids: list[int]) -> N
     assert [view.id for view in views] == ids
 
 
+def test_numbers_in_names_are_sorted_as_numbers() -> None:
+    wanted = ["7b", "12a", "alpha", "alpha-2", "Alpha-10", "mysis-9", "mysis-10", "mysis-10-b", "mysis-x", "ä1"]
+    views = [replace(PLAIN, id=number, name=name) for number, name in enumerate(reversed(wanted))]
+    RowOrder(lambda _: 0, lambda _: 0, SortColumn.NAME).sort(views)
+    assert [view.name for view in views] == wanted
+
+
 def test_urgent_rows_come_before_the_column_and_pinned_ones_before_all() -> None:
     views = [*VIEWS, replace(PLAIN, id=4, name="delta", approvals=1), replace(PLAIN, id=5, name="echo")]
     RowOrder(lambda _: 0, lambda _: 0, SortColumn.TOKENS, attention_first=True, pinned={5}).sort(views)
@@ -55,6 +63,9 @@ def test_urgent_rows_come_before_the_column_and_pinned_ones_before_all() -> None
 
 
 async def test_the_sorted_column_moves_and_is_marked_in_the_heading(tmp_path: Path) -> None:
+    def has_sign(sign: str) -> bool:
+        return sign in heading.text.split()
+
     async with cockpit_over(FakeSwarm(), tmp_path / "zoea.db", size=(120, 40)) as stage:
         stage.app.feed.take(SwarmView(1, False, "", tuple(VIEWS)))
         heading = stage.one(PieceLine, "#heads")
@@ -69,6 +80,11 @@ async def test_the_sorted_column_moves_and_is_marked_in_the_heading(tmp_path: Pa
         assert "by cost · a sorts those that need you first · < > sort" in stage.text()
         await stage.press("less_than_sign")
         assert "tokens▼" in heading.text
+        await stage.press("less_than_sign")
+        for columns, sign in ((200, "tok/min▼"), (110, "tokens/min▼"), (120, "tok/min▼")):
+            await stage.pilot.resize_terminal(columns, 40)
+            await stage.until(partial(has_sign, sign))
+        await stage.press("greater_than_sign")
         stage.app.feed.take(SwarmView(2, False, "", (replace(VIEWS[0], tokens=50),)))
         stage.top(DashboardScreen).tick()
         assert names(stage) == ["beta", "Alpha", "gamma"]

@@ -193,7 +193,8 @@ def build_heading(columns: RowColumns, sort: SortColumn = SortColumn.AGE) -> lis
     line += f"{fit_text(f'{name(third)} ', CONTEXT_WIDTH, right=True)} "
     line += f"{fit_text('files', columns.files)} " if columns.files else ""
     line += f"{fit_text('doing', columns.activity)} " if columns.activity else ""
-    line += fit_text("last minute" if columns.rate else "tokens/min", columns.spark) if columns.spark else ""
+    alone = f"tokens/min{sort.sign if sort is SortColumn.RATE else ''}"
+    line += fit_text("last minute" if columns.rate else alone, columns.spark) if columns.spark else ""
     line += f" {fit_text(name(SortColumn.RATE), columns.rate, right=True)}" if columns.rate else ""
     line += "  " if columns.spark else ""
     return [(line + fit_text("latest", columns.text), "quiet")]

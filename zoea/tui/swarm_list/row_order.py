@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from enum import StrEnum
 
@@ -12,6 +13,8 @@ from zoea.model.values import MysisView
 from zoea.tui.swarm_list import attention
 from zoea.tui.swarm_list.hive_layout import HiveGrouping
 
+_NUMBER = re.compile(r"(\d+)")
+_NameParts = list[tuple[bool, int, str]]
 _STATUS_ORDER = {word: place for place, word in enumerate(StatusWord)}
 
 
@@ -67,9 +70,9 @@ class RowOrder(Struct, frozen=True):
         """Sort in place."""
         views.sort(key=self._key)
 
-    def _key(self, view: MysisView) -> tuple[bool, int, float, str, int]:
+    def _key(self, view: MysisView) -> tuple[bool, int, float, _NameParts, int]:
         rank = attention.attention_rank(view) if self.attention_first else 0
-        name = view.name.casefold() if self.column is SortColumn.NAME else ""
+        name = _read_numbers(view.name) if self.column is SortColumn.NAME else []
         return view.id not in self.pinned, rank, self._number(view), name, view.id
 
     def _number(self, view: MysisView) -> float:
@@ -88,6 +91,12 @@ class RowOrder(Struct, frozen=True):
             case SortColumn.COST:
                 return -(view.cost_micros or 0)
         return 0.0
+
+
+def _read_numbers(name: str) -> _NameParts:
+    """Split a name at its numbers, so that mysis-9 comes before mysis-10."""
+    parts = filter(None, _NUMBER.split(name.casefold()))
+    return [(False, int(part), "") if part.isdecimal() else (True, 0, part) for part in parts]
 
 
 def describe_order(order: RowOrder, grouping: HiveGrouping | None, *, has_marks: bool) -> str:
