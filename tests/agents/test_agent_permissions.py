@@ -268,13 +268,12 @@ async def test_what_an_agent_adds_while_its_question_is_open_is_not_allowed_with
             ["ask_open", edit(tmp_path, "a.py")],
             ["await_file", str(tmp_path / "asked")],
             ["update", more],
-            ["say", "It is two files."],
+            ["call", "z", "read", {"path": "a.py"}, "in_progress"],
             ["await_answers"],
             write,
         )
         (tmp_path / "asked").touch()  # what came before its question would be shown with it
-        row = s.commander.swarm.live_view.row(1)
-        await s.until(lambda: row.streaming or row.streamed_before)
+        await s.until(lambda: s.value("SELECT count(*) = 2 FROM tool_call"))
         await s.commander.answer(asked, ApprovalAnswer.ONCE)
 
         async def is_asked() -> bool:
