@@ -407,6 +407,16 @@ async def test_a_file_of_an_allowed_call_is_written_without_another_question(tmp
         assert await s.value("SELECT count(*) FROM approval") == 1
 
 
+@pytest.mark.parametrize("name", ["../outside.txt", "link/b.txt", "/usr/b.txt", ".git/config", "folder"])
+async def test_a_write_that_would_be_refused_is_not_asked_for(tmp_path: Path, name: str) -> None:
+    async with agent_swarm(tmp_path, acp='fs = "write"') as s:
+        (tmp_path / "work" / "link").symlink_to("/usr")
+        (tmp_path / "work" / "folder").mkdir()
+        await say(s, ["write", str(tmp_path / "work" / name), "x"])
+        await s.settled()
+        assert await s.value("SELECT count(*) FROM approval") == 0
+
+
 async def test_without_files_in_the_template_none_are_served(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
         (tmp_path / "work" / "a.txt").write_text("inside")

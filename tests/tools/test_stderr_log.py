@@ -35,6 +35,15 @@ async def test_output_arrives_in_the_log_and_the_end_is_noticed(tmp_path: Path) 
     log.close()
 
 
+async def test_hidden_characters_are_written_as_escapes(tmp_path: Path) -> None:
+    log = StderrLog(tmp_path / "upstream-x.log")
+    with log.attach() as end:
+        end.buffer.write(b"a\x1b]0;t\x07 \xc2\x9d\xe2\x80\xae \xff\r\n\tb\n")
+        end.flush()
+        log.close()
+    assert log.path.read_text() == "a\\u001b]0;t\\u0007 \\u009d\\u202e \\udcff\n\tb\n"
+
+
 async def test_closing_keeps_the_last_output(tmp_path: Path) -> None:
     log = StderrLog(tmp_path / "upstream-x.log")
     with log.attach() as end:

@@ -61,6 +61,10 @@ class AgentFiles(Struct):
         finally:
             folder.close()
 
+    async def check(self, path: str) -> None:
+        """Raise FilesError where a file could not be written anyway, so that nobody is asked."""
+        await asyncio.to_thread(self._read, path)
+
     async def write(self, path: str, content: str) -> None:
         """Replace a file. Raises FilesError."""
         await asyncio.to_thread(self._write, path, content)

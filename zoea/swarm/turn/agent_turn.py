@@ -186,6 +186,7 @@ class AgentTurn:
         self._record.note_progress()
         if self._files.may_write(path):
             return await self._files.write(path, content)
+        await self._files.check(path)
         told = up.CallTold(
             f"zoea-write-{next(self._writes)}",
             is_start=True,

@@ -15,6 +15,7 @@ from typing import TextIO
 
 from zoea.settings.paths import make_private_folder
 from zoea.settings.private_file import open_private
+from zoea.text.control_characters import reveal
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +86,8 @@ class StderrLog:
             self._write(data[:end])
 
     def _write(self, data: bytes) -> None:
-        data = self._mask(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        # A log is looked at in a terminal, to which the child must not speak.
+        data = reveal(self._mask(data.decode("utf-8", "surrogateescape"))).encode("utf-8")
         try:
             size = self.path.stat().st_size if self.path.exists() else 0
             if size + len(data) > self._max_bytes and size:
