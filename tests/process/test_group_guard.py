@@ -149,16 +149,22 @@ def ignores(pid: int, number: signal.Signals) -> bool:
     return bool(int(mask, 16) >> (number - 1) & 1)
 
 
-def test_a_group_of_a_process_that_is_no_child_gets_no_signal() -> None:
+def test_a_group_of_a_process_that_is_no_child_gets_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the kernel has given the id of a child that ended to another process."""
     guard = GroupGuard()
-    script = "sleep 600 >/dev/null 2>&1 & echo $!"
-    started = subprocess.run(["setsid", "-w", "sh", "-mc", script], capture_output=True, text=True, check=True)
+    script = "setsid sleep 600 >/dev/null 2>&1 & echo $!"
+    started = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
     other = int(started.stdout)
+    sent: list[tuple[int, int]] = []
     try:
+        until_true(lambda: os.getpgid(other) == other)  # the group of that id is its own
         guard.add(other)
-        guard.signal(other, signal.SIGTERM)
-        guard.end(other)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "killpg", lambda *call: sent.append(call))
+            guard.signal(other, signal.SIGTERM)
+            guard.end(other)
+        assert sent == []
+        guard.close()
         assert is_alive(other)
     finally:
         os.kill(other, signal.SIGKILL)
