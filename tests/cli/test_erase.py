@@ -98,12 +98,14 @@ def check_good(zoea: Zoea) -> CommandResult:
 def test_redacting_leaves_the_text_in_no_file(zoea: Zoea, where: Places) -> None:
     assert any(form in every_text(where) for form in forms(SECRET))
     (where.data / "zoea.log").write_text(f"it said {SECRET}")
+    (where.data / "lists.json").write_text(json.dumps([f"it said {SECRET}"]))
     done = zoea("redact", SECRET, "--yes", "--json")
     assert done.code == 0, done.err
     assert done.json["occurrences"] > 10
     assert (done.json["memories"], done.json["turns"], done.json["blobs"]) == (6, 2, 5)  # and three commits
-    assert done.json["remaining"] == ["zoea.log"]
-    (where.data / "zoea.log").unlink()
+    assert done.json["remaining"] == ["lists.json", "zoea.log"]
+    for name in done.json["remaining"]:
+        (where.data / name).unlink()
     text = every_text(where)
     assert not [form for form in forms(SECRET) if form in text]
     assert KEPT in text

@@ -37,8 +37,8 @@ MESSAGE = b'{"role":"user","content":""}'
 LINE = b'{"type":"user","message":{"role":"user","content":""}}\n'
 CONVERSATIONS: dict[str, Callable[[], bytes]] = {
     "messages": lambda: b"[" + MESSAGE + (b"," + MESSAGE) * (900_000 // SCALE) + b"]",
-    "empty lists": lambda: b"[[]" + b",[]" * (2_200_000 // SCALE) + b"]",
-    "one object": lambda: b'{"messages":[' + b"{}," * (2_200_000 // SCALE) + b"{}]}",
+    "empty lists": lambda: b"[[]" + b",[]" * (16_000_000 // SCALE) + b"]",
+    "one object": lambda: b'{"messages":[' + b"{}," * (16_000_000 // SCALE) + b"{}]}",
     "wide text": lambda: b'[{"role":"user","content":"' + b"a" * (48 * MIB // SCALE) + "\N{ROCKET}".encode() + b'"}]',
     "escaped text": lambda: b'[{"role":"user","content":"\\ud83d\\ude80' + b"a" * (48 * MIB // SCALE) + b'"}]',
     "levels": lambda: b"[" * (1_000_000 // SCALE),
@@ -49,8 +49,8 @@ CONVERSATIONS: dict[str, Callable[[], bytes]] = {
 """Also put into bundles."""
 HEADER = b'{"kind":"conversation","version":%d}\n' % VERSION
 FILES: dict[str, Callable[[], bytes]] = {
-    "rows": lambda: HEADER + b'{"kind":"tag","tag":"a"}\n' * (400_000 // SCALE),
-    "a row of values": lambda: HEADER + b'{"kind":"tag","a":[' + b"[]," * (2_200_000 // SCALE) + b"1]}\n",
+    "rows": lambda: HEADER + b'{"kind":"tag","tag":"a"}\n' * (2_400_000 // SCALE),
+    "a row of values": lambda: HEADER + b'{"kind":"tag","a":[' + b"[]," * (16_000_000 // SCALE) + b"1]}\n",
     "servers": lambda: b'{"mcpServers":{"a":{}' + b',"a":{}' * (130_000 // SCALE) + b"}}",
     "open comments": lambda: b"/*" * (3_000_000 // SCALE),
     "open texts": lambda: b'"\\' * (3_000_000 // SCALE),

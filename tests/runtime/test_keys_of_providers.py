@@ -36,11 +36,12 @@ async def test_no_key_of_a_provider_reaches_errors_files_or_the_log_also_after_a
                 return (await swarm.mysis("alpha")).state is MysisState.ERRORED
 
             await until(has_failed)
+            for secret in (KEY, IN_A_HEADER, OF_A_HEADER):
+                logging.getLogger("zoea.x").warning("it is %s", secret)
             shown = repr(await swarm.view()) + repr(await swarm.providers())
             where.config_file.write_text(f'{provider}[provider.other]\ntype = "openai"\napi_key = "file:later"\n')
             await swarm.reload()
-            for secret in (KEY, IN_A_HEADER, OF_A_HEADER, LATER):
-                logging.getLogger("zoea.x").warning("it is %s", secret)
+            logging.getLogger("zoea.x").warning("later it is %s", LATER)
     assert "you are Reef" in shown
     assert "it is [REDACTED_SECRET]" in where.log.read_text()
     for secret in (KEY, IN_A_HEADER, OF_A_HEADER, LATER):

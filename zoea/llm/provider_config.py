@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -79,24 +79,18 @@ def resolve_provider(settings: ProviderSettings, credentials: Credentials, llm: 
         raise SettingsError(
             f"the option examples is {json.dumps(examples)}", hint="Set it to true or false, or leave it out."
         )
+    headers = {key: credentials.fill(text).get_secret_value() for key, text in settings.headers.items()}
+    hidden = [value for text in settings.headers.values() for value in credentials.values_in(text)]
+    hidden += [text.rpartition(" ")[2] for key, text in headers.items() if _SECRET_NAME.search(key)]
     values |= {
         "api_key": credentials.resolve(settings.api_key).get_secret_value() if settings.api_key else "",
-        "headers": {key: credentials.fill(text).get_secret_value() for key, text in settings.headers.items()},
+        "headers": headers,
         "concurrency": None if settings.is_concurrency_automatic else settings.concurrency,
         "options": options,
-        "hidden": tuple(sorted(_find_hidden(settings, credentials), key=len, reverse=True)),
+        "hidden": tuple(sorted((one for one in hidden if len(one) >= _SHORTEST_SECRET), key=len, reverse=True)),
     }
     timeouts = Timeouts(first=llm.timeout, between=llm.between_tokens)
     return ProviderConfig(**values, examples=examples, timeouts=timeouts)
-
-
-def _find_hidden(settings: ProviderSettings, credentials: Credentials) -> Iterator[str]:
-    """Yield the secrets of the headers: values of references, and those whose name says so, without their scheme."""
-    for name, text in settings.headers.items():
-        values = credentials.values_in(text)
-        if _SECRET_NAME.search(name):
-            values.append(credentials.fill(text).get_secret_value().rpartition(" ")[2])
-        yield from (value for value in values if len(value) >= _SHORTEST_SECRET)
 
 
 def is_loopback(url: str) -> bool:

@@ -104,10 +104,11 @@ def redact(places: Places, text: str, confirm: Callable[[RedactedCounts], bool],
             change_unsent(
                 places.drafts, lambda kept: {key: typed.replace(text, REDACTED) for key, typed in kept.items()}
             )
-        if _holds(places.database, text.encode()):
+        if _holds(places.database, [text.encode()]):
             say("Rewriting the database")
             compact(connection)
     # What the database has of it now are words of Zoea's own, or of other texts: its index holds all in small letters.
+    forms = [form.encode() for form in written_forms(text)]
     remaining = [
         str(file.relative_to(places.data))
         for file in sorted(places.data.rglob("*"))
@@ -115,7 +116,7 @@ def redact(places: Places, text: str, confirm: Callable[[RedactedCounts], bool],
         and file.is_file()
         and not file.is_symlink()
         and file.suffix != ".zst"
-        and _holds(file, text.encode())
+        and _holds(file, forms)
     ]
     return RedactionResult(counts.occurrences, counts.memories, counts.turns, counts.blobs, tuple(remaining))
 
@@ -150,12 +151,12 @@ def _clean_up(connection: sqlite3.Connection, files: Sequence[Path], say: Say) -
     empty_log(connection)
 
 
-def _holds(file: Path, text: bytes) -> bool:
-    """Return whether a file holds these bytes."""
-    kept = b""
+def _holds(file: Path, texts: Sequence[bytes]) -> bool:
+    """Return whether a file holds one of these texts."""
+    kept, longest = b"", max(map(len, texts))
     with open_regular(file) as stream:
         while chunk := stream.read(_CHUNK):
-            if text in kept + chunk:
+            if any(text in kept + chunk for text in texts):
                 return True
-            kept = chunk[-len(text) :]
+            kept = (kept + chunk)[-longest:]
     return False
