@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from zoea.settings import Settings
 from zoea.settings.paths import places
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.screens.dashboard import DashboardScreen
-from zoea.tui.state.drafts import LAST_CHOICES
+from zoea.tui.state.drafts import LAST_CHOICES, NEW_MYSIS
 from zoea.tui.state.worktree_access import find_repository
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
@@ -264,15 +265,52 @@ async def test_numbered_parts_go_to_a_mysis_each_and_one_key_removes_them(tmp_pa
         await stage.press("z", until=lambda: len(stage.app.feed.myses) == 3)
 
 
+async def test_a_form_for_many_closes_at_the_first_and_the_others_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, others = asyncio.Event(), asyncio.Event()
+    async with cockpit(tmp_path) as stage:
+        create = stage.api.create
+
+        async def slow_create(*names: Any, **more: Any) -> Any:
+            await (first if len(stage.app.feed.myses) == 3 else others).wait()
+            return await create(*names, **more)
+
+        monkeypatch.setattr(stage.app.api, "create", slow_create)
+        form = await dialog(stage)
+        await stage.enter("Find iron x3")
+        await stage.until(lambda: "under way · esc back: it goes on" in stage.text())
+        assert form.holds_keys
+        first.set()
+        await stage.until(lambda: stage.shows(DashboardScreen) and len(stage.app.feed.myses) == 4)
+        assert await dialog(stage) is not form
+        await stage.write("Dig")
+        others.set()
+        await stage.until(lambda: len(stage.app.feed.myses) == 6)
+        await stage.until(lambda: any("are created; z removes them" in notice for notice in stage.notices))
+        assert stage.one(TaskText).full_text == stage.app.drafts.of(NEW_MYSIS) == "Dig"
+
+
 async def test_where_some_are_refused_the_text_is_for_the_others(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"nudge": {"enabled": False}, "swarm": {"max_myses": 5}})
+    settings = Settings.model_validate({"nudge": {"enabled": False}, "swarm": {"max_myses": 16}})
+    async with cockpit(tmp_path, settings=settings) as stage:
+        await dialog(stage)
+        await stage.enter("Find iron x15")
+        await stage.until(lambda: "max myses (16) reached" in stage.one(TextBlock, "#error").plain)
+        await stage.until(lambda: len(stage.app.feed.myses) == 16)
+        assert stage.one(TaskText).full_text == "Find iron\nx2"
+        await stage.press("escape", "n", shows=NewMysisDialog)
+        assert stage.one(TaskText).full_text == "Find iron\nx2"
+
+
+async def test_what_is_refused_after_a_form_for_many_closed_is_told_and_its_text_kept(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"nudge": {"enabled": False}, "swarm": {"max_myses": 5}})  # not of the file
     async with cockpit(tmp_path, settings=settings) as stage:
         await dialog(stage)
         await stage.enter("Find iron x4")
-        await stage.until(lambda: "max myses (5) reached" in stage.one(TextBlock, "#error").plain)
-        assert len(stage.app.feed.myses) == 5
-        assert stage.one(TaskText).full_text == "Find iron\nx2"
-        await stage.press("escape", "n", shows=NewMysisDialog)
+        await stage.until(lambda: any("max myses (5) reached" in notice for notice in stage.notices))
+        await stage.until(lambda: len(stage.app.feed.myses) == 5)
+        await stage.press("n", shows=NewMysisDialog)
         assert stage.one(TaskText).full_text == "Find iron\nx2"
 
 
@@ -308,7 +346,7 @@ async def test_the_form_says_what_the_first_request_costs(tmp_path: Path) -> Non
         stage.app.new_myses = StartOptions(provider="anthropic", model="claude-opus-5")
         await dialog(stage)
         await stage.write("Find iron x2")
-        await stage.until(lambda: "in all, about $0.0" in stage.text() and "; without tools" in stage.text())
+        await stage.until(lambda: "in all, about $0.0" in stage.text() and ", plus tools" in stage.text())
         stage.one(InlineChoice, "#provider").choose("autopilot")
         await stage.until(lambda: "in all, at no cost" in stage.text())
 

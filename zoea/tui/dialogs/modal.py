@@ -198,6 +198,9 @@ class FormDialog(CockpitDialog[T]):
     def on_resize(self) -> None:
         """Name the keys in the lower border. The first of the hints go where it is narrow."""
         box = self.query_one(".box")
+        if self._is_busy:
+            box.border_subtitle = key_hints(f"under way · esc {'back: it goes on' if self.GOES_ON else 'cancel'}")
+            return
         hints, room = [hint for hint in self.HINTS.split(" · ") if hint], self.app.size.width - _BORDER
         while hints and len(" · ".join((f"enter {self.VERB}", *hints, "esc back"))) > room:
             del hints[0]
@@ -222,6 +225,7 @@ class FormDialog(CockpitDialog[T]):
     def action_proceed(self) -> None:
         if not self._is_busy:
             self._is_busy = True
+            self.on_resize()
             worker = self.cockpit if self.GOES_ON else self
             worker.run_worker(DeferredWork(self._proceed), exit_on_error=False)
 
@@ -232,6 +236,8 @@ class FormDialog(CockpitDialog[T]):
             self.say(error)
         finally:
             self._is_busy = False
+            if self.is_attached:
+                self.on_resize()
 
     def say(self, error: ZoeaError) -> None:
         """Show an error in the form, which keeps its texts."""

@@ -144,7 +144,7 @@ class NewMysisDialog(FormDialog[None]):
             tokens = found.prompt_tokens.get(template, 0) + sum(estimate.tokens(text) for text in texts if text)
             price = found.price_of(template, provider, self.typed("model"))
             cost = describe_price(None if price is None else price.cost(tokens * task.count, 0))
-            if (room := max(0, found.most_myses - len(self.cockpit.feed.myses))) < task.count:
+            if (room := self._room) is not None and room < task.count:
                 most = f"at most {found.most_myses} (setting swarm.max_myses)"
                 lines.append([(f"only {room} of them fit: the swarm holds {most}", "waiting")])
             total = f", {tokens * task.count:,} in all" if task.count > 1 else ""
@@ -152,7 +152,7 @@ class NewMysisDialog(FormDialog[None]):
                 lines.append([(f"{self._describe_folder(task.count)} {one_line(on)}", "quiet")])
                 if (provider or found.usual_provider) == AUTOPILOT:
                     lines.append([("the autopilot only plays the sandbox: work on files needs a model", "waiting")])
-            lines.append([(f"first request ~{tokens:,} tokens{total}, {cost}; without tools", "quiet")])
+            lines.append([(f"first request ~{tokens:,} tokens{total}, {cost}, plus tools", "quiet")])
             if self.query_one("#more").display:  # the list of templates cuts it
                 told = next((one.title for one in found.templates if one.name == template), "")
                 lines += [[(f"{one_line(template)}: {one_line(told)}", "quiet")]] if told else []
@@ -168,6 +168,17 @@ class NewMysisDialog(FormDialog[None]):
             held = " · ".join(one_line(one) for one in parts if one)
             self.query_one("#fold", FoldLine).put([[(f"▸ {held}", "quiet")]])
         self.query_one("#effect", TextBlock).put(lines)
+
+    @property
+    def holds_keys(self) -> bool:
+        """Hold keys after enter too, because they are for what comes after the form."""
+        return super().holds_keys or self._is_busy
+
+    @property
+    def _room(self) -> int | None:
+        """How many more myses fit into the swarm; None until it is read."""
+        found = self._choices
+        return None if found is None else max(0, found.most_myses - len(self.cockpit.feed.myses))
 
     @property
     def _template(self) -> str:
@@ -327,6 +338,7 @@ class NewMysisDialog(FormDialog[None]):
         # From here on the dialog may be closed, and its fields be gone.
         self._repository = await asyncio.to_thread(find_repository, folder) if folder else None
         worktree = self._repository is not None and (task.count > 1 or wanted == _YES)
+        has_room = self._room is None or self._room >= task.count
         try:
             for number, text in enumerate(task.tasks, 1):
                 # A try that got no answer may have made it: the next one gets the same.
@@ -345,12 +357,18 @@ class NewMysisDialog(FormDialog[None]):
                     worktree=worktree,
                 )
                 made.append(view)
+                if number == 1:
+                    rest = {"tags": " ".join(tags), "on": folder, "worktree": wanted}
+                    self.cockpit.drafts.keep(LAST_CHOICES, json.dumps({**chosen, **rest}))
+                if number == 1 and task.count > 1 and has_room:
+                    # The next keys are for what comes after: the others need no form.
+                    self.cockpit.drafts.keep(NEW_MYSIS, "")
+                    self.cockpit.notify(f"1 of {task.count} is created; the others follow", markup=False)
+                    self.close()
         finally:
             # Those made before one was refused stay, and the text is for the others.
             if made:
                 self._note_made(made, task)
-        rest = {"tags": " ".join(tags), "on": folder, "worktree": wanted}
-        self.cockpit.drafts.keep(LAST_CHOICES, json.dumps({**chosen, **rest}))
         self.close()
 
     def _note_made(self, made: list[MysisView], task: TaskParts) -> None:
@@ -364,7 +382,8 @@ class NewMysisDialog(FormDialog[None]):
         )
         rest = task.after(len(made)) if len(made) < task.count else ""
         cockpit.drafts.note(task.text)
-        cockpit.drafts.keep(NEW_MYSIS, rest)
+        if self.is_attached or not cockpit.drafts.of(NEW_MYSIS):  # another form may have a text by now
+            cockpit.drafts.keep(NEW_MYSIS, rest)
         if self.is_attached and rest:
             self._writing.put(rest)
 
