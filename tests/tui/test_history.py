@@ -216,6 +216,8 @@ async def test_a_second_try_after_a_lost_answer_makes_no_more_forks(
         dialog = await open_form(stage, ForkDialog, "f")
         await stage.write("Dig x2")
         await stage.until(lambda: dialog.is_counted and "for 2" in stage.text())
+        count = dialog.query_one("#count", Input)
+        assert (count.value, count.disabled) == ("2", True)
         create, calls = stage.swarm.commander.create, list[str]()
 
         async def lose_the_second(*args: Any, **more: Any) -> Any:

@@ -325,6 +325,13 @@ class ForkDialog(FirstRequestDialog):
     def on_mount(self) -> None:
         self._identity = secrets.token_hex(8)
 
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Show the number that the message ends with as how many."""
+        super().on_input_changed(event)
+        field, count = self.query_one("#count", Input), TaskParts.read(self.typed("message")).count
+        if event.input.id == "message" and (count > 1 or field.disabled):
+            field.value, field.disabled = str(count), count > 1
+
     @property
     def warnings(self) -> tuple[str, ...]:
         found, chosen = self._options, self.overrides.template
