@@ -51,6 +51,7 @@ async def test_changed_fields_are_sent_and_the_rest_stays(tmp_path: Path) -> Non
         await stage.press("enter", shows=DashboardScreen)
         await stage.until(lambda: set(stage.view().tags) == {"deep", "south"})
         after = stage.view()
+        assert " · #deep · #south " in stage.notices[-1]
         assert (after.model, after.provider, after.template) == (before.model, before.provider, before.template)
         found = read_configuration(None, stage.swarm.path, [after.id], stage.clock.now())
         assert found.own == {"budget.mysis": 90_000, "nudge.enabled": False}

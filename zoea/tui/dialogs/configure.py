@@ -133,7 +133,10 @@ class ConfigureDialog(FormDialog[None]):
         for view in self._views:
             last = await configure(f"#{view.id}")
         runs = last.state is MysisState.RUNNING
-        done = f"{self._who} is {one_line(last.template)} {'from its next turn on' if runs else 'now; r starts it'}"
+        new_model = (model,) if model and model != self._before.model else ()
+        new_tags = (f"#{tag}" for tag in tags if " ".join(tags) != self._before.tags)
+        what = " · ".join(map(one_line, (last.template, *new_model, *new_tags)))
+        done = f"{self._who} is {what} {'from its next turn on' if runs else 'now; r starts it'}"
         if len(self._views) > 1:
             done = f"{self._who} are configured; those that run use it from their next turn on"
         self.cockpit.notify(done, markup=False)
