@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ def write_a_file(request: Received) -> Step:
     if name.endswith(".txt"):
         return say("write_file", 1, path=name, content="first\nsecond\n")
     return Say("ore " * len(str(last["content"]).split()))
+
+
+def is_found(word: str, action: str, text: str) -> bool:
+    return word in text and action in text and "Create a mysis" not in text
+
+
+def count_tokens(text: str) -> str:
+    """Return what a form says that its first request costs."""
+    return "".join(re.findall(r"about ([\d,]+) tokens", text))
+
+
+def read_all(folder: Path, pattern: str) -> str:
+    return "".join(file.read_text() for file in folder.glob(pattern))
 
 
 async def see(screen: TerminalScreen, holds: Callable[[str], object] | str, *more: str) -> None:
@@ -234,9 +248,6 @@ async def test_a_template_and_a_model_change_from_the_next_turn_on(cockpit: Open
 async def test_commits_are_compared_and_a_question_to_one_is_answered_in_the_history(
     size: tuple[int, int], cockpit: OpenCockpit, tmp_path: Path
 ) -> None:
-    def tokens(text: str) -> str:
-        return "".join(re.findall(r"about ([\d,]+) tokens", text))
-
     async with OpenAIServer(otherwise=write_a_file) as server:
         configure(tmp_path, server)
         screen = cockpit("--myses", "1", size=size)
@@ -253,9 +264,9 @@ async def test_commits_are_compared_and_a_question_to_one_is_answered_in_the_his
         await see(screen, "HISTORY OF alpha", "COMMITS 2")
         screen.press("a")
         await see(screen, "ASK", "First request: about")
-        before = tokens(screen.text)
+        before = count_tokens(screen.text)
         screen.press("What do you know?")
-        await see(screen, lambda text: "What do you know?" in text and tokens(text) not in ("", before))
+        await see(screen, lambda text: "What do you know?" in text and count_tokens(text) not in ("", before))
         screen.press("enter")
         await see(screen, "ANSWER OF", "What do you know?", "ore ore ore ore")
         await press(screen, "escape", shows="HISTORY OF alpha")
@@ -312,7 +323,60 @@ async def test_a_broken_theme_is_named_and_help_finds_keys_by_other_words(cockpi
     await press(screen, "escape", shows=lambda text: ":theme" not in text)
     for word, action in (("kill", "stop"), ("undo", "undo"), ("remap", "settings"), ("copy", "copy")):
         await press(screen, "?", shows="Type to find keys and actions")
-        screen.press(word)
-        await see(screen, word, action)
+        await see(screen, "Create a mysis")
+        await asyncio.to_thread(screen.write, paste(word))  # at once: no list of its first letters is drawn
+        # The list of all keys, which begins with how to create one, is no longer shown.
+        await see(screen, partial(is_found, word, action))
         screen.press("escape", "escape")  # the first one empties the search
         await see(screen, lambda text: "Type to find" not in text)
+
+
+async def test_typing_replaces_a_suggested_model_and_enter_then_creates_a_mysis(
+    cockpit: OpenCockpit, tmp_path: Path
+) -> None:
+    async with OpenAIServer(otherwise=write_a_file) as server:
+        server.models = [{"id": name, "object": "model"} for name in ("reef-1", "reef-2")]
+        screen = cockpit(size=(80, 24))
+        await see(screen, "There is no mysis yet", "c   connect a model")
+        await press(screen, "c", shows="CONNECT A MODEL")
+        await press(screen, "lab", shows="lab")
+        await press(screen, "tab", server.base_url, shows=server.base_url)
+        await press(screen, "\x14", shows="It answers. Models: reef-1, reef-2")
+        screen.press("reef-2", "tab", "32768")
+        await see(screen, "32768")
+        screen.press("enter")
+        await see(screen, "lab is connected. Next: n creates a mysis")
+        await press(screen, "enter", shows="NEW MYSIS")
+        await press(screen, "one two", shows="one two")
+        screen.press("enter")
+        await see(screen, "ore ore")
+        assert [request.json["model"] for request in server.chats] == ["reef-2"]
+
+
+async def test_the_export_of_a_fork_says_whose_it_is_and_joined_emoji_keep_the_frame(
+    cockpit: OpenCockpit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with OpenAIServer(otherwise=lambda _: Say("# Found\n\n- 👩‍🚀 and 👨‍👩‍👧‍👦")) as server:
+        configure(tmp_path, server)
+        screen = cockpit("--myses", "1", size=(80, 24))
+        await see(screen, "1 mysis", "alpha")
+        await command("send", "alpha", "Look 🏳️‍🌈 around", "--wait")
+        await see(screen, lambda text: "Found" in text and text.count("Look") > 0)
+        framed = [line.rstrip() for line in screen.text.splitlines() if line.startswith("│")]
+        assert all(line.endswith("│") for line in framed), screen.text
+        await press(screen, "h", shows="COMMITS 1")
+        await press(screen, "f", shows="First request: about")
+        before = count_tokens(screen.text)
+        screen.press("Go on")
+        await see(screen, lambda text: "Go on" in text and count_tokens(text) not in ("", before))
+        await press(screen, "enter", shows="alpha-2: made from")
+        await press(screen, "escape", shows="2 myses")
+        screen.press("down", "enter")
+        await see(screen, "CONVERSATION", "alpha-2")
+        await press(screen, "e", shows="EXPORT")
+        screen.press("enter")
+        assert await until(lambda: "Go on" in read_all(tmp_path, "alpha-2-*.md"))
+        written = read_all(tmp_path, "alpha-2-*.md")
+        assert re.search(r"^default · reef-1 · made from ctx-\w+ of alpha$", written, re.MULTILINE), written
+        assert "> # Found\n> \n> - 👩‍🚀 and 👨‍👩‍👧‍👦" in written
