@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path, PurePath
 from typing import Any
@@ -245,6 +246,36 @@ async def test_a_hold_keeps_the_prompt_back(tmp_path: Path) -> None:
         await s.commander.hold(False)
         await s.settled()
         assert await conversation(s) == [("assistant", "a")]
+
+
+async def test_a_hold_that_begins_while_the_agent_starts_keeps_the_prompt_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = asyncio.Event()
+
+    def prompted() -> bool:
+        return any(one.get("method") == "session/prompt" for one in received(tmp_path))
+
+    file = tmp_path / "begin"
+    async with agent_swarm(tmp_path, {"begins_with": str(file)}) as s:
+        await say(s, ["say", "done"])
+        await s.until(lambda: any(one.get("method") == "session/new" for one in received(tmp_path)))
+        await s.commander.hold(True)
+        hold = s.commander.swarm.services.hold
+        lifted = hold.lifted
+
+        async def note_wait(mysis_id: int) -> None:
+            waits.set()
+            await lifted(mysis_id)
+
+        monkeypatch.setattr(hold, "lifted", note_wait)
+        file.touch()
+        await s.until(waits.is_set)
+        await s.run_due()
+        assert not prompted()
+        await s.commander.hold(False)
+        await s.settled()
+        assert prompted()
 
 
 async def test_an_agent_without_a_word_is_no_answer(tmp_path: Path) -> None:
