@@ -17,7 +17,9 @@ class McpWire(WireServer):
     `pages` are the results of `tools/list`, `opening` is added to the result of `initialize`. `page_text` is JSON.
     """
 
-    def __init__(self, answer: bytes, *, events: bool = False, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, answer: bytes, *, events: bool = False, headers: dict[str, str] | None = None, status: int = 200
+    ) -> None:
         super().__init__()
         self.answer = answer
         self.calls = 0
@@ -26,6 +28,7 @@ class McpWire(WireServer):
         self.opening: dict[str, Any] = {}
         self._events = events
         self._headers = headers or {}
+        self._status = status
 
     async def handle(self, request: Received, out: Outgoing) -> None:
         if request.method != "POST":
@@ -50,7 +53,8 @@ class McpWire(WireServer):
             case "tools/call":
                 self.calls += 1
                 number = str(message["id"]).encode()
-                self._send(out, self.answer.replace(b"OTHER", number + b"7").replace(b"ID", number), self._headers)
+                answer = self.answer.replace(b"OTHER", number + b"7").replace(b"ID", number)
+                self._send(out, answer, self._headers, self._status)
             case _ if "id" in message:
                 out.json(200, {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}})
             case _:
@@ -61,10 +65,10 @@ class McpWire(WireServer):
         answer = answer.replace(b'"PAGE"', self.page_text.encode())
         self._send(out, b"data: " + answer + b"\n\n" if self._events else answer, {})
 
-    def _send(self, out: Outgoing, body: bytes, headers: dict[str, str]) -> None:
+    def _send(self, out: Outgoing, body: bytes, headers: dict[str, str], status: int = 200) -> None:
         if self._events:
             out.begin("text/event-stream", headers)
             out.piece(body)
             out.end()
         else:
-            out.whole(200, body, headers)
+            out.whole(status, body, headers)

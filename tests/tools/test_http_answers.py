@@ -67,6 +67,16 @@ async def test_a_stream_that_ends_without_an_answer_never_says_that_nothing_was_
     assert "was not carried out" not in result.content
 
 
+async def test_a_call_that_is_accepted_without_an_answer_was_probably_carried_out(open_box: Opener) -> None:
+    async with McpWire(b"", status=202) as server:
+        box = open_box(UpstreamConfig("wire", url=f"{server.url}/mcp"))
+        session = await with_catalogue(box.session(1, "alpha", ""))
+        result = await session.call(asked("write"), meta=meta(deadline_s=DEADLINE_S))
+        await box.close()
+    assert server.calls == 1
+    assert f"{LOST}HTTP 202 Accepted, without an answer{CHECK}" in result.content
+
+
 @pytest.mark.parametrize("events", [False, True])
 @pytest.mark.parametrize(
     ("message", "said"),

@@ -31,7 +31,7 @@ from zoea.tools.upstream.http_refusal import (
 )
 from zoea.tools.upstream.large_answer import LargeAnswers
 from zoea.tools.upstream.session_traffic import SessionTraffic
-from zoea.tools.upstream.unreadable_answer import RequestKey, find_key, to_key
+from zoea.tools.upstream.unreadable_answer import UNREADABLE, RequestKey, find_key, to_key
 from zoea.tools.upstream.upstream_errors import UNTRUSTED, WRONG
 
 logger = logging.getLogger(__name__)
@@ -137,7 +137,10 @@ class _ErrorTransport(httpx2.AsyncBaseTransport):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         if kind.startswith(_EVENTS):
             response.stream = CheckedEvents(response.stream, key, self._traffic, self._large)
-        elif key is not None and response.status_code != HTTPStatus.ACCEPTED and not response.has_redirect_location:
+        elif key is not None and response.status_code == HTTPStatus.ACCEPTED:
+            await response.aclose()
+            return _error(UNREADABLE, "HTTP 202 Accepted, without an answer")
+        elif key is not None and not response.has_redirect_location:
             body = await _read_body(response)
             if has_session and len(body) <= MAX_ERROR_BYTES and b'"jsonrpc"' not in body:
                 text = read_sentence(body)
