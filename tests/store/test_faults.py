@@ -194,20 +194,23 @@ async def test_what_is_committed_while_the_database_is_moved_waits_for_it_and_is
     path: Path, clock: SettableClock
 ) -> None:
     store = await Store.open(path, clock_now=clock.now)
-    heard: list[Event] = []
-    moved: asyncio.Future[StoreMoved] = asyncio.get_running_loop().create_future()
-    store.on_events, store.on_moved = heard.extend, moved.set_result
-    waiting = asyncio.gather(*(store.write(pair(name, 1)) for name in ("one", "two")))
-    assert (await moved).what == f"{path} was removed while Zoea has it open."
-    with pytest.raises(StoreMoved):
-        await store.write(pair("refused", 1))
-    assert not waiting.done()
-    assert not heard
-    put_back(path)
-    await store.write(pair("after", 1))
-    await waiting
-    assert [event.data["key"] for event in heard] == ["one", "two", "after"]
-    await store.close()
+    try:
+        heard: list[Event] = []
+        moved: asyncio.Future[StoreMoved] = asyncio.get_running_loop().create_future()
+        store.on_events, store.on_moved = heard.extend, moved.set_result
+        waiting = asyncio.gather(*(store.write(pair(name, 1)) for name in ("one", "two")))
+        async with asyncio.timeout(20):
+            assert (await moved).what == f"{path} was removed while Zoea has it open."
+        with pytest.raises(StoreMoved):
+            await store.write(pair("refused", 1))
+        assert not waiting.done()
+        assert not heard
+        put_back(path)
+        await store.write(pair("after", 1))
+        await waiting
+        assert [event.data["key"] for event in heard] == ["one", "two", "after"]
+    finally:
+        await store.close()
     assert sound(path) == {"one", "two", "after"}
 
 
