@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from aiohttp.web_protocol import RequestHandler
 
-from zoea.files import git
 from zoea.llm.providers import http_provider
 from zoea.llm.transport import answer_bounds
 from zoea.mcp_server import http_transport
@@ -78,7 +77,6 @@ LIMITS: list[tuple[str, object, object]] = [
     ("at most 256 MiB", 2 * large_answer.MAX_MEMORY, 256 * MIB),
     ("over 250,000 values", large_json.MAX_VALUES, 250_000),
     ("from 6 characters with a digit, or 16 characters, on", upstream_errors._SHORTEST_LINE, 16),
-    ("Zoea ends it after 60 seconds", git.DEADLINE_S, 60),
     ("4 to 12 digits", secret_arguments._DIGITS.pattern, r"\d{4,12}"),
     ("fewer than 4 characters, or of 4 or 5 that", (secret_forms.SHORTEST, secret_forms.SURE), (4, 6)),
     ("fewer than 4 characters", sent_secrets.SHORTEST, 4),
