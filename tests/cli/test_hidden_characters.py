@@ -20,7 +20,7 @@ from tests.text.hidden_characters import is_hidden
 from zoea.cli.dispatch import COMMANDS, load
 from zoea.files.worktrees import Worktrees
 from zoea.model.enums import Role
-from zoea.model.request import Answer, ModelRequest
+from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.settings import Settings
 from zoea.settings.paths import places
 
@@ -184,3 +184,21 @@ def test_no_command_writes_or_hides_a_hidden_character(
             elif shown and not re.search(shown, text if done.code else done.out):
                 faults.append(f"zoea {line} {' '.join(more)} shows no {shown}: {text!r}"[:900])
     assert not faults, "\n".join(faults)
+
+
+async def test_a_search_shows_a_call_exactly_and_prose_as_it_is_written(tmp_path: Path, zoea: Zoea) -> None:
+    def look(request: ModelRequest) -> Answer:
+        sent = AnswerCall("look", json.dumps({"text": JOINED}, ensure_ascii=False), "raw")
+        return Answer("ends") if request.messages[-1].role is Role.TOOL else Answer("", calls=(sent,))
+
+    where = places("")
+    where.database.parent.mkdir(parents=True, exist_ok=True)
+    async with swarm(where.database.parent, look) as inner:
+        await inner.commander.create("alpha", task=f"Look at {JOINED}.")
+        await inner.settled("alpha")
+    found = zoea("ctx", "grep", JOINED).out.splitlines()
+    assert [line.partition("  ")[2] for line in found] == [
+        f"user  Look at {JOINED}.",
+        'assistant  look({"text": "👩\\u200d🚀"})',
+        f"tool  look did {JOINED}",
+    ]

@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
@@ -28,13 +28,20 @@ from zoea.model.errors import MissingBlob, RevisionError, UsageError
 from zoea.process.command_line import argument
 from zoea.queries.commit_details import read_known_then
 from zoea.settings.paths import Places
-from zoea.text.control_characters import prose_line
+from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import count_of
 from zoea.text.shorten import head
 
 _TEXT = 100
 
 TEXT = argument("TEXT", "The text, exactly.")
+
+
+class _Line(Struct, frozen=True):
+    """A line of a message; a call is one line."""
+
+    text: str
+    is_call: bool = False
 
 
 def grep(
@@ -50,7 +57,7 @@ def grep(
         tips = [find_commit(conn, revision).seq] if revision else list(read_refs(conn).values())
         for commit, entry, line in _find(conn, text, tips):
             hits += 1
-            value = {"commit": commit.id, **describe_entry(entry), "line": line}
+            value = {"commit": commit.id, **describe_entry(entry), "line": line.text}
             yield Output(value, f"{shortest_id(conn, commit)}  {entry.role}  {_cut(line, text)}")
     if not hits:
         yield Output(UNSET, exit_code=1)
@@ -80,7 +87,7 @@ def blame(where: Places, text: str = TEXT) -> Output:
             f"  {_cut(line, text)}",
             *([f"inherited by  {', '.join(heirs)}"] if heirs else []),
         ]
-    value = {"commit": about, "message": describe_entry(entry), "line": line, "inherited_by": heirs}
+    value = {"commit": about, "message": describe_entry(entry), "line": line.text, "inherited_by": heirs}
     return Output(value, lines)
 
 
@@ -107,7 +114,7 @@ def at(
     return Output(value, lines)
 
 
-def _find(conn: sqlite3.Connection, text: str, tips: list[int]) -> Iterator[tuple[ContextCommit, ContextEntry, str]]:
+def _find(conn: sqlite3.Connection, text: str, tips: list[int]) -> Iterator[tuple[ContextCommit, ContextEntry, _Line]]:
     """Yield the messages that contain a text, with the line that does, oldest commit first.
 
     Say how many commits could not be read.
@@ -129,22 +136,23 @@ def _find(conn: sqlite3.Connection, text: str, tips: list[int]) -> Iterator[tupl
         sys.stderr.write(f"{count_of(missing, 'commit')} could not be read; `zoea ctx fsck` says why.\n")
 
 
-def _find_line(entry: ContextEntry, text: str) -> str | None:
-    """Return the first line of a message that contains a text; a call is one line. None where none does."""
+def _find_line(entry: ContextEntry, text: str) -> _Line | None:
+    """Return the first line of a message that contains a text; None where none does."""
     in_json = json.dumps(text, ensure_ascii=False)[1:-1]
     for call in entry.calls:
         if in_json in call.arguments or text in call.arguments or text in call.name:
-            return f"{call.name}({call.arguments})"
+            return _Line(f"{call.name}({call.arguments})", is_call=True)
     for part in (entry.content, entry.reasoning):
         if text in part:
             begin = part.rfind("\n", 0, part.find(text)) + 1
             end = part.find("\n", part.find(text) + len(text))
-            return part[begin : end if end >= 0 else None]
+            return _Line(part[begin : end if end >= 0 else None])
     return None
 
 
-def _cut(line: str, text: str) -> str:
-    """Cut a line to the surroundings of a text."""
-    begin = max(0, line.find(text) - _TEXT // 2)
-    shown = prose_line(line[begin : begin + len(text) + 2 * _TEXT])
-    return f"{'… ' if begin else ''}{shown}{' …' if begin + len(text) + 2 * _TEXT < len(line) else ''}"
+def _cut(line: _Line, text: str) -> str:
+    """Cut a line to the surroundings of a text. Of a call, what is shown is what was sent."""
+    begin = max(0, line.text.find(text) - _TEXT // 2)
+    end = begin + len(text) + 2 * _TEXT
+    shown = (one_line if line.is_call else prose_line)(line.text[begin:end])
+    return f"{'… ' if begin else ''}{shown}{' …' if end < len(line.text) else ''}"
