@@ -264,8 +264,8 @@ class Copies:
         self._patch = patch.object(s.store, "write", self._copying)
         self._patch.start()
 
-    async def _copying(self, op: Any, *, urgent: bool = False) -> Any:
-        found = await self._write(op, urgent=urgent)
+    async def _copying(self, op: Any, **how: bool) -> Any:
+        found = await self._write(op, **how)
         folder = self._folder / f"cut{len(self.folders)}"
         folder.mkdir()
         with sqlite3.connect(self._path) as source, sqlite3.connect(folder / "zoea.db") as target:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from pathlib import Path
 from typing import Any
@@ -269,11 +270,12 @@ async def test_a_form_for_many_closes_at_the_first_and_the_others_follow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, others = asyncio.Event(), asyncio.Event()
+    gates = itertools.chain([first], itertools.repeat(others))
     async with cockpit(tmp_path) as stage:
         create = stage.api.create
 
         async def slow_create(*names: Any, **more: Any) -> Any:
-            await (first if len(stage.app.feed.myses) == 3 else others).wait()
+            await next(gates).wait()
             return await create(*names, **more)
 
         monkeypatch.setattr(stage.app.api, "create", slow_create)
