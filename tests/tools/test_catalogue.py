@@ -101,6 +101,39 @@ def test_a_glob_for_one_server_allows_no_tool_of_another_with_such_a_name(name: 
     assert name not in list_tools(ToolPolicy(deny=(glob,)))
 
 
+@pytest.mark.parametrize("name", ["status", "zoea_x", "git__x", "git/x"])
+@pytest.mark.parametrize(
+    ("upstream", "glob", "is_allowed"),
+    [
+        ("git__evil", "git__*", False),
+        ("git__evil", "git__e*", False),
+        ("git__evil", "git__evil/*", True),
+        ("git__evil", "git__evil__*", True),
+        ("git__evil", "git/*", False),
+        ("git__evil", "*", True),
+        ("zoea", "zoea_*", False),
+        ("zoea", "zoea*", False),
+        ("zoea", "zoea/*", True),
+        ("zoea", "zoea__*", True),
+        ("zoea", "*", True),
+        ("zoea_x", "zoea_*", False),
+        ("zoea_x", "zoea_x/*", True),
+        ("Zoea-y", "zoea*", False),
+    ],
+)
+def test_a_glob_for_one_server_or_zoea_allows_none_of_a_server_of_such_a_name(
+    upstream: str, glob: str, is_allowed: bool, name: str
+) -> None:
+    specs = [[_spec("git", "push")], [_spec(upstream, name)]]
+    built = build_catalogue((), specs, ToolPolicy(allow=(glob,)), ["git", upstream])
+    assert (upstream in [tool.upstream for tool in built.tools]) == is_allowed
+
+
+def test_the_glob_of_a_server_with_a_longer_name_allows_none_of_the_shorter() -> None:
+    policy = ToolPolicy(allow=("git__evil__*",))
+    assert not build_catalogue((), [[_spec("git", "evil__push")]], policy, ["git", "git__evil"]).tools
+
+
 def test_a_server_that_collects_others_keeps_its_own_names() -> None:
     policy = ToolPolicy(allow=("github__*", "repos/*"))
     specs = [[_spec("all", "github__search"), _spec("all", "repos/get")]]

@@ -7,7 +7,6 @@ prefix `UPSTREAM__` only if two tools share one, or if they begin as those of Zo
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -18,13 +17,10 @@ from msgspec.structs import replace
 
 from zoea.model.request import Catalogue, ToolSpec
 from zoea.text.command_lines import takes_command
-from zoea.tools.policy import ToolPolicy, apply_policy, matches
+from zoea.tools.policy import ODD, ToolPolicy, apply_policy, is_reserved, matches
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 MAX_NAME = 64
-RESERVED = "zoea_"
-"""Names of Zoea's own tools begin with this, and no others."""
-_ODD = re.compile(r"[^A-Za-z0-9_-]")
 _EMPTY_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -72,12 +68,8 @@ def build_catalogue(
         names: The names of all upstreams, also of those that offer no tools now.
     """
     mine = [spec for tool in own if (spec := apply_policy(tool, policy)) is not None]
-    theirs = [
-        spec
-        for tools in upstreams
-        for tool in tools
-        if (spec := apply_policy(tool, policy, is_misnamed=_is_misnamed(tool, names))) is not None
-    ]
+    known = tuple(names)
+    theirs = [spec for tools in upstreams for tool in tools if (spec := apply_policy(tool, policy, known)) is not None]
     shared = Counter(spec.name for spec in theirs)
     taken = {spec.name for spec in mine}
     named: list[ToolSpec] = list(mine)
@@ -92,21 +84,10 @@ def build_catalogue(
 
 def safe_name(name: str) -> str:
     """Turn a name into one that every provider accepts; equal for equal names."""
-    plain = _ODD.sub("_", name) or "tool"
+    plain = ODD.sub("_", name) or "tool"
     if len(plain) <= MAX_NAME:
         return plain
     return f"{plain[: MAX_NAME - 9]}_{digest(name)[:8]}"
-
-
-def is_reserved(name: str) -> bool:
-    """Return whether a name looks like one of Zoea's own tools."""
-    return safe_name(name).lower().startswith(RESERVED)
-
-
-def _is_misnamed(tool: ToolSpec, names: Iterable[str]) -> bool:
-    """Return whether the own name of a tool reads as one of Zoea's, or as one with the name of another upstream."""
-    others = tuple(f"{name}{sign}" for name in names if name != tool.upstream for sign in ("/", "__"))
-    return is_reserved(tool.origin) or tool.origin.startswith(others)
 
 
 def prefixed_name(upstream: str, origin: str) -> str:

@@ -6,6 +6,8 @@ A glob is matched against a tool's own name, `UPSTREAM/tool` and `UPSTREAM__tool
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -38,6 +40,10 @@ class OwnTools(StrEnum):
     FULL = "full"
 
 
+RESERVED = "zoea_"
+"""Names of Zoea's own tools begin with this, and no others."""
+ODD = re.compile(r"[^A-Za-z0-9_-]")
+"""Characters that a name for a provider does not have."""
 _MESSAGE_TOOLS = frozenset((SEND_TOOL, "zoea_broadcast"))
 _LIST_TOOL = "zoea_list_myses"
 
@@ -97,19 +103,23 @@ class ToolPolicy(Struct, frozen=True):
         return _MESSAGE_TOOLS | {_LIST_TOOL} if self.send is Send.SWARM else frozenset((_LIST_TOOL,))
 
 
-def matches(globs: tuple[str, ...], origin: str, upstream: str = "", *, by_origin: bool = True) -> bool:
-    """Return whether one of the globs matches this tool, by its own name too unless `by_origin` is False."""
-    names = (f"{upstream}/{origin}", f"{upstream}__{origin}") if upstream else ()
-    return any(fnmatchcase(name, glob) for glob in globs for name in (*names, *((origin,) if by_origin else ())))
+def matches(globs: tuple[str, ...], origin: str, upstream: str = "") -> bool:
+    """Return whether one of the globs matches this tool."""
+    return any(fnmatchcase(name, glob) for glob in globs for name in _names(origin, upstream))
 
 
-def apply_policy(spec: ToolSpec, policy: ToolPolicy, *, is_misnamed: bool = False) -> ToolSpec | None:
+def _names(origin: str, upstream: str) -> tuple[str, ...]:
+    return (origin, f"{upstream}/{origin}", f"{upstream}__{origin}") if upstream else (origin,)
+
+
+def apply_policy(spec: ToolSpec, policy: ToolPolicy, upstreams: Iterable[str] = ()) -> ToolSpec | None:
     """Apply the policy to a tool: None if hidden, `asks` set if it needs an approval.
 
     Args:
-        is_misnamed: Whether its own name reads as that of another's tool, so that no glob for those allows it.
+        upstreams: The names of all upstreams. No glob for one of them, or for Zoea's tools, allows another's tool.
     """
-    is_allowed = matches(policy.allow, spec.origin, spec.upstream, by_origin=not is_misnamed)
+    names = {*upstreams, spec.upstream} - {""}
+    is_allowed = any(_allows(glob, spec, names) for glob in policy.allow)
     if not is_allowed or matches(policy.deny, spec.origin, spec.upstream):
         return None
     is_question = spec.asks and not spec.upstream  # Zoea's own tool: its approval is the answer
@@ -123,3 +133,32 @@ def apply_policy(spec: ToolSpec, policy: ToolPolicy, *, is_misnamed: bool = Fals
         or (asks_for_changes and not spec.read_only and is_foreign)
     )
     return replace(spec, asks=asks) if asks != spec.asks else spec
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether a name looks like one of Zoea's own tools."""
+    return ODD.sub("_", name[: len(RESERVED)]).lower() == RESERVED
+
+
+def _allows(glob: str, spec: ToolSpec, upstreams: set[str]) -> bool:
+    """Return whether a glob allows a tool; one that begins as an upstream's tools, or as Zoea's, allows those alone."""
+    owner = _find_owner(glob, upstreams)
+    if owner is not None:
+        return owner == spec.upstream and matches((glob,), spec.origin, spec.upstream)
+    own, *longer = _names(spec.origin, spec.upstream)
+    # `*` is for all tools, also for those whose names read as another's; `zoea*` is not.
+    counted = [name for name in longer if glob.startswith("*") or not _reads_as_another(name, spec.upstream, upstreams)]
+    counted += [] if _reads_as_another(own, spec.upstream, upstreams) else [own]
+    return any(fnmatchcase(name, glob) for name in counted)
+
+
+def _reads_as_another(name: str, upstream: str, upstreams: set[str]) -> bool:
+    return bool(upstream) and (is_reserved(name) or _find_owner(name, upstreams) not in (None, upstream))
+
+
+def _find_owner(name: str, upstreams: set[str]) -> str | None:
+    """Find the upstream whose tools have such a name, the longest of several; "" for Zoea, None for no one."""
+    signs = [(f"{upstream}{sign}", upstream) for upstream in upstreams for sign in ("/", "__")]
+    return max(((len(sign), of) for sign, of in (*signs, (RESERVED, "")) if name.startswith(sign)), default=(0, None))[
+        1
+    ]

@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from zoea.text.control_characters import one_line
-from zoea.tools.catalogue import RemoteTool, is_reserved, prefixed_name
+from zoea.tools.catalogue import RemoteTool, prefixed_name
+from zoea.tools.policy import is_reserved
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 _NAMED = 5
