@@ -21,7 +21,9 @@ from zoea.model.request import Answer, ModelRequest, StreamItem
 from zoea.model.values import ApprovalView, Usage
 from zoea.settings import Settings
 from zoea.swarm.budgets import backpressure, crossed_warning, exceeded
-from zoea.swarm.persistence.spend_ops import day_of
+from zoea.swarm.persistence.spend_ops import Reserved, day_of
+from zoea.swarm.turn.budget_stage import BudgetStage
+from zoea.swarm.turn.turn_types import BudgetVerdict
 
 
 @pytest.mark.parametrize(
@@ -284,6 +286,57 @@ async def test_a_budget_that_is_raised_too_little_is_asked_for_anew_with_its_num
         await change(s, {"budget.mysis": 9**9}, {})
         assert (await asked(s)).id == second.id  # another budget was changed
         await s.commander.answer(second.id, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [({"budget.mysis": "none"},), ({"budget.mysis": "none"}, {"budget.mysis": 100})],
+    ids=["another budget asks", "back to the same limit"],
+)
+async def test_a_question_about_a_limit_that_is_gone_is_withdrawn(
+    tmp_path: Path, changes: tuple[dict[str, Any], ...]
+) -> None:
+    settings = Settings.model_validate({"budget": {"swarm_enforcement": "approve"}, "turn": {"max_iterations": 3}})
+    async with swarm(tmp_path, counting(), settings=settings) as s:
+        await s.create("alpha")
+        await s.commander.configure("alpha", settings={"budget.enforcement": "approve", "budget.mysis": 100})
+        await s.tell("alpha", "go")
+        first = await asked(s)
+        await change(s, changes[0], {"swarm_per_day": 200})
+        second = await asked(s)
+        assert [json.loads(one.arguments)["budget"] for one in (first, second)] == ["mysis", "swarm"]
+        for more in changes[1:]:
+            await change(s, more, {})
+            await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
+            kept, third = await s.commander.approvals()
+            assert (kept, json.loads(third.arguments)["limit"]) == (second, 100)
+            await s.commander.answer(third.id, ApprovalAnswer.ONCE)
+            await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
+            ops = s.store.stats.ops
+            for _ in range(2):
+                await s.store.write(lambda conn: None)
+            assert s.store.stats.ops == ops + 2, "it waits for the open question, not for the one answered later"
+        await s.commander.answer((await asked(s)).id, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "iteration_limit"
+
+
+async def test_a_budget_changed_just_before_the_wait_answers_the_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings.model_validate({"budget": {"enforcement": "approve", "mysis": 100}})
+    async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
+        decide = BudgetStage.verdict
+
+        async def decide_and_change(stage: BudgetStage, reserved: Reserved) -> BudgetVerdict:
+            verdict = await decide(stage, reserved)
+            await change(s, {}, {"mysis": 100_000})
+            return verdict
+
+        monkeypatch.setattr(BudgetStage, "verdict", decide_and_change)
+        await s.tell("alpha", "go")
         await s.settled()
         assert await s.value("SELECT outcome FROM turn") == "answered"
 

@@ -171,6 +171,18 @@ async def test_a_held_request_waits_and_goes_when_the_hold_is_lifted(tmp_path: P
         assert (await asked)[0] == 200
 
 
+async def test_a_budget_raised_during_a_hold_counts_for_the_request_that_waits(tmp_path: Path) -> None:
+    async with rig(tmp_path, server=ore(), settings={"budget": {"max_output_tokens": 100}}) as r:
+        await r.s.commander.configure("alpha", settings={"budget.mysis": 20_000, "budget.enforcement": "hard"})
+        await r.s.commander.hold(True)
+        asked = asyncio.create_task(r.chat(max_tokens=25_000))
+        await r.s.until(lambda: status_of(r) is StatusWord.HELD)
+        await r.s.run_due()
+        await r.s.commander.configure("alpha", settings={"budget.mysis": 900_000})
+        await r.s.commander.hold(False)
+        assert (await asked)[0] == 200
+
+
 async def test_a_request_counts_for_the_turn_that_is_open_when_it_is_reserved(tmp_path: Path) -> None:
     async with rig(tmp_path, server=ore()) as r:
         assert (await r.chat())[0] == 200

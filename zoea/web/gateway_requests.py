@@ -285,6 +285,8 @@ class AgentCall:
         ask = await self._prepare()
         while True:
             await self._await_lift()
+            if self._own_budget != self._runner.known.settings.budget:
+                ask = await self._prepare()  # it was changed while this request waited
             reserved = await self._services.write(partial(self._reserve, ask=ask), urgent=self._situation.by_person)
             if isinstance(reserved, AgentSituation):
                 self._belong_to(reserved)
@@ -301,7 +303,6 @@ class AgentCall:
             if reserved.is_asked:
                 if self._own_budget == self._runner.known.settings.budget:
                     await self._wait_for_person(reserved)
-                ask = await self._prepare()
             elif reserved.scope == "swarm" and not reserved.is_unpriced and least > reserved.limit:
                 reason = budgets.spent(reserved.used, reserved.tokens, reserved.limit, is_money=reserved.is_money)
                 await self._services.hold_swarm(reason)

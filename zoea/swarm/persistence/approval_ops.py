@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -46,10 +47,10 @@ CHANGED = "coalesce(a.about ->> 'arguments', '')"
 NEWEST_QUESTION = {
     column: "SELECT a.asked_at, a.expires_at, a.answer, a.sentence, a.schema_hash, c.name AS tool, c.upstream,"
     f" {CHANGED} AS changed FROM approval a LEFT JOIN tool_call c ON c.id = a.tool_call_id"
-    f" WHERE a.{column} = ? ORDER BY a.id DESC LIMIT 1"
+    f" WHERE a.{column} = ? ORDER BY a.answer IS NULL DESC, a.id DESC LIMIT 1"
     for column in ("tool_call_id", "turn_id")
 }
-"""The newest question about a call or a turn, by the column that names it."""
+"""The newest question about a call or a turn, an open one first, by the column that names it."""
 ALLOWED = f"""
 SELECT a.tool_call_id, a.answer, a.sentence, {CHANGED} AS changed FROM approval a
 JOIN tool_call c ON c.id = a.tool_call_id JOIN memory m ON m.id = c.memory_id
@@ -110,24 +111,23 @@ def ask_for_budget(
 ) -> BudgetAnswer:
     """Return this turn's answer about a budget; store the question where there is none.
 
-    An answer counts for the rest of the turn. A question about a limit that was changed since is asked anew. A denial
-    for the swarm puts it on hold; once that is lifted, a new question is asked.
+    An answer counts for the rest of the turn; a question that was withdrawn has none. A denial for the swarm puts it
+    on hold; once that is lifted, a new question is asked.
     """
     now = conn.now()
     row = conn.execute(
-        "SELECT * FROM approval WHERE turn_id = ? AND about ->> 'budget' = ? ORDER BY id DESC LIMIT 1", (turn_id, scope)
+        "SELECT * FROM approval WHERE turn_id = ? AND about ->> 'budget' = ? AND NOT (answer IS 'expired'"
+        " AND answered_at < expires_at) ORDER BY id DESC LIMIT 1",
+        (turn_id, scope),
     ).fetchone()
     if row is not None and row["answer"] is None:
-        is_same = json.loads(row["about"])["limit"] == limit
-        if is_same and row["expires_at"] > now:
+        if row["expires_at"] > now:
             return BudgetAnswer()
         conn.execute(
             "UPDATE approval SET answer = 'expired', answered_at = ? WHERE id = ? AND answer IS NULL",
             (conn.now(), row["id"]),
         )
-        if is_same:
-            return BudgetAnswer(denied=True)
-        row = None  # it was asked about another limit
+        return BudgetAnswer(denied=True)
     if row is not None and ApprovalAnswer(row["answer"]).allows:
         return BudgetAnswer(allowed=True)
     if row is not None and not (scope == "swarm" and _lifted_since(conn, row["answered_at"])):
@@ -139,6 +139,19 @@ def ask_for_budget(
     )
     conn.emit("approval.asked", mysis_id, approval=approval_id, budget=scope)
     return BudgetAnswer()
+
+
+def withdraw_for_budgets(conn: WriterConnection, turn_id: int, limits: Mapping[str, int | None]) -> None:
+    """Expire a turn's open questions about budgets that are not among `limits`: they were changed since."""
+    now = conn.now()
+    for row in conn.execute(
+        "SELECT id, about FROM approval WHERE turn_id = ? AND answer IS NULL", (turn_id,)
+    ).fetchall():
+        about = json.loads(row["about"])
+        if limits.get(about["budget"]) != about["limit"]:
+            # Before its end, unlike one that got no answer in time.
+            sql = "UPDATE approval SET answer = 'expired', answered_at = ?1, expires_at = max(expires_at, ?1 + 1)"
+            conn.execute(f"{sql} WHERE id = ?2", (now, row["id"]))
 
 
 def _lifted_since(conn: sqlite3.Connection, at: int) -> bool:

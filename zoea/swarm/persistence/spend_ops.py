@@ -23,7 +23,7 @@ from zoea.model.request import ToolSpec
 from zoea.model.values import Usage
 from zoea.store import WriterConnection
 from zoea.swarm.budgets import WARN_AT, BudgetLimit, backpressure, question_key
-from zoea.swarm.persistence.approval_ops import BudgetAnswer, ask_for_budget
+from zoea.swarm.persistence.approval_ops import BudgetAnswer, ask_for_budget, withdraw_for_budgets
 
 KEPT_PLANS = 200
 PLANS_AT_ONCE = 16
@@ -159,8 +159,12 @@ def _day_of_quarter(quarter: int, zone: tuple[str, str]) -> str:
 
 def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Reservation) -> Reserved:
     """Write the request row and reserve its tokens in every scope, or in none."""
-    rest = 0
-    for one in _budget_states(conn, owner, limits):
+    rest, states = 0, _budget_states(conn, owner, limits)
+    if ask.turn_id is not None and ask.purpose == "turn":
+        may_ask = (one for one in states if one.bound.enforcement == "approve")
+        asked = {question_key(one.scope, is_money=one.bound.is_money): one.bound.limit for one in may_ask}
+        withdraw_for_budgets(conn, ask.turn_id, asked)
+    for one in states:
         if one.bound.enforcement == "soft":
             rest = max(rest, backpressure(one.used, one.bound.limit or 0))
         elif not one.bound.is_granted and (refusal := _check(conn, owner, limits, ask, one)) is not None:

@@ -14,6 +14,7 @@ from zoea.model.enums import Activity, Finish
 from zoea.model.ports import ToolSession
 from zoea.model.request import Answer
 from zoea.model.values import Failure, Memory, ToolCall, Usage
+from zoea.settings.schema import BudgetSettings
 from zoea.store import WriterConnection
 from zoea.swarm.budgets import crossed_warning
 from zoea.swarm.commit_capture import CaptureStep
@@ -180,11 +181,11 @@ class AgentRecord:
             limits = limits_of(services, self.profile.mysis_id, own, self._used, self.opened.frozen)
             self.live.turn_limit = limits.turn.limit or 0
             reserved = await services.write(partial(spend_ops.reserve, owner=self.info, limits=limits, ask=ask))
-            if reserved.is_asked and own != self._owner.known.settings.budget:
-                continue  # a budget was changed before its question could be answered so
             proceed = asyncio.Event()
-            turn_id = self.opened.turn_id
-            stage = BudgetStage(services, self.live, self.info.model, turn_id, proceed.set, self.show, spawn)
+            turn_id, is_current = self.opened.turn_id, partial(self._has_budgets, own)
+            stage = BudgetStage(
+                services, self.live, self.info.model, turn_id, proceed.set, self.show, spawn, is_current
+            )
             verdict = await stage.verdict(reserved)
             if verdict.refused:
                 return Failure("Budget", verdict.refused, hint=verdict.hint)
@@ -195,6 +196,9 @@ class AgentRecord:
                     await services.clock.sleep(max(0, verdict.rest_until - services.clock.uptime()))
                 self._request_id = verdict.request_id
                 return None
+
+    def _has_budgets(self, own: BudgetSettings) -> bool:
+        return own == self._owner.known.settings.budget
 
     def take_usage(self, told: UsageTold) -> None:
         """Take what the agent tells of its context and of what the session has cost."""

@@ -25,6 +25,7 @@ class BudgetStage(Struct, frozen=True):
         proceed: Makes the machine reserve again.
         show: Shows an activity.
         spawn: Runs work beside the turn.
+        is_current: Whether the budgets are still those that were reserved under.
     """
 
     services: Services
@@ -34,6 +35,7 @@ class BudgetStage(Struct, frozen=True):
     proceed: Callable[[], None]
     show: Callable[[Activity], None]
     spawn: Callable[[Coroutine[Any, Any, None]], None]
+    is_current: Callable[[], bool]
 
     async def verdict(self, reserved: Reserved) -> t.BudgetVerdict:
         if reserved.is_waiting:
@@ -76,6 +78,9 @@ class BudgetStage(Struct, frozen=True):
         return t.BudgetVerdict(self.services.clock.uptime(), asked=True)
 
     async def _ask(self) -> None:
+        if not self.is_current():
+            self.proceed()  # a budget was changed before its question could be answered so
+            return
         # The machine reserves again, which reads the answer from its row.
         await self.services.approvals.ask_for_budget(self.turn_id, self.live.mysis.id, lambda _given: self.proceed())
 

@@ -295,8 +295,6 @@ class TurnDriver:
         self._live.turn_limit = limits.turn.limit or 0
         op = self._requests.reservation(limits, turn_id, self._plan, effect)
         reserved = await self._services.write(op, urgent=self._opened.by_person)
-        if reserved.is_asked and own != self._owner.known.settings.budget:
-            return await self._reserve(effect)  # a budget was changed before its question could be answered so
         self._live.iteration = effect.iteration
         self._model = None
         self._reserved_at = self._services.clock.uptime()
@@ -316,6 +314,7 @@ class TurnDriver:
             self._continue_after_wait,
             self._show,
             self._spawn,
+            lambda: own == self._owner.known.settings.budget,
         )
         return await stage.verdict(reserved)
 
