@@ -186,3 +186,11 @@ def test_a_message_that_comes_again_is_the_same_object_until_others_took_its_pla
         assert len(kept._new) + len(kept._old) <= 24
     assert read("first") == first
     assert read("first") is not first
+
+
+def test_kept_messages_are_counted_by_the_memory_of_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire_bodies, "KEPT_BYTES", 1_000_000)
+    kept = wire_bodies._KeptEntries()
+    for number in range(40):
+        kept.read(Wire.CHAT, b'{"role":"user","content":[%b],"n":%d}' % (b",".join([b"[]"] * 10_000), number))
+    assert len(kept._new) + len(kept._old) <= 3  # 0.6 MB each

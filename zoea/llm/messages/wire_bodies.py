@@ -47,8 +47,10 @@ _WITHOUT_REFERENCES = 2
 """The version of `marshal` that writes the same bytes for equal values."""
 _FRAME = 5
 """Tokens for the role and the separators of one message."""
-KEPT_BYTES = 8 * 1024 * 1024
-"""Bytes of messages after which those that were read longer ago are forgotten."""
+KEPT_BYTES = 24 * 1024 * 1024
+"""Bytes of messages and their values after which those that were read longer ago are forgotten."""
+_MARK_BYTES = 64
+"""About what a value takes beside its text, for each comma and opening bracket; in texts most of them are few."""
 _ENTRIES = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -218,7 +220,7 @@ class _KeptEntries:
             self._old, self._new, self._size = self._new, {}, 0
         if len(raw) <= LARGE_CHARS:
             self._new[key] = entry
-            self._size += len(raw)
+            self._size += len(raw) + _MARK_BYTES * sum(map(raw.count, (b",", b"[", b"{")))
         return entry
 
 
