@@ -195,6 +195,24 @@ def test_a_defect_ends_the_cockpit_with_a_report_that_shows_no_values_of_variabl
     assert SECRET not in log
 
 
+def test_a_defect_of_an_attached_cockpit_says_that_the_swarm_runs_on(own_runtime: None, tmp_path: Path) -> None:
+    owner = spawn("run", "--headless", "--myses", "1", "--provider", "scripted", stdout=None, stderr=None)
+    gate = tmp_path / "gate"
+    try:
+        until_true(find_owner)
+        with closing(
+            TerminalScreen("defect", str(gate), "run", environ={}, module="tests.e2e.hindered_cockpit")
+        ) as glass:
+            glass.until("alpha", "attached")
+            gate.touch()
+            assert glass.end() == 1
+            assert "The swarm runs on with 1 mysis active" in glass.text
+        assert find_owner() == owner.pid
+    finally:
+        owner.kill()
+        owner.wait()
+
+
 def test_the_cockpit_offers_to_run_again_what_ran_when_zoea_was_killed(cockpit: OpenSwarm) -> None:
     first = cockpit("--myses", "2", "--provider", "scripted", "--start-swarm", ZOEA_SWARM__DISCOVER="false")
     first.until("2 myses")

@@ -412,9 +412,9 @@ def _clear_input(focused: object) -> bool:
 
 
 async def run(cockpit: CockpitApp) -> str:
-    """Run the app and close its swarm. Returns how it was left: stop, leave, detach or another workspace."""
+    """Run the app and close its swarm. Returns stop, leave, detach or another workspace; nothing after a defect."""
     try:
-        return await cockpit.run_async() or "stop"
+        return await cockpit.run_async() or ""
     finally:
         try:
             await asyncio.to_thread(cockpit.drafts.store)

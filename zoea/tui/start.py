@@ -251,7 +251,8 @@ def describe_session(how: str, feed: SwarmFeed, where: Places) -> str:
     cost = sum(view.cost_micros or 0 for view in myses) - sum(view.cost_micros or 0 for view in before)
     work = f"{count_of(worked, 'mysis')} worked: {count_of(turns, 'turn')}, {count_of(tokens, 'token')}"
     work += f", {format_dollars(cost)}" if cost else ""
-    if how in ("leave", "detach") and not feed.lost:
+    runs_on = how in ("leave", "detach") if how else read_holder(where.data) is not None
+    if runs_on and not feed.lost:
         state = f"The swarm runs on with {count_of(feed.roster.running, 'mysis')} active; `zoea run` shows it."
     else:
         state = "The swarm has ended; `zoea run` opens it again."
