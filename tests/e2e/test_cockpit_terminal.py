@@ -195,7 +195,9 @@ def test_a_defect_ends_the_cockpit_with_a_report_that_shows_no_values_of_variabl
     assert SECRET not in log
 
 
-def test_a_defect_of_an_attached_cockpit_says_that_the_swarm_runs_on(own_runtime: None, tmp_path: Path) -> None:
+def test_a_defect_of_an_attached_cockpit_is_logged_and_says_that_the_swarm_runs_on(
+    own_runtime: None, tmp_path: Path
+) -> None:
     owner = spawn("run", "--headless", "--myses", "1", "--provider", "scripted", stdout=None, stderr=None)
     gate = tmp_path / "gate"
     try:
@@ -208,6 +210,9 @@ def test_a_defect_of_an_attached_cockpit_says_that_the_swarm_runs_on(own_runtime
             assert glass.end() == 1
             assert "The swarm runs on with 1 mysis active" in glass.text
         assert find_owner() == owner.pid
+        log = places().log.read_text()
+        assert "RuntimeError: a defect of this test" in log
+        assert SECRET not in log
     finally:
         owner.kill()
         owner.wait()

@@ -265,7 +265,7 @@ def _find_pipe(top: Path) -> str:
         folders[:] = [name for name in folders if name != ".git"]
         for name in {*_READ_IN_TREES}.intersection(names):
             file = Path(folder, name)
-            with suppress(OSError):  # nobody reads the pipe, or it is a file
+            with suppress(OSError):  # no process reads the pipe, or it is a file
                 if stat.S_ISFIFO(file.lstat().st_mode):
                     os.close(os.open(file, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
                     return str(file)

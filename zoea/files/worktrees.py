@@ -114,7 +114,7 @@ class Worktrees:
         try:
             return self._check_out(git, record, *options, str(self.owned.path(record.name)), record.base)
         except FilesError:
-            with suppress(FilesError):  # nobody worked in what was made of it, as on a full disk
+            with suppress(FilesError):  # no mysis worked in what was made of it, as on a full disk
                 self._remove(record, (record.base,))
             raise
 

@@ -201,3 +201,18 @@ def logging_to(path: Path, level: str, *, secrets: Iterable[str] = ()) -> Iterat
         root.setLevel(before[1])
         with suppress(OSError):  # a full disk may refuse the last lines
             handler.close()
+
+
+@contextmanager
+def logging_to_stderr() -> Iterator[None]:
+    """Send warnings and errors of a front to descriptor 2, because another process writes the log."""
+    with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace", buffering=1) as stream:
+        handler = logging.StreamHandler(stream)
+        handler.setFormatter(RedactingFormatter())
+        handler.setLevel(logging.WARNING)
+        root = logging.getLogger()
+        root.addHandler(handler)
+        try:
+            yield
+        finally:
+            root.removeHandler(handler)

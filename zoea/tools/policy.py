@@ -146,7 +146,7 @@ def _allows(glob: str, spec: ToolSpec, upstreams: set[str]) -> bool:
     if owner is not None:
         return owner == spec.upstream and matches((glob,), spec.origin, spec.upstream)
     own, *longer = _names(spec.origin, spec.upstream)
-    # `*` is for all tools, also for those whose names read as another's; `zoea*` is not.
+    # `*` is for all tools, also for those that read as another's; `zoea*` is not.
     counted = [name for name in longer if glob.startswith("*") or not _reads_as_another(name, spec.upstream, upstreams)]
     counted += [] if _reads_as_another(own, spec.upstream, upstreams) else [own]
     return any(fnmatchcase(name, glob) for name in counted)
@@ -157,8 +157,7 @@ def _reads_as_another(name: str, upstream: str, upstreams: set[str]) -> bool:
 
 
 def _find_owner(name: str, upstreams: set[str]) -> str | None:
-    """Find the upstream whose tools have such a name, the longest of several; "" for Zoea, None for no one."""
-    signs = [(f"{upstream}{sign}", upstream) for upstream in upstreams for sign in ("/", "__")]
-    return max(((len(sign), of) for sign, of in (*signs, (RESERVED, "")) if name.startswith(sign)), default=(0, None))[
-        1
-    ]
+    """Find the upstream that a name begins as, the longest of several; "" for Zoea, None for none."""
+    signs = {f"{upstream}{sign}": upstream for upstream in upstreams for sign in ("/", "__")} | {RESERVED: ""}
+    longest = max((sign for sign in signs if name.startswith(sign)), key=len, default=None)
+    return None if longest is None else signs[longest]

@@ -68,7 +68,7 @@ def start(options: RunOptions, where: Places) -> int:
     if how.startswith(OTHER_WORKSPACE):
         name = how.removeprefix(OTHER_WORKSPACE)
         return start(dataclasses.replace(options, workspace=name), places(name))
-    if select([], [sys.stdout], [], 0)[1]:  # a terminal that nobody reads would hold up the end
+    if select([], [sys.stdout], [], 0)[1]:  # a terminal that is not read would hold up the end
         sys.stdout.write(describe_session(how, cockpit.feed, where))
     return cockpit.return_code or 0  # 1 after a defect in the cockpit
 
@@ -215,8 +215,11 @@ async def open_swarm(
 @asynccontextmanager
 async def attach_to_swarm(where: Places) -> AsyncIterator[OpenSwarm]:
     """Attach to the swarm that another process runs. Raises NoRunningSwarm when none does."""
+    from zoea.process.logs import logging_to_stderr  # after the first paint
+
     async with await attach(where) as remote:
-        yield OpenSwarm(remote, where.database, is_owner=False, workspace=where.workspace, places=where)
+        with logging_to_stderr():
+            yield OpenSwarm(remote, where.database, is_owner=False, workspace=where.workspace, places=where)
 
 
 async def find_successor(
