@@ -13,11 +13,13 @@ import pytest
 import zoea
 from zoea.cli.dispatch import dispatch
 from zoea.model.errors import ZoeaError
+from zoea.settings.document import read_document
 from zoea.settings.early_settings import read_early_settings
 from zoea.settings.key_paths import Layer
 from zoea.settings.layers import check_settings, load
 from zoea.settings.paths import places
 from zoea.settings.template_library import Level, Templates, import_template
+from zoea.text.document_bounds import MOST_VALUES, parse_toml
 from zoea.tui.theme.themes import read_theme
 
 MOST_S = 8.0
@@ -158,3 +160,33 @@ def test_a_bomb_is_read_or_refused_soon(reader: Callable[[Path], object], suffix
     with suppress(ZoeaError):
         reader(file)
     assert time.process_time() - before < MOST_S
+
+
+@pytest.mark.parametrize(
+    ("make", "most"),
+    [
+        (lambda count: "a = [" + "1," * count + "]", MOST_VALUES - 1),
+        (lambda count: "".join(f"a{number} = 1\n" for number in range(count)), MOST_VALUES),
+        (lambda count: "".join(f"\n[a{number}]" for number in range(count)), MOST_VALUES),
+        (lambda count: "a = {" + ", ".join(f"a{number} = 1" for number in range(count)) + "}", MOST_VALUES // 2),
+    ],
+    ids=["items", "keys", "tables", "pairs of a line"],
+)
+def test_a_text_of_settings_of_more_than_its_values_is_refused_and_none_of_fewer(
+    make: Callable[[int], str], most: int
+) -> None:
+    assert parse_toml(make(most))
+    with pytest.raises(ValueError, match=f"^has more than {MOST_VALUES:,} values$"):
+        parse_toml(make(most + 1))
+
+
+def test_what_a_text_or_a_comment_holds_is_no_value() -> None:
+    marks = "=,:" * MOST_VALUES
+    parsed = parse_toml(f'a = "{marks}"\nb = \'{marks}\'\nc = """\n[{marks}""" # {marks}\n')
+    assert parsed == {"a": marks, "b": marks, "c": f"[{marks}"}
+
+
+def test_a_settings_file_of_too_many_values_is_refused_with_the_number(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("a = [" + "1," * MOST_VALUES + "]")
+    assert f"{MOST_VALUES:,} values" in str(read_document(file, Layer.PROJECT).problems)
