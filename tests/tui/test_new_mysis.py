@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from textual.widgets import Input, OptionList
 
 from tests.tui.cockpit import WITHIN_S, Stage, cockpit
 from zoea.model.enums import MysisState
+from zoea.model.errors import UsageError
 from zoea.model.values import MysisView
 from zoea.runtime.mysis_options import read_options
 from zoea.runtime.run_options import StartOptions
@@ -269,13 +269,13 @@ async def test_numbered_parts_go_to_a_mysis_each_and_one_key_removes_them(tmp_pa
 async def test_a_form_for_many_closes_at_the_first_and_the_others_follow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, others = asyncio.Event(), asyncio.Event()
-    gates = itertools.chain([first], itertools.repeat(others))
+    first, others, calls = asyncio.Event(), asyncio.Event(), list[Any]()
     async with cockpit(tmp_path) as stage:
         create = stage.api.create
 
         async def slow_create(*names: Any, **more: Any) -> Any:
-            await next(gates).wait()
+            calls.append(names)
+            await (first if len(calls) == 1 else others).wait()
             return await create(*names, **more)
 
         monkeypatch.setattr(stage.app.api, "create", slow_create)
@@ -314,6 +314,55 @@ async def test_what_is_refused_after_a_form_for_many_closed_is_told_and_its_text
         await stage.until(lambda: len(stage.app.feed.myses) == 5)
         await stage.press("n", shows=NewMysisDialog)
         assert stage.one(TaskText).full_text == "Find iron\nx2"
+
+
+async def test_what_is_refused_at_once_behind_the_first_is_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cockpit(tmp_path) as stage:
+        create, made = stage.api.create, list[Any]()
+
+        async def create_one(*names: Any, **more: Any) -> Any:
+            if made:
+                raise UsageError("there is no more room")
+            made.append(await create(*names, **more))
+            return made[0]
+
+        monkeypatch.setattr(stage.app.api, "create", create_one)
+        await dialog(stage)
+        await stage.enter("Find iron x3")
+        await stage.until(lambda: any("there is no more room" in notice for notice in stage.notices))
+        await stage.until(lambda: stage.shows(DashboardScreen))
+        assert stage.app.drafts.of(NEW_MYSIS) == "Find iron\nx2"
+
+
+@pytest.mark.parametrize(
+    ("task", "next_task"), [("Find iron", ""), ("Find iron x2", ""), ("Find iron", "Dig"), ("Find iron x2", "Dig")]
+)
+async def test_a_form_left_before_its_first_mysis_keeps_only_the_text_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, next_task: str
+) -> None:
+    may_create = asyncio.Event()
+    async with cockpit(tmp_path) as stage:
+        create = stage.api.create
+
+        async def slow_create(*names: Any, **more: Any) -> Any:
+            await may_create.wait()
+            return await create(*names, **more)
+
+        monkeypatch.setattr(stage.app.api, "create", slow_create)
+        form = await dialog(stage)
+        await stage.enter(task)
+        await stage.until(lambda: form._is_busy)
+        form.back()
+        await stage.until(lambda: stage.shows(DashboardScreen))
+        if next_task:
+            await dialog(stage)
+            stage.one(TaskText).put(next_task)
+            await stage.until(lambda: stage.app.drafts.of(NEW_MYSIS) == next_task)
+        may_create.set()
+        await stage.until(lambda: any("created; z removes" in notice for notice in stage.notices))
+        assert stage.app.drafts.of(NEW_MYSIS) == next_task
 
 
 async def test_the_last_choices_are_chosen_again_and_a_typed_task_is_kept(tmp_path: Path) -> None:

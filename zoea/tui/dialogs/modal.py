@@ -71,6 +71,11 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
         """Close the dialog without a result."""
         self.dismiss()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the dialog was not left yet; it may be below another one."""
+        return self.is_attached and self in self.app.screen_stack
+
     def close(self, result: T | None = None) -> None:
         """Close the dialog, unless it was left or another one is above it."""
         if self.is_active:
@@ -236,12 +241,12 @@ class FormDialog(CockpitDialog[T]):
             self.say(error)
         finally:
             self._is_busy = False
-            if self.is_attached:
+            if self.is_open:
                 self.on_resize()
 
     def say(self, error: ZoeaError) -> None:
         """Show an error in the form, which keeps its texts."""
-        if not self.is_attached:
+        if not self.is_open:
             self.cockpit.show_error(error)
             return
         what = error.what

@@ -325,7 +325,8 @@ class NewMysisDialog(FormDialog[None]):
     async def carry_out(self) -> None:
         if doubt := self.query_one(ModelField).check(may_be_empty=True):
             raise UsageError(doubt, title="Model")
-        task, made = TaskParts.read(self._writing.full_text), list[MysisView]()
+        typed, made = self._writing.full_text, list[MysisView]()
+        task = TaskParts.read(typed)
         name, tags = self.typed("name"), self.typed("tags").replace(",", " ").split()
         chosen = {
             "template": self._template,
@@ -362,16 +363,21 @@ class NewMysisDialog(FormDialog[None]):
                     self.cockpit.drafts.keep(LAST_CHOICES, json.dumps({**chosen, **rest}))
                 if number == 1 and task.count > 1 and has_room:
                     # The next keys are for what comes after: the others need no form.
-                    self.cockpit.drafts.keep(NEW_MYSIS, "")
+                    self._keep_rest("", typed)
                     self.cockpit.notify(f"1 of {task.count} is created; the others follow", markup=False)
                     self.close()
         finally:
             # Those made before one was refused stay, and the text is for the others.
             if made:
-                self._note_made(made, task)
+                self._note_made(made, task, typed)
         self.close()
 
-    def _note_made(self, made: list[MysisView], task: TaskParts) -> None:
+    def _keep_rest(self, rest: str, typed: str) -> None:
+        """Keep what is left of the typed text for the next form, unless another form has a text by now."""
+        if self.is_open or self.cockpit.drafts.of(NEW_MYSIS) in ("", typed):
+            self.cockpit.drafts.keep(NEW_MYSIS, rest)
+
+    def _note_made(self, made: list[MysisView], task: TaskParts, typed: str) -> None:
         self._count += len(made)
         cockpit, taken = self.cockpit, tuple((one.id, one.name) for one in made)
         cockpit.undo.add(UndoStep(taken, lambda mysis_id: cockpit.api.delete(f"#{mysis_id}"), "removed"))
@@ -382,9 +388,8 @@ class NewMysisDialog(FormDialog[None]):
         )
         rest = task.after(len(made)) if len(made) < task.count else ""
         cockpit.drafts.note(task.text)
-        if self.is_attached or not cockpit.drafts.of(NEW_MYSIS):  # another form may have a text by now
-            cockpit.drafts.keep(NEW_MYSIS, rest)
-        if self.is_attached and rest:
+        self._keep_rest(rest, typed)
+        if self.is_open and rest:
             self._writing.put(rest)
 
 
