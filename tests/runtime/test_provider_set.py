@@ -48,6 +48,7 @@ async def test_the_modules_of_the_configured_providers_are_imported_in_a_thread(
 
     async def note(name: str) -> None:
         imported.append(name)
+        raise ImportError("one that is broken fails where it is needed, and not when the swarm is closed")
 
     monkeypatch.setattr(provider_set, "import_in_thread", note)
     types = {"one": "openai", "two": "openai", "three": "ollama", "four": "autopilot"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from zoea.llm.local.model_files import LocalModels
@@ -78,7 +79,8 @@ class ProviderSet:
     async def load(self) -> None:
         """Import what the configured providers need, else the first mysis or request does so on the event loop."""
         for kind in {given.type for given in self._settings.provider.values()} & HTTP_PROVIDERS.keys():
-            await import_in_thread(HTTP_PROVIDERS[kind][0])
+            with suppress(Exception):  # where it is first needed, its error is shown
+                await import_in_thread(HTTP_PROVIDERS[kind][0])
 
     def names(self) -> tuple[str, ...]:
         """List the providers that are configured, default, local with models, or in use."""
