@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -205,6 +206,20 @@ async def test_f_says_the_cost_then_makes_forks_that_z_removes(tmp_path: Path) -
         assert isinstance(stage.screen, HistoryScreen)
         await stage.press("z", until=lambda: [one.name for one in stage.app.feed.myses.values()] == ["alpha"])
         assert any("removed" in notice for notice in stage.notices)
+
+
+async def test_a_number_behind_the_message_of_a_fork_gives_the_typed_one_back_when_it_goes(tmp_path: Path) -> None:
+    async with history_of_alpha(tmp_path) as stage:
+        dialog = await open_form(stage, ForkDialog, "f")
+        count, message = dialog.query_one("#count", Input), dialog.query_one("#message", Input)
+        count.value = "5"
+
+        def shows(number: str) -> bool:
+            return (count.value, count.disabled) == (number, number != "5")
+
+        for text, shown in (("Dig x2", "2"), ("Dig x23", "23"), ("Dig", "5"), ("Dig x3", "3"), ("", "5")):
+            message.value = text
+            await stage.until(partial(shows, shown))
 
 
 async def test_a_second_try_after_a_lost_answer_makes_no_more_forks(

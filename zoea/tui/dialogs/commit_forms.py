@@ -321,6 +321,8 @@ class ForkDialog(FirstRequestDialog):
     _options: MysisOptions | None = None
     _own_template = ""
     _identity = ""
+    _own_count = ""
+    """The number that was typed before the message ended with one."""
 
     def on_mount(self) -> None:
         self._identity = secrets.token_hex(8)
@@ -330,7 +332,8 @@ class ForkDialog(FirstRequestDialog):
         super().on_input_changed(event)
         field, count = self.query_one("#count", Input), TaskParts.read(self.typed("message")).count
         if event.input.id == "message" and (count > 1 or field.disabled):
-            field.value, field.disabled = str(count), count > 1
+            self._own_count = self._own_count if field.disabled else field.value
+            field.value, field.disabled = str(count) if count > 1 else self._own_count, count > 1
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -373,7 +373,7 @@ class NewMysisDialog(FormDialog[None]):
         self.close()
 
     def _keep_rest(self, rest: str, typed: str) -> None:
-        """Keep what is left of the typed text for the next form, unless another form has a text by now."""
+        """Keep the rest of the typed text for the next form, unless another form has a text by now."""
         if self.is_open or self.cockpit.drafts.of(NEW_MYSIS) in ("", typed):
             self.cockpit.drafts.keep(NEW_MYSIS, rest)
 
