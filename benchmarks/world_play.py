@@ -16,11 +16,10 @@ from zoea.model.request import ModelInfo, ModelRequest, StreamItem
 from zoea.settings import Template
 from zoea.settings.endpoints import LoginSettings
 from zoea.store import WriterConnection
-from zoea.swarm import runner
 from zoea.swarm.persistence import turn_ops
 from zoea.swarm.resolved_template import MysisProfile, freezer
 from zoea.swarm.services import Services
-from zoea.swarm.turn import request_preparation
+from zoea.swarm.turn import request_preparation, runner_base
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 from zoea.world import INJECT, command
 from zoea.world.autopilot import AutopilotProvider
@@ -120,7 +119,7 @@ class PlanWatch:
     def __enter__(self) -> PlanWatch:
         self._patches.enter_context(patch.object(request_preparation, "plan_next", self._plan))
         self._patches.enter_context(patch.object(turn_ops, "open_turn", self._open))
-        self._patches.enter_context(patch.object(runner, "freezer", self._freezer))
+        self._patches.enter_context(patch.object(runner_base, "freezer", self._freezer))
         self._patches.enter_context(patch.object(Services, "write", self._write()))
         return self
 
@@ -144,13 +143,13 @@ class PlanWatch:
         return freezer(profile, *given, **more)
 
     def _write(self) -> Any:
-        async def write_noted(services: Services, op: Any, *, urgent: bool = False) -> Any:
+        async def write_noted(services: Services, op: Any, **how: bool) -> Any:
             mysis_id = self._opening.get()
             if mysis_id:
                 self._opening.set(0)
                 if mysis_id in self.waiting:
                     self.waiting[mysis_id].append(time.perf_counter())
-            return await write(services, op, urgent=urgent)
+            return await write(services, op, **how)
 
         return write_noted
 
