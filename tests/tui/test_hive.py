@@ -72,7 +72,7 @@ async def test_the_largest_cell_has_the_room_for_a_whole_text(tmp_path: Path) ->
         await stage.swarm.settled("beta")
         await stage.press("v", until=lambda: "belt29" in stage.text() and "⬡ beta" in stage.text())
         await stage.pilot.resize_terminal(80, 24)
-        await stage.until(lambda: re.search(r"belt\d+…", stage.text()))
+        await stage.until(lambda: re.search(r"belt\d+ ?…", stage.text()))
 
 
 def test_the_cursor_moves_up_and_down_within_its_column() -> None:
