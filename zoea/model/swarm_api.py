@@ -107,7 +107,7 @@ class MysisApi(Protocol):
         tags: tuple[str, ...] | None = None,
         settings: dict[str, Any] | None = None,
     ) -> MysisView:
-        """Change the configuration of a mysis, from its next turn on where it runs; budgets from its next request on.
+        """Change a mysis. While it runs this counts from the next turn, budgets from the next request.
 
         Empty and None leave a part unchanged. `settings` are keys of the sections that a template may set
         (`budget.mysis`); None as a value restores the general setting.

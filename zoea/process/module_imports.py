@@ -1,4 +1,4 @@
-"""Imports modules in a thread, because the first import of a library takes seconds on a busy machine."""
+"""Imports modules in a thread. The first import of a library can take seconds."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class ProviderSet:
         return self._made[name]
 
     async def load(self) -> None:
-        """Import what the configured providers need, else the first mysis or request does so on the event loop."""
+        """Import what the configured providers need, so that no request does it on the event loop."""
         for kind in {given.type for given in self._settings.provider.values()} & HTTP_PROVIDERS.keys():
             with suppress(Exception):  # where it is first needed, its error is shown
                 await import_in_thread(HTTP_PROVIDERS[kind][0])

@@ -91,7 +91,7 @@ class ApprovalQueue:
         await self._ask(("turn_id", turn_id), mysis_id, post)
 
     def review_budgets(self, mysis_id: int) -> None:
-        """Let turns that wait for an answer about a budget reserve again, because budgets were changed."""
+        """Let turns that wait for an answer about a budget reserve again."""
         for key in [key for key, one in self._waiting.items() if key[0] == "turn_id" and one.mysis_id == mysis_id]:
             self._post(
                 key, GivenAnswer(ApprovalAnswer.EXPIRED)

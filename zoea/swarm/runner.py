@@ -112,7 +112,7 @@ class MysisRunner:
         self._queue(lf.Arrived(self._uptime(), pending))
 
     def adopt(self, known: ResolvedTemplate) -> None:
-        """Take changed settings: rules of nudges and budgets at once, all others from the next turn on."""
+        """Take changed settings: nudges and budgets at once, others from the next turn."""
         has_other_budgets, self.known = known.settings.budget != self.known.settings.budget, known
         if has_other_budgets:
             self._services.approvals.review_budgets(self.mysis.id)

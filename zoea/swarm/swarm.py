@@ -212,7 +212,7 @@ class Swarm:
             self.bodies.update(await swarm_reads.template_bodies(self.services.store))
 
     async def configure(self, runner: MysisRunner, op: Callable[[WriterConnection], Mysis]) -> None:
-        """Store a change of a mysis that runs, which counts from its next turn on, budgets from its next request on."""
+        """Store a change of a running mysis. It counts from the next turn, budgets from the next request."""
         mysis = await self.write(op)
         await self._read_body(mysis)
         runner.configure(mysis, self.bodies[mysis.template_hash], self.resolved_template(mysis.template_hash))

@@ -141,7 +141,7 @@ def is_reserved(name: str) -> bool:
 
 
 def _allows(glob: str, spec: ToolSpec, upstreams: set[str]) -> bool:
-    """Return whether a glob allows a tool; one that begins as an upstream's tools, or as Zoea's, allows those alone."""
+    """Return whether a glob allows a tool. A glob for one upstream allows its tools alone."""
     owner = _find_owner(glob, upstreams)
     if owner is not None:
         return owner == spec.upstream and matches((glob,), spec.origin, spec.upstream)
@@ -157,7 +157,7 @@ def _reads_as_another(name: str, upstream: str, upstreams: set[str]) -> bool:
 
 
 def _find_owner(name: str, upstreams: set[str]) -> str | None:
-    """Find the upstream that a name begins as, the longest of several; "" for Zoea, None for none."""
+    """Find the longest upstream that a name begins with; "" for Zoea, None for none."""
     signs = {f"{upstream}{sign}": upstream for upstream in upstreams for sign in ("/", "__")} | {RESERVED: ""}
     longest = max((sign for sign in signs if name.startswith(sign)), key=len, default=None)
     return None if longest is None else signs[longest]

@@ -151,7 +151,7 @@ def _find_line(entry: ContextEntry, text: str) -> _Line | None:
 
 
 def _cut(line: _Line, text: str) -> str:
-    """Cut a line to the surroundings of a text. Of a call, what is shown is what was sent."""
+    """Cut a line to the surroundings of a text. A call is shown as it was sent."""
     begin = max(0, line.text.find(text) - _TEXT // 2)
     end = begin + len(text) + 2 * _TEXT
     shown = (one_line if line.is_call else prose_line)(line.text[begin:end])

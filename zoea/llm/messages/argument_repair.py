@@ -102,7 +102,7 @@ def _mend(text: str, stripped: str, error: ValueError) -> tuple[str, str]:
 
 
 def _mend_signs(text: str) -> str:
-    """Return JSON with the signs of its texts written as they must be: line ends, tabs, and lone backslashes.
+    """Escape line ends, tabs and lone backslashes in the texts of JSON.
 
     In a text that begins as a path of Windows every backslash is one; elsewhere those that begin no escape.
     Written line ends between values are blanks.
@@ -120,7 +120,7 @@ def _mend_signs(text: str) -> str:
 
 
 def _mend_marks(text: str) -> str:
-    """Return JSON with what stands between its texts mended; each text stays as it is.
+    """Mend the signs between the texts of JSON. The texts stay as they are.
 
     That is a comma before a closing bracket, words and texts of Python, a key without quotes, and brackets left open.
     """

@@ -190,7 +190,7 @@ def read_body(
 
 
 def _read_entries(wire: Wire, part: bytes) -> tuple[_Entry, ...] | None:
-    """Read a list of messages one by one. None where it is none, or holds what only a reader of all may judge."""
+    """Read a list of messages one by one. None where it is no list, or one must be judged with the others."""
     try:
         entries = [_KEPT.read(wire, bytes(raw)) for raw in _ENTRIES.decode(part)]
     except (ValueError, msgspec.DecodeError, RecursionError):
@@ -258,7 +258,7 @@ def _find_reference(wire: Wire, entry: dict[str, Any]) -> str:
 
 
 def _holds_kept_file(outer: dict[str, Any]) -> bool:
-    """Return whether a part of a message, or of a result or source in it, is a file that the vendor keeps."""
+    """Return whether a part of a message is a file that the vendor keeps, at any depth."""
     inner = [outer[field] for field in ("content", "output", "file", "source") if field in outer]
     parts = (part for value in inner if value.__class__ is not str for part in (as_mapping(value), *as_mappings(value)))
     return any(part.get("file_id") or _holds_kept_file(part) for part in parts)

@@ -142,7 +142,7 @@ def ask_for_budget(
 
 
 def withdraw_for_budgets(conn: WriterConnection, turn_id: int, limits: Mapping[str, int | None]) -> None:
-    """Expire a turn's open questions about budgets that are not among `limits`: they were changed since."""
+    """Expire a turn's open questions about budgets that are not among `limits`."""
     now = conn.now()
     for row in conn.execute(
         "SELECT id, about FROM approval WHERE turn_id = ? AND answer IS NULL", (turn_id,)

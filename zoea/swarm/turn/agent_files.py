@@ -62,7 +62,7 @@ class AgentFiles(Struct):
             folder.close()
 
     async def check(self, path: str) -> None:
-        """Raise FilesError where a file could not be written anyway, so that nobody is asked."""
+        """Raise FilesError where a write would be refused, so that it is not asked for."""
         await asyncio.to_thread(self._read, path)
 
     async def write(self, path: str, content: str) -> None:

@@ -219,7 +219,7 @@ class ApprovalDialog(CockpitDialog[None]):
         self.call_after_refresh(self._stay_deaf, approval)  # the time counts from when it is seen
 
     def _put_call(self) -> None:
-        """Show the question or the call: what is shown parses to what is sent."""
+        """Show the question, or the call exactly as it is sent."""
         if (shown := self._shown) is None:
             self._call.put("")
         elif asked := approval_question(shown):
@@ -465,7 +465,7 @@ class ApprovalDialog(CockpitDialog[None]):
         self._draw()
 
     async def _send(self, chosen: list[ApprovalView], answer: ApprovalAnswer, sentence: str) -> None:
-        """Send the answer to each. A call whose answer was refused waits again, if it is still open."""
+        """Send the answer to each call. One whose answer was refused is listed again while it is open."""
         cockpit, refusals = self.cockpit, list[ZoeaError]()
         for one in chosen:
             try:

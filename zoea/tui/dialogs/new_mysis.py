@@ -276,7 +276,7 @@ class NewMysisDialog(FormDialog[None]):
         self._draw()
 
     async def _look_at_folder(self) -> None:
-        """Show the folders whose path is being typed, and choose the template for work on files."""
+        """List the folders that match the typed path, and choose the template for files."""
         field, typed = self.query_one("#on", FolderInput), self.typed("on")
         self._repository = await asyncio.to_thread(find_repository, str(absolute_path(typed))) if typed else None
         field.folders = await asyncio.to_thread(find_folders, typed) if field.has_focus else ()
@@ -295,7 +295,7 @@ class NewMysisDialog(FormDialog[None]):
         self.run_worker(DeferredWork(self._find_files), group="files", exclusive=True, exit_on_error=False)
 
     async def _find_files(self) -> None:
-        """Show the files whose path is being typed; in a repository those of that name in any folder."""
+        """List the files that match the typed path. In a repository, folders are searched too."""
         typed, base = self._writing.typed_file, str(absolute_path(self.typed("on")))
         found = () if typed is None else await asyncio.to_thread(find_files, typed, base)
         if typed and not found:
@@ -373,7 +373,7 @@ class NewMysisDialog(FormDialog[None]):
         self.close()
 
     def _keep_rest(self, rest: str, typed: str) -> None:
-        """Keep the rest of the typed text for the next form, unless another form has a text by now."""
+        """Keep the unsent text for the next form, unless that has a text."""
         if self.is_open or self.cockpit.drafts.of(NEW_MYSIS) in ("", typed):
             self.cockpit.drafts.keep(NEW_MYSIS, rest)
 

@@ -158,7 +158,7 @@ def describe_player(view: MysisView) -> str:
 
 
 def format_time(view: MysisView, now: int, since: int = 0) -> str:
-    """Format the time of a row: until a wait ends, else for how long it has its status. Unknown while it is held.
+    """Format the time left of a wait, else the time since the status began. Unknown while it is held.
 
     Args:
         since: When it got its status; 0 where that is not known.

@@ -286,7 +286,7 @@ class _Problems:
         self.missing: list[str] = []
 
     def name_unknown(self, given: Mapping[str, Any], known: Iterable[str], what: str, section: str = "") -> None:
-        """Note each name that is not known, with the known one that it may stand for; that one is not missing then."""
+        """Note each unknown name with the known one it may stand for, which is not missing then."""
         names = [name for name in known if name not in given]
         for name in sorted(set(given) - set(known)):
             near = get_close_matches(name, names, n=1) if len(self.unknown) < MOST_LINES else ()  # no others are shown
