@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -50,6 +51,19 @@ async def test_every_request_shows_exactly_what_the_model_got_also_after_a_resta
                 await stage.press("left")
                 await stage.until(lambda: screen.request != shown or request is sent[0])  # noqa: B023  waited for here
                 await stage.until(lambda: screen.inspection is not None and screen.inspection.request == screen.request)
+
+
+async def test_a_resize_of_a_screen_that_is_being_left_ends_nothing(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, working_model(), names=("alpha",), settings=Settings.model_validate(ROOMY)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        screen = await open_inspector(stage)
+        stage.app.pop_screen()
+        while screen.is_running:
+            screen.on_resize()
+            await asyncio.sleep(0)
+        assert not stage.shows(InspectorScreen)
+        await stage.press("i")
+        await stage.until(lambda: stage.shows(InspectorScreen))
 
 
 async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:

@@ -144,6 +144,10 @@ class BaseScreen(Screen[T]):
     def tick(self) -> None:
         """A second has passed; only the screen on top is told."""
 
+    def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **more: Any) -> bool:
+        """Call it after the next frame, unless this screen is left by then: its widgets are gone."""
+        return super().call_after_refresh(lambda: None if self._pruning else callback(*args, **more))
+
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         self.call_after_refresh(self.place_toasts)
 
