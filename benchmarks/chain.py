@@ -34,8 +34,9 @@ from zoea.model.request import Answer, ModelRequest, StreamItem
 from zoea.model.values import Usage
 from zoea.process.clock import SystemClock
 from zoea.process.gc_tuning import tuned_gc
-from zoea.store import Store, WriterConnection
 from zoea.store.database_file import connect_reader
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence.capture_ops import record_commit
 
 MYSES, TURNS, FILES, SEED = 10, 40, 30, 1

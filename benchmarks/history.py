@@ -26,8 +26,9 @@ from zoea.chain.commit_ops import insert_commit, move_ref
 from zoea.process.clock import SystemClock
 from zoea.queries import stored_swarm
 from zoea.queries.commit_history import ContextHistory, read_history, read_newer, read_older
-from zoea.store import Store, WriterConnection
 from zoea.store.database_file import open_reader
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.tui.conversation.history_lines import build_commit_line, count_lanes
 
 PAGE, SCREEN, WIDTH, FEW = 200, 60, 120, 400

@@ -29,7 +29,7 @@ from zoea.model.request import Answer, ModelInfo, ModelRequest, StreamItem
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Usage
 from zoea.runtime.compose import SwarmOptions, running_swarm
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.paths import Places
 
 GOALS = {"rare_p99_ms": 20.0, "common_p99_ms": 20.0, "phrase_p95_ms": 50.0, "failed": 0, "locked": 0}

@@ -53,8 +53,9 @@ from zoea.context.window.conversation_summary import compose_summary, digest_mes
 from zoea.context.window.window_estimate import estimate_messages
 from zoea.model.enums import Role, Source
 from zoea.model.values import COMMANDER, Memory
-from zoea.store import Store, WriterConnection
 from zoea.store.search import find_related, fts_index
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import topic_ops, turn_records, window_ops
 
 FEW = 10_000

@@ -22,7 +22,7 @@ from tests.swarm.harness import call, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelInfo, ModelRequest
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 TURNS = 30
 READ, WRITTEN = 0.1, 1.25

@@ -33,8 +33,10 @@ from zoea.model.request import (
 from zoea.model.values import Event, Lagged, Usage
 from zoea.process.clock import SystemClock, SystemIds
 from zoea.process.gc_tuning import tuned_gc
-from zoea.settings import Settings, Template, Templates
-from zoea.store import Store
+from zoea.settings.schema import Settings
+from zoea.settings.template import Template
+from zoea.settings.template_library import Templates
+from zoea.store.store import Store
 from zoea.swarm.commander import Commander
 from zoea.swarm.swarm import Swarm
 from zoea.tools import Toolbox

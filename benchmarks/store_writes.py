@@ -18,7 +18,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoea.store import Store, WriterConnection
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 
 CALLERS = (1, 64, 1000)
 BARE_OPS = 20_000

@@ -46,8 +46,8 @@ from zoea.model.errors import WorldError
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, RequestMessage, StreamItem
 from zoea.queries.stored_swarm import read_memories
-from zoea.settings import Template
 from zoea.settings.endpoints import LoginSettings
+from zoea.settings.template import Template
 from zoea.text.estimate import CHARS_PER_TOKEN
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 from zoea.world import INJECT, command

@@ -18,7 +18,7 @@ from typing import Any
 
 from zoea.queries import conversation
 from zoea.queries.search_reader import ConversationFinder
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.transfer.export import Format, export_to_file
 from zoea.tui.conversation.block_painter import PaintOptions, paint_block
 from zoea.tui.conversation.blocks import Symbols

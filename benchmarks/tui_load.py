@@ -47,8 +47,7 @@ from zoea.model.request import Delta, ModelRequest, StreamItem
 from zoea.model.values import Event, SwarmView
 from zoea.process.clock import SystemClock
 from zoea.runtime.compose import RunningSwarm
-from zoea.settings import Template
-from zoea.settings.template import AgentSettings
+from zoea.settings.template import AgentSettings, Template
 from zoea.swarm.live_view import LiveMysis
 from zoea.tui.app import CockpitApp, run
 from zoea.tui.state.swarm_connection import OpenSwarm

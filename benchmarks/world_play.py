@@ -13,9 +13,9 @@ from unittest.mock import patch
 from zoea.context import FrozenTurn, Plan, TurnReplay, plan_next
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, StreamItem
-from zoea.settings import Template
 from zoea.settings.endpoints import LoginSettings
-from zoea.store import WriterConnection
+from zoea.settings.template import Template
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import turn_ops
 from zoea.swarm.resolved_template import MysisProfile, freezer
 from zoea.swarm.services import Services

@@ -20,7 +20,9 @@ from benchmarks.world_play import toolbox as reef_toolbox
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, ModelInfo, ModelRequest, StreamItem
 from zoea.runtime.upstream_set import build_policy
-from zoea.settings import Settings, Templates, parse_template
+from zoea.settings.schema import Settings
+from zoea.settings.template import parse_template
+from zoea.settings.template_library import Templates
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 
 TIMES = {"berlin": "12:04", "tokyo": "19:04", "paris": "12:04", "london": "11:04"}

@@ -20,7 +20,7 @@ from benchmarks.rig import PLENTY, rig
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make
 from zoea.process.clock import SystemClock
-from zoea.settings import Template
+from zoea.settings.template import Template
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 
 

@@ -16,9 +16,10 @@ from zoea.agents.agent_launch import AgentLaunch
 from zoea.model.request import NO_COMMIT, FileCommit
 from zoea.runtime.swarm_files import fence_agent
 from zoea.runtime.upstream_set import build_policy
-from zoea.settings import Settings, Template, Templates, parse_template
 from zoea.settings.key_paths import Layer
-from zoea.settings.template_library import Level
+from zoea.settings.schema import Settings
+from zoea.settings.template import Template, parse_template
+from zoea.settings.template_library import Level, Templates
 from zoea.tools import ToolPolicy
 from zoea.web.gateway import GatewayServer
 

@@ -8,7 +8,7 @@ from tests.agents.agent_harness import agent_swarm, last_outcome
 from tests.agents.test_agent_permissions import RUN, ask
 from tests.swarm.test_clock_jumps import JUMPS, set_clock
 from zoea.model.enums import ApprovalAnswer
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.rules import SECOND
 
 

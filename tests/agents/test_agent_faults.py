@@ -19,7 +19,7 @@ from tests.waiting import until, until_true
 from zoea.agents import agent_connection, agent_process, agent_session, updates
 from zoea.model.enums import DeliveryMode, MysisState
 from zoea.process.group_guard import MARK, make_mark
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.turn import agent_turn
 from zoea.swarm.turn.agent_calls import TurnCall
 

@@ -24,7 +24,7 @@ from zoea.model.ports import GatewayAccess
 from zoea.model.request import Answer
 from zoea.queries.status_phrases import describe_status
 from zoea.runtime.mysis_options import NamedOption, read_options
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.settings.template import AgentSettings, Template
 from zoea.swarm.services import most_agents
 

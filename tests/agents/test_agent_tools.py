@@ -14,7 +14,7 @@ from tests.fakes.acp_agent import post
 from tests.swarm.harness import Swarm
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.status import StatusWord
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 HTTP: dict[str, Any] = {"http": True}
 SEND = ["zoea_send_message", {"mysis": "beta", "text": "hello"}]

@@ -14,7 +14,7 @@ from tests.swarm.test_commit_capture import read_messages
 from zoea.agents import agent_session
 from zoea.model.enums import DeliveryMode, MysisState
 from zoea.queries.stored_swarm import read_mysis_view, read_swarm_view
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 
 async def test_text_thoughts_and_calls_become_memories(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from zoea.process.clock import SystemClock
-from zoea.store import Store
+from zoea.store.store import Store
 
 
 @pytest.fixture

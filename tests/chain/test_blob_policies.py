@@ -24,9 +24,9 @@ from zoea.chain.verification import verify_chains
 from zoea.model.errors import MissingBlob, RevisionError, UsageError
 from zoea.process.clock import SystemClock
 from zoea.runtime.periodic_tasks import run_releases
-from zoea.store import Store
 from zoea.store.database_file import connect_reader
 from zoea.store.integrity import inspect_database
+from zoea.store.store import Store
 
 HUGE = "x" * 1_100_000
 FAR = 1 << 60

@@ -40,8 +40,8 @@ from zoea.chain.verification import verify_chains
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
 from zoea.process.clock import SystemClock
-from zoea.store import Store
 from zoea.store.database_file import connect_reader
+from zoea.store.store import Store
 
 FUTURE = 2**60
 

@@ -38,8 +38,9 @@ from zoea.chain.materialize import Tier
 from zoea.chain.verification import verify_chains
 from zoea.model.enums import Role
 from zoea.model.errors import StoreConflict
-from zoea.store import Store, WriterConnection
 from zoea.store.database_file import connect_reader
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 
 
 def new_commit(

@@ -19,8 +19,9 @@ from zoea.chain.entries import LIFTED_BYTES, ContextEntry
 from zoea.chain.verification import verify_chains
 from zoea.model.enums import Role
 from zoea.model.errors import MissingBlob, RevisionError
-from zoea.store import Store, WriterConnection
 from zoea.store.database_file import connect_reader
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 
 FLIPS = 500
 

@@ -19,8 +19,8 @@ from zoea.chain.verification import verify_chains
 from zoea.model.errors import MissingBlob, StoreError, StoreFull
 from zoea.process.clock import SystemClock
 from zoea.runtime.periodic_tasks import run_mirror
-from zoea.store import Store
 from zoea.store.database_file import connect_reader
+from zoea.store.store import Store
 
 LOSE = "UPDATE blob SET data = x'00' WHERE size > 1000"
 

@@ -23,7 +23,7 @@ from zoea.chain.formats.claude_tree import MOST_BRANCHES
 from zoea.chain.imports import prepare_import, store_import
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 
 RECORDED = Path(__file__).parent / "recorded"
 """Transcripts that the real program wrote; `tests/conformance/claude_code.py` makes them."""

@@ -10,7 +10,7 @@ import pytest
 from tests.agents.agent_harness import FAKE, write_template
 from tests.cli.conftest import Zoea
 from zoea.process.sandbox import find_sandbox
-from zoea.settings import places
+from zoea.settings.paths import places
 
 CHECKOUT = FAKE.parents[2]
 

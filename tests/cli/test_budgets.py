@@ -11,8 +11,8 @@ from zoea.model.request import Answer
 from zoea.model.values import Usage
 from zoea.queries.budget_report import Pressure, read_budgets
 from zoea.queries.model_records import read_calibrations
-from zoea.settings import Settings
 from zoea.settings.paths import places
+from zoea.settings.schema import Settings
 
 
 async def _spend(folder: Path) -> None:

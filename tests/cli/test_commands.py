@@ -17,8 +17,8 @@ from zoea.llm.local.model_files import LocalModels
 from zoea.model.enums import ApprovalAnswer, MysisState
 from zoea.model.errors import ZoeaError
 from zoea.model.values import COMMANDER, ApprovalView, GrantView, ProviderView
-from zoea.settings import places
-from zoea.store import Store
+from zoea.settings.paths import places
+from zoea.store.store import Store
 
 COMMANDING = [
     ("new", "alpha"),

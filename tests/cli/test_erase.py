@@ -22,8 +22,10 @@ from tests.swarm.harness import script, swarm
 from zoea.model.request import Answer
 from zoea.runtime.unsent_texts import BROADCAST, change_unsent, name_identity, name_limits, name_recipient, read_unsent
 from zoea.settings.paths import Places, places
-from zoea.store import Store, WriterConnection, put_blob
+from zoea.store.blobs import put_blob
 from zoea.store.redaction import text_columns
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 
 SECRET = 'pa"ss\\wörd 鉄-1234'
 KEPT = "The vein of beryllium lies at p16"

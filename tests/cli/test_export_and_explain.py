@@ -12,8 +12,8 @@ import pytest
 from tests.cli.conftest import Zoea
 from tests.swarm.harness import call, script, swarm
 from zoea.model.request import Answer
-from zoea.settings import Settings
 from zoea.settings.paths import places
+from zoea.settings.schema import Settings
 
 
 @pytest.fixture

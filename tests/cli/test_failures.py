@@ -25,7 +25,7 @@ from zoea.model.errors import ProviderError, UsageError, WorldError
 from zoea.runtime.mysis_options import parse_settings
 from zoea.settings.fields import Seconds
 from zoea.settings.paths import places
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.swarm.persistence import mysis_ops
 from zoea.world.world_log import WorldLog
 

@@ -21,8 +21,8 @@ from zoea.cli.dispatch import COMMANDS, load
 from zoea.files.worktrees import Worktrees
 from zoea.model.enums import Role
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.settings import Settings
 from zoea.settings.paths import places
+from zoea.settings.schema import Settings
 
 CHANGES = """
 run serve acp new fork broadcast start stop configure delete dismiss import hold answer approve deny

@@ -19,7 +19,8 @@ from zoea.model.values import Memory, ToolCall
 from zoea.runtime import run_options
 from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.settings.paths import places
-from zoea.store import Store, WriterConnection
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import mysis_ops
 
 CALL = ToolCall(5, 0, "mine", '{"belt":"b2"}')

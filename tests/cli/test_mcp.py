@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.cli.conftest import Zoea
 from zoea.mcp_server.tokens import Tokens, TokenScope
-from zoea.settings import Credentials, places
+from zoea.settings.credentials import Credentials
+from zoea.settings.paths import places
 
 
 def tokens() -> Tokens:

@@ -29,7 +29,7 @@ from zoea.model.status import StatusWord
 from zoea.model.values import Event, Failure, Lagged, ReceiptLine, SwarmView
 from zoea.process.clock import SystemClock
 from zoea.settings.paths import Places
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.swarm.persistence.stat_ops import store_minute
 
 PATIENCE_S = 30.0

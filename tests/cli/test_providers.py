@@ -21,8 +21,8 @@ from zoea.cli.commands import providers
 from zoea.llm.discovery import UsualPort
 from zoea.llm.local.model_files import LocalModels
 from zoea.model.errors import UsageError
-from zoea.settings import places
-from zoea.store import Store
+from zoea.settings.paths import places
+from zoea.store.store import Store
 
 GGUF = b"GGUF" + (3).to_bytes(4, "little") + bytes(1000)
 

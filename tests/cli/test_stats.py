@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.cli.conftest import Zoea
 from zoea.process.clock import SystemClock
 from zoea.settings.paths import places
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.swarm.persistence.stat_ops import store_minute
 
 

@@ -15,8 +15,10 @@ import pytest
 from tests.fakes.toolboxes import FAULTY, Faulty
 from zoea.cli.dispatch import dispatch
 from zoea.model.errors import MysisMissing, SettingsError, StoreMissing, ToolError, UsageError
-from zoea.settings import Credentials, load, places
-from zoea.store import Store
+from zoea.settings.credentials import Credentials
+from zoea.settings.layers import load
+from zoea.settings.paths import places
+from zoea.store.store import Store
 from zoea.swarm.persistence import mysis_ops
 
 SECRET = "canary-secret-0123456789abcdef"

@@ -24,8 +24,8 @@ from zoea.context import (
 )
 from zoea.context.explain import describe_advice, explain
 from zoea.context.frozen_turn import name_settings
-from zoea.settings import Settings
 from zoea.settings.fields import MOST_TOKENS
+from zoea.settings.schema import Settings
 from zoea.swarm.turn.tool_budget import leave_out_tools
 
 

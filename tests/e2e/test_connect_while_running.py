@@ -25,7 +25,8 @@ def _runtime(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def set_key(name: str, value: str) -> None:
     """Store a key as another program would: without telling the running swarm."""
     code = (
-        "import sys; from zoea.settings import Credentials, places; "
+        "import sys; from zoea.settings.credentials import Credentials; "
+        "from zoea.settings.paths import places; "
         "Credentials(places('').credentials).set(*sys.argv[1:])"
     )
     subprocess.run([sys.executable, "-c", code, name, value], env=environment(), timeout=60, check=True)

@@ -25,7 +25,7 @@ from tests.waiting import until
 from zoea.process.clock import SystemClock
 from zoea.runtime.run_options import attach
 from zoea.settings.paths import places
-from zoea.store import Store
+from zoea.store.store import Store
 
 CANARY = "canary-hunter2-of-the-model"
 FOUND = "小行星帯で鉄鉱石を発見した"

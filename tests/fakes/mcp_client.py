@@ -23,7 +23,7 @@ from zoea.model.ports import Provider
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.swarm_api import SwarmApi
 from zoea.runtime.compose import RunningSwarm, SwarmOptions, running_swarm
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.paths import Places
 
 NOW = 1_800_000_000_000_000

@@ -10,7 +10,7 @@ from typing import Any
 from zoea.mcp_server import client_tools
 from zoea.mcp_server.stdio_transport import serve_stdio
 from zoea.mcp_server.tokens import McpClient
-from zoea.settings import places
+from zoea.settings.paths import places
 
 proper = client_tools.ClientTools.call
 

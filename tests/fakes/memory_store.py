@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from zoea.store import WriterConnection
 from zoea.store.migrate import migrate
+from zoea.store.writer_connection import WriterConnection
 
 NOW = 1_800_000_000_000_000
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit_rows import read_commit
 from zoea.chain.verification import verify_chains
-from zoea.store import open_reader
+from zoea.store.database_file import open_reader
 
 ALWAYS = {
     "a taken delivery names one turn of its mysis, and the memory of its message in that turn": """

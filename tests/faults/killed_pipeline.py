@@ -16,10 +16,12 @@ from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make
 from zoea.process.clock import SystemClock, SystemIds
 from zoea.runtime.upstream_set import build_policy
-from zoea.settings import Settings, Templates, parse_template
 from zoea.settings.key_paths import Layer
-from zoea.settings.template_library import Level
-from zoea.store import Store, WriterConnection
+from zoea.settings.schema import Settings
+from zoea.settings.template import parse_template
+from zoea.settings.template_library import Level, Templates
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.commander import Commander
 from zoea.swarm.swarm import Swarm
 from zoea.tools import Toolbox

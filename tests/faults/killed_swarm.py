@@ -30,10 +30,12 @@ from zoea.model.errors import ProviderError, ZoeaError
 from zoea.model.request import ModelRequest
 from zoea.model.values import Lagged, MysisView, Receipt, Recipients
 from zoea.process.clock import SystemClock, SystemIds
-from zoea.settings import Settings, Templates, parse_template
 from zoea.settings.key_paths import Layer
-from zoea.settings.template_library import Level
-from zoea.store import Store, WriterConnection
+from zoea.settings.schema import Settings
+from zoea.settings.template import parse_template
+from zoea.settings.template_library import Level, Templates
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import life
 from zoea.swarm.commander import Commander
 from zoea.swarm.commit_commands import CommitCommands

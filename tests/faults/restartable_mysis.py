@@ -21,8 +21,12 @@ from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState, ToolShow
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.settings import Settings, Templates, parse_template
-from zoea.store import Store, WriterConnection, open_reader
+from zoea.settings.schema import Settings
+from zoea.settings.template import parse_template
+from zoea.settings.template_library import Templates
+from zoea.store.database_file import open_reader
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.commander import Commander
 from zoea.swarm.swarm import Swarm
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig

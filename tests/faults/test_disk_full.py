@@ -20,9 +20,9 @@ from zoea.model.request import Answer
 from zoea.model.values import Event
 from zoea.process.open_files import OpenFiles
 from zoea.runtime.run_options import StartOptions, prepare_own_swarm
-from zoea.settings import Settings
 from zoea.settings.paths import places
-from zoea.store import Store
+from zoea.settings.schema import Settings
+from zoea.store.store import Store
 from zoea.swarm.runner import STOP_WITHIN_S
 from zoea.swarm.services import RETRY_DISK_S
 

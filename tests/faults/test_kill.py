@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.faults import database_checker
-from zoea.store import open_reader
+from zoea.store.database_file import open_reader
 
 pytestmark = pytest.mark.usefixtures("forked_programs")
 

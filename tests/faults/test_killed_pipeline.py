@@ -16,7 +16,7 @@ import pytest
 from tests.fakes.openai_server import OpenAIServer
 from tests.fakes.pipeline_model import approve_at_once, text_of
 from tests.faults import database_checker
-from zoea.store import open_reader
+from zoea.store.database_file import open_reader
 
 pytestmark = pytest.mark.usefixtures("forked_programs")
 

@@ -21,8 +21,10 @@ from tests.swarm.harness import HandIds, OneProvider
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.process.clock import SystemClock
 from zoea.runtime.compose import SWARM_CLOSE_S
-from zoea.settings import Settings, Templates
-from zoea.store import Store, open_reader
+from zoea.settings.schema import Settings
+from zoea.settings.template_library import Templates
+from zoea.store.database_file import open_reader
+from zoea.store.store import Store
 from zoea.swarm.commander import Commander
 from zoea.swarm.swarm import Swarm
 from zoea.swarm.turn.driver import CANCEL_WITHIN_S

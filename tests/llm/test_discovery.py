@@ -30,8 +30,9 @@ from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo
-from zoea.settings import load, places
 from zoea.settings.endpoints import ProviderType
+from zoea.settings.layers import load
+from zoea.settings.paths import places
 
 Models = Callable[[], tuple[ModelInfo, ...]]
 

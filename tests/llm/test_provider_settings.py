@@ -15,7 +15,7 @@ from zoea.model.enums import Role, ToolMode
 from zoea.model.errors import SettingsError
 from zoea.model.request import ModelRequest, RequestMessage
 from zoea.process.clock import SystemClock
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.endpoints import ProviderSettings
 from zoea.settings.schema import LlmSettings
 

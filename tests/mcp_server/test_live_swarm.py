@@ -15,7 +15,7 @@ import pytest
 
 from tests.fakes.mcp_client import NOW, answering_swarm
 from zoea.mcp_server.tokens import Tokens, TokenScope
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.paths import Places
 
 SOAK = bool(os.environ.get("ZOEA_SOAK"))

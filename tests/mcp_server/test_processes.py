@@ -19,7 +19,7 @@ from zoea.ipc.socket_server import SocketServer
 from zoea.mcp_server.server_process import serve_http
 from zoea.mcp_server.tokens import Tokens, TokenScope
 from zoea.process.lock import OwnerLock
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.paths import Places
 
 pytestmark = pytest.mark.usefixtures("forked_programs")

@@ -28,7 +28,7 @@ from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.mcp_server.tokens import Tokens, TokenScope
 from zoea.model.errors import OwnerError
 from zoea.process.lock import OwnerLock
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.paths import Places
 
 pytestmark = pytest.mark.usefixtures("forked_programs")

@@ -10,7 +10,7 @@ import pytest
 
 from zoea.mcp_server.tokens import McpClient, Tokens, TokenScope
 from zoea.model.errors import UsageError
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 
 NOW = 1_800_000_000_000_000
 

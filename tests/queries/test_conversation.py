@@ -19,7 +19,7 @@ from zoea.model.values import Sender, Usage
 from zoea.queries import conversation
 from zoea.queries.request_summary import plan_of, read_context
 from zoea.queries.search_reader import ConversationFinder
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.store.database_file import open_reader
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}, "context": {"snapshot_tools": ["look*"]}})

@@ -28,8 +28,9 @@ from zoea.model.values import MysisOverrides
 from zoea.queries import fork_costs
 from zoea.queries.fork_costs import ForkCost, read_fork_cost
 from zoea.runtime.first_request_estimate import estimate_from_commit
-from zoea.settings import Settings, Templates
 from zoea.settings.paths import places
+from zoea.settings.schema import Settings
+from zoea.settings.template_library import Templates
 from zoea.store.database_file import connect_reader
 from zoea.swarm.inherited_context import build_inherited
 from zoea.text.estimate import tokens

@@ -15,7 +15,7 @@ from zoea.model.enums import ErrorClass, Role
 from zoea.model.errors import ProviderError, StoreError, UsageError
 from zoea.model.request import Answer, ModelRequest, RequestMessage
 from zoea.queries.request_inspection import Inspection, inspect_request, read_requests, read_requests_since
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.persistence import spend_ops
 
 ROOMY = {"nudge": {"enabled": False}, "context": {"context_window": 32_000}}

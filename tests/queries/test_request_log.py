@@ -12,7 +12,7 @@ from zoea.model.values import Event, Usage
 from zoea.queries.events import LogLine, read_full_text, read_line_ids, read_log_lines
 from zoea.queries.phrases import event_sentence
 from zoea.queries.request_log import find_line_id
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})
 CANARY = "canary-5151"

@@ -13,7 +13,7 @@ from tests.swarm.test_builtin_backend import templates
 from zoea.model.request import Answer
 from zoea.queries.request_inspection import inspect_request
 from zoea.queries.request_troubles import find_troubles
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})
 WORKER = """

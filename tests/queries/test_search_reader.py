@@ -19,9 +19,9 @@ from zoea.model.request import Answer
 from zoea.queries import search_reader
 from zoea.queries.search_reader import HitPlace, SwarmSearcher, SwarmSearchHit, SwarmSearchQuery, parse_search
 from zoea.queries.written_times import parse_moment
-from zoea.settings import Settings
-from zoea.store import WriterConnection
+from zoea.settings.schema import Settings
 from zoea.store.database_file import open_reader
+from zoea.store.writer_connection import WriterConnection
 
 NOW = 1_700_000_000_000_000
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.released.swarm_settings import write_swarm_settings
-from zoea.store import Store
+from zoea.store.store import Store
 
 RELEASE = Path(__file__).parent / "0.1.0"
 

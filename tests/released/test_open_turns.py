@@ -28,8 +28,8 @@ from zoea.cli.swarm_access import command
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import ZoeaError
 from zoea.settings.paths import places
-from zoea.store import Store
 from zoea.store.database_file import newest_version
+from zoea.store.store import Store
 
 pytestmark = pytest.mark.timeout(600)
 

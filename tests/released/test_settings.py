@@ -10,7 +10,9 @@ import pytest
 
 from tests.e2e.zoea_process import zoea
 from tests.released.conftest import RELEASE
-from zoea.settings import Templates, load, places
+from zoea.settings.layers import load
+from zoea.settings.paths import places
+from zoea.settings.template_library import Templates
 
 SETTINGS = RELEASE / "settings"
 EXPECTED = RELEASE / "expected_settings.json"

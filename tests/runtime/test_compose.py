@@ -21,9 +21,11 @@ from zoea.queries import stored_swarm
 from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.upstream_set import build_policies, build_policy, build_upstreams, world_upstream
-from zoea.settings import Credentials, Settings, Template
+from zoea.settings.credentials import Credentials
 from zoea.settings.endpoints import Sharing
 from zoea.settings.paths import Places
+from zoea.settings.schema import Settings
+from zoea.settings.template import Template
 from zoea.tools import ContextUse
 from zoea.tools.policy import SearchScope, Send
 

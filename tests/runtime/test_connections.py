@@ -23,10 +23,12 @@ from zoea.runtime import connections
 from zoea.runtime.connections import LiveConnections
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.upstream_set import build_policies, build_upstreams
-from zoea.settings import Credentials, Settings, load
+from zoea.settings.credentials import Credentials
+from zoea.settings.layers import load
 from zoea.settings.paths import Places
+from zoea.settings.schema import Settings
 from zoea.settings.trust import Trust
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.tools import Toolbox
 
 

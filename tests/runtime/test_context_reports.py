@@ -21,7 +21,7 @@ from zoea.model.topics import METRICS_TOPIC
 from zoea.queries.topic_ledger import read_messages
 from zoea.runtime.context_reports import build_context_report
 from zoea.runtime.swarm_metrics import SwarmMetrics
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 CANARY = "canary-8153-okapi"
 BOTH = {"ZOEA_CONTEXT_METRICS": "1", "ZEROSHOT_CONTEXT_METRICS_LEDGER": "true"}

@@ -13,7 +13,7 @@ from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.queries.stored_swarm import open_database
 from zoea.runtime.compose import SwarmOptions, running_swarm
-from zoea.settings import places
+from zoea.settings.paths import places
 
 WHY = {
     "refusing": "refusing refused refuse_aloud: ",

@@ -11,7 +11,7 @@ from tests.swarm.harness import call, script, swarm
 from tests.swarm.test_commit_capture import read_chain
 from zoea.model.request import Answer
 from zoea.runtime.idle_summaries import SECONDS, run_idle_summaries
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 
 def with_summaries(**chain: object) -> Settings:

@@ -10,7 +10,9 @@ from tests.runtime.test_failing_logins import find_files
 from tests.waiting import until
 from zoea.model.enums import MysisState
 from zoea.runtime.compose import SwarmOptions, running_swarm
-from zoea.settings import Credentials, load, places
+from zoea.settings.credentials import Credentials
+from zoea.settings.layers import load
+from zoea.settings.paths import places
 
 KEY, IN_A_HEADER, OF_A_HEADER, LATER = (f"canary-of-{name}" for name in ("a-key", "a-reference", "a-header", "later"))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from zoea.runtime.connections import load_again
-from zoea.settings import load, places
+from zoea.settings.layers import load
+from zoea.settings.paths import places
 
 FOUND = {
     "provider.vllm.type": "openai",

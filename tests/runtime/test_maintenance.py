@@ -18,9 +18,10 @@ from zoea.process.lock import OwnerLock
 from zoea.runtime import maintenance
 from zoea.runtime.maintenance import apply_retention, run_maintenance
 from zoea.settings.paths import Places, places
-from zoea.store import Store, retention
+from zoea.store import retention
 from zoea.store.retention import RemovedCounts, RetentionRule
 from zoea.store.search import fts_index
+from zoea.store.store import Store
 
 CLOCK = SystemClock()
 

@@ -22,7 +22,7 @@ from zoea.model.request import Answer
 from zoea.model.values import Usage
 from zoea.process.connection_limit import CLOSING
 from zoea.runtime.swarm_metrics import CONTENT_TYPE, SwarmMetrics
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.web.metrics_server import MAX_CONNECTIONS, MetricsServer
 
 DASHBOARD = Path(__file__).parents[2] / "documentation" / "observability" / "zoea-dashboard.json"

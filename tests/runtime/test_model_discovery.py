@@ -20,9 +20,10 @@ from zoea.runtime.model_discovery import (
     read_model_sources,
     save_connection,
 )
-from zoea.settings import Credentials, load, places
+from zoea.settings.credentials import Credentials
 from zoea.settings.key_paths import SettingsInvalid
-from zoea.settings.paths import Places
+from zoea.settings.layers import load
+from zoea.settings.paths import Places, places
 
 SECRET = "sk-very-secret"
 

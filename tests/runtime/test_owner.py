@@ -24,7 +24,7 @@ from zoea.process.logs import logging_to
 from zoea.runtime import owner as owner_module
 from zoea.runtime.accounts import CredentialAccounts, account_key, name_key, settle_accounts
 from zoea.runtime.owner import close_within, own_workspace
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.paths import Places
 
 

@@ -9,9 +9,9 @@ import pytest
 from zoea.process.clock import SystemClock
 from zoea.runtime import provider_set
 from zoea.runtime.provider_set import ProviderSet, is_on_this_machine
-from zoea.settings import Settings
 from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
+from zoea.settings.schema import Settings
 
 
 @pytest.mark.parametrize(

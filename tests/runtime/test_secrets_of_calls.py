@@ -15,7 +15,7 @@ from tests.fakes.toolboxes import FAULTY
 from tests.waiting import until
 from zoea.model.enums import ApprovalAnswer
 from zoea.runtime.compose import SwarmOptions, running_swarm
-from zoea.settings import places
+from zoea.settings.paths import places
 
 CANARY = "canary-7f3a-hunter2"
 

@@ -30,8 +30,8 @@ from zoea.queries import change_origins, stored_swarm
 from zoea.queries.change_origins import read_origins
 from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.runtime.upstream_set import workbench_upstream, world_upstream
-from zoea.settings import Settings
 from zoea.settings.paths import Places
+from zoea.settings.schema import Settings
 from zoea.text.patches import parse_patch
 
 SUM = "def total(numbers):\n    return sum(numbers) + 1\n"

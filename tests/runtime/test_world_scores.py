@@ -11,9 +11,10 @@ from zoea.queries.stored_swarm import read_swarm_view
 from zoea.runtime.accounts import CredentialAccounts, account_key, name_key
 from zoea.runtime.run_options import WORLD
 from zoea.runtime.world_scores import read_credits, read_scores
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.paths import Places
-from zoea.store import Store, WriterConnection
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import mysis_ops
 from zoea.world.world_log import WorldLog
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.key_stamp import KeyStamp
 
 

@@ -128,12 +128,3 @@ def test_the_reference_names_every_section_and_the_keys_that_need_trust() -> Non
     marked = [path for path, field in iterate_fields(Settings) if is_inert(field)]
     assert page.split("# Templates")[0].count("*inert* |") == len(marked)
     assert "| The system prompt; `{{parent}}` is replaced by the prompt of the extended template. *inert* |" in page
-
-
-def test_the_public_face_is_loaded_on_use() -> None:
-    import zoea.settings as face
-
-    for name in face.__all__:
-        assert getattr(face, name) is not None
-    with pytest.raises(AttributeError):
-        _ = face.Sardine

@@ -14,12 +14,12 @@ from zoea.llm.price_writer import set_price
 from zoea.llm.prices import ModelPrice
 from zoea.model.errors import ZoeaError
 from zoea.runtime.model_lists import FILE, ModelLists
-from zoea.settings import places
 from zoea.settings.config_writer import set_keys
 from zoea.settings.early_defaults import EARLY
 from zoea.settings.early_settings import read_early_settings
 from zoea.settings.endpoints import ProviderSettings
 from zoea.settings.key_stamp import KeyStamp
+from zoea.settings.paths import places
 from zoea.settings.small_file import read_small_file, read_small_text
 from zoea.settings.trust import Trust
 from zoea.tui.theme.themes import load_themes

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from zoea.store import Store
 from zoea.store import store as store_module
 from zoea.store.migrate import migrate
+from zoea.store.store import Store
 
 NOON = 1_763_726_400_000_000
 

@@ -14,10 +14,12 @@ import pytest
 from blake3 import blake3
 
 from zoea.model.errors import StateRefused, StoreError, StoreFull
-from zoea.store import Store, WriterConnection, get_blob, open_reader, put_blob
-from zoea.store.blobs import ROW_BYTES, remove_blob_file, write_blob_file
+from zoea.store.blobs import ROW_BYTES, get_blob, put_blob, remove_blob_file, write_blob_file
+from zoea.store.database_file import open_reader
 from zoea.store.integrity import unused_files
 from zoea.store.sqlite_errors import translate_error
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 
 SMALL = b"a picture" * 100
 LARGE = random.Random(2).randbytes(ROW_BYTES + 1)

@@ -21,7 +21,9 @@ from zoea.model.errors import StoreFull, StoreMissing, StoreMoved
 from zoea.model.values import Event
 from zoea.process.lock import OwnerLock
 from zoea.process.open_files import OpenFiles
-from zoea.store import Store, WriterConnection, open_reader
+from zoea.store.database_file import open_reader
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 
 ROOT = Path(__file__).parents[2]
 KILLS = 200 if os.environ.get("ZOEA_SOAK") else 10

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from zoea.model.errors import StoreError, StoreMissing
-from zoea.store import Store
 from zoea.store.memory_reader import MemoryReader
 from zoea.store.readers import SearchPool
+from zoea.store.store import Store
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 PATIENCE_S = 20.0

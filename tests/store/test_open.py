@@ -22,18 +22,19 @@ import pytest
 
 from tests.store.conftest import SettableClock
 from zoea.model.errors import StoreConflict, StoreError, StoreForeign, StoreFull, StoreMissing, StoreOutdated
-from zoea.store import Store, WriterConnection, open_reader
 from zoea.store.database_file import (
     APPLICATION_ID,
     BEFORE_RELEASES_ID,
     MIGRATIONS,
     newest_version,
+    open_reader,
     read_version,
     require_sqlite,
 )
 from zoea.store.migrate import migrate, split_statements
 from zoea.store.sqlite_errors import translate_error, translate_errors
-from zoea.store.store import READERS
+from zoea.store.store import READERS, Store
+from zoea.store.writer_connection import WriterConnection
 
 
 def mode(path: Path) -> int:
@@ -274,14 +275,6 @@ def test_the_direct_reader_loads_nothing_heavy() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2], timeout=30)
-
-
-def test_the_package_exports_only_its_public_names() -> None:
-    import zoea.store as package
-
-    assert all(getattr(package, name) for name in package.__all__)
-    with pytest.raises(AttributeError, match="nonsense"):
-        _ = package.nonsense
 
 
 def test_an_old_sqlite_is_refused_by_version() -> None:

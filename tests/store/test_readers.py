@@ -14,9 +14,10 @@ import pytest
 from tests.store.conftest import SettableClock
 from tests.waiting import until
 from zoea.model.errors import StoreClosed, StoreError, StoreMissing
-from zoea.store import Store, readers
+from zoea.store import readers
 from zoea.store.database_file import open_reader
 from zoea.store.readers import SearchPool
+from zoea.store.store import Store
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 

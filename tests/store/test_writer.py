@@ -15,7 +15,10 @@ import pytest
 from tests.store.conftest import NOON, SettableClock
 from zoea.model.errors import StateRefused, StoreClosed, StoreConflict, StoreError
 from zoea.model.values import Event
-from zoea.store import Store, WriterConnection, open_reader, writer
+from zoea.store import writer
+from zoea.store.database_file import open_reader
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 
 Op = Callable[[WriterConnection], int]
 

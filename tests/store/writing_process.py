@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from zoea.model.errors import StoreFull
-from zoea.store import Store, WriterConnection
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 
 
 def now() -> int:

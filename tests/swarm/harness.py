@@ -26,8 +26,10 @@ from zoea.model.ports import Provider
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.values import Receipt
 from zoea.runtime.compose import RunningSwarm
-from zoea.settings import Settings, Templates, parse_template
-from zoea.store import Store
+from zoea.settings.schema import Settings
+from zoea.settings.template import parse_template
+from zoea.settings.template_library import Templates
+from zoea.store.store import Store
 from zoea.swarm.commander import Commander
 from zoea.swarm.mysis_commits import MysisCommits
 from zoea.swarm.resolved_template import Providers

@@ -15,7 +15,7 @@ from zoea.model.enums import DeliveryMode, ErrorClass
 from zoea.model.errors import AnswerHeld, AnswerLate, NotAnswered, ProviderError
 from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import Receipt
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 OWN = PromptContext(own_turn=1).to_json()
 

@@ -19,7 +19,7 @@ from zoea.model.enums import Activity, ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, ModelRequest, StreamItem
 from zoea.model.values import ApprovalView, Usage
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.budgets import backpressure, crossed_warning, exceeded
 from zoea.swarm.persistence.spend_ops import Reserved, day_of
 from zoea.swarm.turn.budget_stage import BudgetStage

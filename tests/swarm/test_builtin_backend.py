@@ -13,8 +13,9 @@ from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.enums import DeliveryMode
 from zoea.model.errors import MysisMissing, RateExceeded, StoreError, UsageError
 from zoea.model.request import Answer
-from zoea.settings import Layer, Settings, Templates
-from zoea.settings.template_library import Level
+from zoea.settings.key_paths import Layer
+from zoea.settings.schema import Settings
+from zoea.settings.template_library import Level, Templates
 from zoea.store.memory_reader import MemoryReader
 from zoea.store.readers import SearchPool
 from zoea.store.search import SearchColumn

@@ -15,8 +15,8 @@ from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError, RateExceeded, StoreError, StoreFull
 from zoea.model.request import Answer, AnswerCall
-from zoea.settings import Settings
-from zoea.store import WriterConnection
+from zoea.settings.schema import Settings
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import time_ops
 from zoea.swarm.persistence.time_ops import move_times_ahead
 from zoea.swarm.rules import SECOND

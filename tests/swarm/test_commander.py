@@ -26,8 +26,8 @@ from zoea.model.errors import (
 from zoea.model.request import Answer
 from zoea.model.values import Event, MysisView, Recipients, Sender
 from zoea.queries.stored_swarm import read_mysis_view
-from zoea.settings import Settings
-from zoea.store import WriterConnection
+from zoea.settings.schema import Settings
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.live_view import INTERVAL_S
 from zoea.swarm.persistence import mysis_ops
 

@@ -22,8 +22,8 @@ from zoea.context import EarlierTurns
 from zoea.model.enums import MysisState, Role
 from zoea.model.errors import StoreError
 from zoea.model.request import Answer
-from zoea.settings import Settings
 from zoea.settings.commit_settings import ChainSettings
+from zoea.settings.schema import Settings
 from zoea.store.database_file import connect_reader
 from zoea.swarm import life as lf
 from zoea.swarm.commit_capture import CommitCapture

@@ -14,7 +14,7 @@ from tests.swarm.test_resume_and_ask import contexts
 from zoea.chain.commit_rows import read_notes, read_unsummarised
 from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.request import Answer
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.store.database_file import connect_reader
 
 

@@ -17,7 +17,7 @@ from zoea.model.enums import MysisState, Role
 from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.request import Answer
 from zoea.queries.stored_swarm import read_mysis_view
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 
 async def test_a_checkpoint_holds_what_no_policy_committed_and_nothing_twice(tmp_path: Path) -> None:

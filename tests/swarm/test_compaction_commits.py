@@ -21,8 +21,9 @@ from zoea.context.window.conversation_summary import TITLE
 from zoea.model.request import Answer
 from zoea.queries.fork_costs import read_fork_cost
 from zoea.runtime.first_request_estimate import FirstRequestEstimate, describe_first_request
-from zoea.settings import Settings, Templates
 from zoea.settings.paths import places
+from zoea.settings.schema import Settings
+from zoea.settings.template_library import Templates
 from zoea.store.database_file import connect_reader
 
 ANSWERS = [Answer(text=f"answer {n}") for n in range(1, 9)]

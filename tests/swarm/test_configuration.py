@@ -8,7 +8,9 @@ from pathlib import Path
 from tests.swarm.harness import Peer, Swarm, call, script, swarm
 from zoea.model.enums import MysisState, Role
 from zoea.model.request import Answer
-from zoea.settings import Settings, Templates, parse_template
+from zoea.settings.schema import Settings
+from zoea.settings.template import parse_template
+from zoea.settings.template_library import Templates
 from zoea.tools import ToolPolicy
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})

@@ -11,7 +11,7 @@ from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.request import Answer
 from zoea.model.values import Event, Usage
 from zoea.queries.phrases import event_sentence
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 CANARY = "xanthic-zebra-77"
 

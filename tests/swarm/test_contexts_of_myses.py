@@ -14,7 +14,7 @@ from tests.swarm.harness import Swarm, swarm
 from tests.swarm.test_commit_capture import read_chain, read_messages
 from zoea.model.enums import Role
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.tools import ContextUse, SearchScope, ToolPolicy
 
 USE = ToolPolicy(contexts=ContextUse.USE)

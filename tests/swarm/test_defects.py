@@ -23,9 +23,9 @@ from zoea.llm.registry import make
 from zoea.model.enums import Activity, ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError, SettingsError, StateRefused
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.settings import Settings
 from zoea.settings.endpoints import LoginSettings
-from zoea.store import Store
+from zoea.settings.schema import Settings
+from zoea.store.store import Store
 
 
 def counted(total: int, tool: str = "act", text: str = "n{}") -> list[Answer]:

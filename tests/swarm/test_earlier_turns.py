@@ -13,7 +13,7 @@ from tests.swarm.harness import Swarm, call, plain, script, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.turn import need_rounds
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from zoea.model.values import Event, Lagged
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.swarm.event_hub import QUEUE, EventHub
 
 

@@ -24,7 +24,8 @@ from zoea.model.errors import MissingBlob, RevisionError
 from zoea.model.request import Answer, ModelRequest, RequestMessage
 from zoea.queries.fork_costs import read_fork_cost
 from zoea.queries.request_inspection import inspect_request
-from zoea.settings import Settings, Templates
+from zoea.settings.schema import Settings
+from zoea.settings.template_library import Templates
 from zoea.store.database_file import connect_reader
 from zoea.store.redaction import REDACTED, redact_text
 from zoea.swarm.commit_commands import CommitCommands

@@ -13,7 +13,7 @@ from zoea.model.enums import MysisState
 from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec
 from zoea.model.status import StatusWord, wants_review
 from zoea.queries.stored_swarm import read_swarm_view
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.resolved_template import drop_told_goal, nudge_text
 from zoea.tools import OwnTools, ToolPolicy
 

@@ -14,7 +14,7 @@ from tests.swarm.harness import Swarm, call, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.request import Answer, ModelRequest, StreamItem
 from zoea.model.values import Usage
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.turn.turn_types import TurnPhase
 
 MYSES = 50

@@ -14,7 +14,7 @@ from zoea.model.enums import Activity, DeliveryMode, ErrorClass, MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest, RequestHeld, RequestSent
 from zoea.model.values import Usage
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.persistence.restore import NEVER_RAN
 
 LATER = 1_700_003_600_000_000

@@ -12,7 +12,7 @@ from zoea.model.enums import MessageKind, Role, SenderKind, Source
 from zoea.model.request import Answer
 from zoea.model.values import Memory, Sender, label
 from zoea.queries.request_inspection import inspect_request
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 NAMED = Settings.model_validate({"context": {"keep_turns": 2, "recall_items": 0}, "nudge": {"without_goal": False}})
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.values import Failure
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.life import (
     BREAKER_OPEN,
     Arrived,

@@ -14,7 +14,7 @@ from tests.swarm.harness import call, script, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import Usage
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.turn import call_bounds
 from zoea.swarm.turn.call_bounds import MOST_KEPT
 

@@ -13,7 +13,7 @@ from tests.swarm.test_budgets import GatedProvider
 from zoea.model.enums import MysisState
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.values import Usage
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 HARD = Settings.model_validate(
     {

@@ -28,7 +28,7 @@ from zoea.process.clock import SystemClock
 from zoea.queries.request_inspection import inspect_request
 from zoea.queries.request_summary import read_newest_request
 from zoea.queries.status_phrases import describe_status
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 PROSE = "They number records. A record is kept safe."
 

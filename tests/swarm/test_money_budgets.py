@@ -14,7 +14,7 @@ from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import MysisState
 from zoea.model.request import Answer
 from zoea.model.values import Usage
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.budgets import exceeded, renew_reason, spent
 
 

@@ -11,7 +11,7 @@ from tests.swarm.test_window_strategy import contents, settings, talk
 from zoea.model.enums import Role
 from zoea.model.errors import UsageError
 from zoea.model.request import Answer, AnswerCall
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence.preserved_memories import MOST_PRESERVED
 from zoea.tools import ToolPolicy
 

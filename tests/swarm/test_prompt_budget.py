@@ -11,7 +11,7 @@ from zoea.context import FrozenTurn
 from zoea.model.enums import DeliveryMode, MessageKind, Role, SenderKind
 from zoea.model.request import Answer
 from zoea.model.values import Delivery, Sender
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.turn import prompt_budget
 
 SETTINGS = Settings.model_validate(

@@ -16,7 +16,7 @@ from zoea.model.enums import MysisState
 from zoea.model.ports import Provider
 from zoea.model.status import StatusWord
 from zoea.process.clock import SystemClock
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 SETTINGS = Settings.model_validate({"swarm": {"active_turns": 1}, "llm": {"retries": 4}})
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.swarm.harness import swarm
 from tests.tui.cockpit import QUIET, answering
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 
 
 async def test_the_context_is_shown_as_soon_as_the_swarm_is_open_again(tmp_path: Path) -> None:

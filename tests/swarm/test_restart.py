@@ -16,7 +16,7 @@ from zoea.model.enums import Activity, DeliveryMode, ErrorClass, MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import COMMANDER, Delivery
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm import life as lf
 from zoea.swarm.life import BREAKER_OPEN
 from zoea.swarm.live_view import LiveMysis

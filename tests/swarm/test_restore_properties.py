@@ -24,7 +24,7 @@ from zoea.context import FrozenTurn
 from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Outcome, Role
 from zoea.model.request import Answer, GivenAnswer, RequestMessage, ToolResult
 from zoea.model.values import Failure
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.persistence.restore import MAY_HAVE_RUN, NEVER_RAN
 from zoea.swarm.rules import SECOND, TurnRules
 from zoea.swarm.turn import turn_types as t

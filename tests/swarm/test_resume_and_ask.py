@@ -16,7 +16,7 @@ from zoea.model.enums import MysisState
 from zoea.model.errors import MissingBlob, MysisMissing, RevisionError, SwarmFull, UsageError
 from zoea.model.request import Answer, ModelRequest
 from zoea.queries.commit_history import read_history
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.store.database_file import connect_reader
 from zoea.swarm.commit_commands import CommitCommands
 

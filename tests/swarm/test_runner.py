@@ -15,7 +15,7 @@ from zoea.model.enums import DeliveryMode, ErrorClass, MysisState
 from zoea.model.errors import ProviderError, StoreError, ToolError
 from zoea.model.request import Answer, ModelInfo, ModelRequest
 from zoea.model.values import COMMANDER
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.life import SetState
 from zoea.swarm.persistence import memory_ops, message_ops, mysis_ops
 from zoea.swarm.resolved_template import output_limit

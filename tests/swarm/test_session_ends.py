@@ -15,7 +15,7 @@ from zoea.model.request import Answer
 from zoea.model.status import KILLED
 from zoea.model.values import Event
 from zoea.queries.phrases import event_sentence
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import mysis_ops
 from zoea.swarm.persistence.stat_ops import store_minute
 

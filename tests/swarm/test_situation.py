@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_builtin_backend import templates
 from zoea.model.request import Answer
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 
 async def test_every_part_is_in_the_request_titled_as_data_and_frozen_with_the_turn(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from zoea.queries.conversation import read_newest
 from zoea.queries.events import read_line_ids, read_log_lines
 from zoea.queries.request_inspection import inspect_request
 from zoea.queries.status_phrases import describe_status
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.tools import OwnTools, ToolPolicy
 
 NAMED = Settings.model_validate({})

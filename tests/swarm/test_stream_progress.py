@@ -13,7 +13,7 @@ from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import swarm
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.request import Answer, BytesReceived, Delta, ModelRequest, StreamItem
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 BETWEEN_S = 60.0
 

@@ -22,7 +22,7 @@ from tests.swarm.harness import OneProvider, call, swarm
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.text import estimate
 
 

@@ -19,7 +19,7 @@ from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import MysisState
 from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec
 from zoea.queries.request_inspection import inspect_request, read_requests
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.turn.tool_budget import leave_out_tools, offer_tools
 from zoea.tools import ToolPolicy, UpstreamConfig
 from zoea.tools.policy import OwnTools, Send

@@ -18,7 +18,7 @@ from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import CALL_TOOL, FIND_TOOL, ApprovalAnswer, Outcome, ToolShow
 from zoea.model.request import Answer, AnswerCall
 from zoea.queries.request_inspection import inspect_request, read_requests
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.tools import OwnTools, ToolPolicy, UpstreamConfig
 
 BY_NEED = ToolPolicy(show=ToolShow.SEARCH, own=OwnTools.SLIM)

@@ -18,7 +18,9 @@ from zoea.model.request import Answer, AnswerCall
 from zoea.model.topics import SNAPSHOT_SENDER, TopicMessage
 from zoea.model.values import Sender
 from zoea.runtime.upstream_set import build_policy
-from zoea.settings import Settings, Templates, parse_template
+from zoea.settings.schema import Settings
+from zoea.settings.template import parse_template
+from zoea.settings.template_library import Templates
 from zoea.store import topic_reader
 from zoea.store.topic_reader import topic_message
 from zoea.swarm import life, topic_commands

@@ -20,10 +20,12 @@ from zoea.model.errors import UsageError
 from zoea.model.request import Answer, RequestMessage
 from zoea.queries.request_inspection import inspect_request
 from zoea.runtime.upstream_set import build_policy
-from zoea.settings import Settings, parse_template
+from zoea.settings.schema import Settings
+from zoea.settings.template import parse_template
 from zoea.settings.topic_source import TopicSource
-from zoea.store import WriterConnection, open_reader
+from zoea.store.database_file import open_reader
 from zoea.store.topic_reader import TOPIC_MESSAGE, topic_message
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.turn.source_stage import render_source
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})

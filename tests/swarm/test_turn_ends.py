@@ -13,7 +13,7 @@ from zoea.model.enums import Activity, ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.values import Usage
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.turn import loop_guard
 
 

@@ -18,7 +18,7 @@ from zoea.context import FrozenTurn
 from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Outcome
 from zoea.model.request import Answer, GivenAnswer, ToolResult
 from zoea.model.values import Failure, ToolCall
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.rules import HOUR, SECOND, TurnRules
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.machine import step

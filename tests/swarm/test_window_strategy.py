@@ -14,7 +14,7 @@ from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.errors import UsageError
 from zoea.model.request import Answer, RequestMessage
 from zoea.queries.request_inspection import inspect_request
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 
 def settings(**session: Any) -> Settings:

@@ -44,7 +44,7 @@ from zoea.model.enums import CallState, ErrorClass, OpenedBy, Outcome, Role, Sou
 from zoea.model.errors import PlanError
 from zoea.model.request import Answer, AnswerCall, ToolResult
 from zoea.model.values import Failure, Memory, ToolCall
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.swarm.persistence.restore import restore
 from zoea.swarm.rules import SECOND, TurnRules, WaitRules
 from zoea.swarm.turn import fingerprint, loop_guard

@@ -12,8 +12,10 @@ from tests.tools.conftest import Opener
 from tests.tools.test_accounts_login import Keeper
 from zoea.model.errors import ToolError
 from zoea.runtime.upstream_set import build_upstreams
-from zoea.settings import Credentials, Settings, places
+from zoea.settings.credentials import Credentials
 from zoea.settings.endpoints import LoginSettings
+from zoea.settings.paths import places
+from zoea.settings.schema import Settings
 from zoea.tools import UpstreamConfig
 from zoea.tools.account_arguments import is_secret_field, login_arguments, register_arguments
 

@@ -12,7 +12,7 @@ import pytest
 from tests.fakes.mcp_wire import McpWire
 from tests.fakes.toolboxes import asked, meta, with_catalogue
 from tests.tools.conftest import Opener
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.endpoints import UpstreamSettings
 from zoea.tools import resolve_upstream
 

@@ -14,7 +14,7 @@ from tests.tools.conftest import Opener
 from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import Native
 from zoea.runtime.accounts import CredentialSecrets
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.tools.secret_arguments import is_secret_name, replace_secrets
 from zoea.tools.secret_vault import KeptSecret
 

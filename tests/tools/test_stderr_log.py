@@ -14,7 +14,7 @@ import pytest
 
 from tests.tools.conftest import Opener
 from tests.waiting import until
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.endpoints import UpstreamSettings
 from zoea.text.redact import redact_secrets
 from zoea.tools import resolve_upstream

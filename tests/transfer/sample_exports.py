@@ -15,8 +15,10 @@ from zoea.model.errors import ProviderError
 from zoea.model.request import Answer
 from zoea.model.values import Usage
 from zoea.queries.stored_swarm import open_database
-from zoea.settings import Settings
-from zoea.store import Store, WriterConnection, put_blob
+from zoea.settings.schema import Settings
+from zoea.store.blobs import put_blob
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.transfer import jsonl_import
 from zoea.transfer.export import Format, swarm_pieces
 from zoea.transfer.report import ImportReport

@@ -17,7 +17,7 @@ from tests.text.hidden_characters import is_hidden
 from zoea.model.enums import DONE_TOOL, ErrorClass
 from zoea.model.errors import MysisMissing, ProviderError, UsageError
 from zoea.model.request import Answer, AnswerCall
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.transfer.export import Format, code_block, export_pieces, export_to_file, file_name, swarm_pieces
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})

@@ -13,8 +13,9 @@ from tests.fakes.mutations import COUNT, mutations
 from tests.fakes.nova import nova_database
 from tests.transfer.sample_exports import export_lines, import_into, make_sample_swarm
 from zoea.model.errors import ZoeaError
-from zoea.settings import Settings, Template
-from zoea.store import WriterConnection
+from zoea.settings.schema import Settings
+from zoea.settings.template import Template
+from zoea.store.writer_connection import WriterConnection
 from zoea.transfer.nova_database import open_nova
 from zoea.transfer.nova_import import NovaImport, NovaOptions
 

@@ -16,7 +16,7 @@ from tests.swarm.harness import call, script, swarm
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.text.control_characters import reveal
 from zoea.transfer.export import Format, code_block, escape_line, export_pieces, swarm_pieces
 

@@ -16,7 +16,7 @@ from tests.fakes.memory_store import memory_store
 from tests.transfer.sample_exports import export_lines, import_into, make_sample_swarm, write_lines
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.queries.conversation import iterate_turns
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import row_values
 from zoea.text.control_characters import reveal
 from zoea.transfer.export import markdown_turn

@@ -15,12 +15,11 @@ import pytest
 
 from tests.transfer.sample_exports import import_into, make_sample_swarm
 from zoea.chain.entries import rewrite_texts
-from zoea.store import WriterConnection
 from zoea.store.database_file import MIGRATIONS, newest_version
 from zoea.store.migrate import migrate, split_statements
 from zoea.store.redaction import redact_text
 from zoea.store.retention import remove_mysis
-from zoea.store.writer_connection import transaction
+from zoea.store.writer_connection import WriterConnection, transaction
 from zoea.text.redact import redact_all
 from zoea.transfer.jsonl_export import conversation_lines
 

@@ -17,10 +17,10 @@ from tests.transfer.sample_exports import count_rows, read_rows
 from zoea.model.errors import StoreError, StoreForeign, SwarmFull, UsageError, WorkspaceHeld
 from zoea.model.request import Answer
 from zoea.process.lock import OwnerLock
-from zoea.settings import Settings
 from zoea.settings.paths import places
-from zoea.store import WriterConnection
+from zoea.settings.schema import Settings
 from zoea.store.database_file import APPLICATION_ID
+from zoea.store.writer_connection import WriterConnection
 from zoea.transfer.conflicts import insert_with_id
 from zoea.transfer.nova_database import open_nova, parse_time
 from zoea.transfer.report import ImportReport

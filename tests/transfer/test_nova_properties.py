@@ -14,8 +14,9 @@ from tests.fakes.memory_store import NOW, memory_store
 from tests.fakes.nova import ALPHA, BETA
 from tests.transfer.sample_exports import import_into, parse_without_ids, write_lines
 from zoea.context.units import UnitKind, read_units
-from zoea.settings import Settings, Template
-from zoea.store import WriterConnection
+from zoea.settings.schema import Settings
+from zoea.settings.template import Template
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import row_values
 from zoea.text import clean
 from zoea.transfer.jsonl_export import conversation_lines, swarm_line

@@ -23,7 +23,7 @@ from tests.transfer.sample_exports import (
 from zoea.model.errors import SwarmFull, UsageError
 from zoea.model.request import Answer
 from zoea.queries.request_inspection import inspect_request
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.store.blobs import get_blob
 from zoea.store.database_file import open_reader
 from zoea.transfer.export import Format, export_pieces, file_stem, read_exportable, swarm_pieces

@@ -15,10 +15,12 @@ from tests.swarm.test_topics_strategy import PLAN, with_planner
 from zoea.chain.entries import rewrite_texts
 from zoea.model.request import Answer
 from zoea.queries.conversation import read_newest
-from zoea.settings import Settings, parse_template
-from zoea.store import Store, open_reader
+from zoea.settings.schema import Settings
+from zoea.settings.template import parse_template
+from zoea.store.database_file import open_reader
 from zoea.store.redaction import redact_text
 from zoea.store.retention import LEAST, RetentionRule, remove_mysis, remove_unused
+from zoea.store.store import Store
 from zoea.transfer.export import Format, export_pieces, swarm_pieces
 from zoea.transfer.jsonl_import import import_file
 

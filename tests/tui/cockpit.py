@@ -24,9 +24,9 @@ from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
-from zoea.settings import Settings
 from zoea.settings.early_defaults import EarlySettings
 from zoea.settings.paths import Places
+from zoea.settings.schema import Settings
 from zoea.tui.app import CockpitApp
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm
 from zoea.tui.terminal.terminal_input import TerminalInput

@@ -26,7 +26,7 @@ from zoea.llm.transport.provider_errors import error_from_status
 from zoea.model.enums import MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.tools import UpstreamConfig
 
 MORNING = 1_773_480_000_000_000

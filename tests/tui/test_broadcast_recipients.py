@@ -8,8 +8,8 @@ import pytest
 
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
-from zoea.settings import Settings
 from zoea.settings.early_defaults import EARLY
+from zoea.settings.schema import Settings
 from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.swarm_list import message_targets
 from zoea.tui.widgets.clickable_text import TextBlock

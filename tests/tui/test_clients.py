@@ -12,7 +12,7 @@ from tests.tui.cockpit import Stage, cockpit_over
 from zoea.mcp_server.tokens import Tokens, TokenScope
 from zoea.model.errors import OwnerError
 from zoea.model.values import McpView
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.tui.dialogs.clients import McpClientsDialog
 
 

@@ -18,7 +18,7 @@ from tests.tui.sample_turns import START
 from zoea.model.enums import MysisState
 from zoea.model.values import Mysis
 from zoea.queries.request_summary import MysisContext, PackSummary, RequestSummary, ToolSnapshot
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.swarm.live_view import LiveMysis
 from zoea.tui.conversation import focus_lines
 from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, Symbols

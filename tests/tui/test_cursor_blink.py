@@ -7,7 +7,7 @@ from pathlib import Path
 from textual.widgets import Input, TextArea
 
 from tests.tui.cockpit import cockpit
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.tui.terminal.terminal_control import IDLE_S
 
 

@@ -17,7 +17,7 @@ from textual.screen import Screen
 from tests.queries.test_request_inspection import ROOMY, working_model
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.dialogs.clients import McpClientsDialog
 from zoea.tui.dialogs.command_line import CommandPromptDialog

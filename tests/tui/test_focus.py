@@ -24,7 +24,7 @@ from zoea.model.enums import DONE_TOOL, ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError, StoreError
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest, StreamItem
 from zoea.queries import conversation
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.text.amounts import short_count
 from zoea.tui.conversation.blocks import BlockKind
 from zoea.tui.dialogs.export import ExportDialog

@@ -20,7 +20,7 @@ from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.request import Answer, ModelRequest
 from zoea.runtime.first_request_estimate import FirstRequestEstimate, estimate_from_commit
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.tui.dialogs import commit_forms
 from zoea.tui.dialogs.commit_forms import (
     AnswerDialog,

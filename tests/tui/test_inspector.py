@@ -13,7 +13,7 @@ from tests.swarm.harness import call, script, swarm
 from tests.tui.cockpit import QUIET, Stage, answering, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer, ModelRequest
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.tui.screens.inspector import InspectorScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList

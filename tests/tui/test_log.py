@@ -15,7 +15,7 @@ from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.enums import ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.log import LogScreen
 from zoea.tui.widgets.line_list import LineList, TextLines

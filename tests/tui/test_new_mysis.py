@@ -17,8 +17,8 @@ from zoea.model.errors import UsageError
 from zoea.model.values import MysisView
 from zoea.runtime.mysis_options import read_options
 from zoea.runtime.run_options import StartOptions
-from zoea.settings import Settings
 from zoea.settings.paths import places
+from zoea.settings.schema import Settings
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.state.drafts import LAST_CHOICES, NEW_MYSIS

@@ -22,7 +22,7 @@ from zoea.model.errors import StoreError, ZoeaError
 from zoea.model.values import SwarmView
 from zoea.process.lock import OwnerLock
 from zoea.queries.stored_swarm import read_swarm_view
-from zoea.settings import places
+from zoea.settings.paths import places
 from zoea.tui import start
 from zoea.tui.app import CockpitApp
 from zoea.tui.dialogs.command_line import CommandPromptDialog

@@ -16,7 +16,7 @@ from zoea.ipc.read_only import _READING, WATCHES, WatchedSwarm
 from zoea.ipc.swarm_proxy import api_functions
 from zoea.model.errors import OwnerError, ZoeaError
 from zoea.runtime.run_options import RunOptions
-from zoea.settings import places
+from zoea.settings.paths import places
 from zoea.tui import start
 from zoea.tui.app import CockpitApp
 from zoea.tui.commands.actions import ACTIONS

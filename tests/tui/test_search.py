@@ -10,7 +10,7 @@ from tests.swarm.harness import call, script, swarm
 from tests.tui.cockpit import QUIET, Stage, answering, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.search import SearchScreen
 from zoea.tui.widgets.line_list import LineList

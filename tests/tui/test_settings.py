@@ -16,10 +16,10 @@ from tests.tui.cockpit import Stage, cockpit
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.swarm_api import ReloadReport
 from zoea.runtime.model_lists import ModelLists
-from zoea.settings import Settings, load
 from zoea.settings.fields import Page, page_of
-from zoea.settings.layers import LoadedSettings
+from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import Places
+from zoea.settings.schema import Settings
 from zoea.tui.screens.help import HelpScreen
 from zoea.tui.screens.settings import KeyCaptureDialog, SettingsScreen
 from zoea.tui.state.settings_form import SettingField, groups, parsed

@@ -28,7 +28,7 @@ from tests.tui.sample_swarm import MORNING, play_sample_swarm
 from tests.tui.snapshots_on_disk import ACCEPTS, SnapshotStore, capture_screen, export_svg
 from zoea.model.values import GrantView, McpView, ProviderView, ToolView, UpstreamView
 from zoea.settings.paths import Places
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import commit_capture
 from zoea.swarm.persistence.stat_ops import MINUTE_US
 from zoea.tui.app import TooSmallScreen

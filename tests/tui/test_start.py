@@ -11,7 +11,8 @@ import pytest
 
 from zoea.model.enums import MysisState
 from zoea.runtime.run_options import RunOptions
-from zoea.settings import Settings, places
+from zoea.settings.paths import places
+from zoea.settings.schema import Settings
 from zoea.tui import start
 from zoea.tui.app import CockpitApp
 from zoea.tui.state.swarm_feed import SwarmFeed

@@ -22,7 +22,7 @@ from zoea.model.enums import MysisState
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import MysisView, SwarmView
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.tui.app import CockpitApp
 from zoea.tui.dialogs.quit import QuitDialog
 from zoea.tui.screens.dashboard import DashboardScreen

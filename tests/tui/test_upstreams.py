@@ -22,7 +22,7 @@ from zoea.model.request import ModelInfo
 from zoea.model.values import Failure, ProviderView, SwarmView, ToolTrial, ToolView, UpstreamFault, UpstreamView
 from zoea.runtime.model_discovery import ModelConnection
 from zoea.settings.paths import Places
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.text.large_json import indent
 from zoea.tui.conversation.tool_items import build_argument_skeleton
 from zoea.tui.dialogs import connect

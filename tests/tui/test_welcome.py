@@ -28,7 +28,7 @@ from zoea.model.request import ModelInfo
 from zoea.runtime.model_discovery import ModelConnection
 from zoea.runtime.run_options import RunOptions, StartOptions
 from zoea.settings.paths import Places, places
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.tui import start
 from zoea.tui.app import CockpitApp
 from zoea.tui.dialogs import connect

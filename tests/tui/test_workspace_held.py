@@ -16,7 +16,7 @@ from tests.tui.idle_pilot import IdlePilot
 from zoea.ipc.read_only import ReadOnlySwarm
 from zoea.model.errors import NoRunningSwarm, OwnerError, ZoeaError
 from zoea.runtime.run_options import RunOptions
-from zoea.settings import places
+from zoea.settings.paths import places
 from zoea.tui import start
 from zoea.tui.app import CockpitApp
 from zoea.tui.commands.actions import BY_ID

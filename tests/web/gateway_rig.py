@@ -21,7 +21,7 @@ from zoea.llm.providers.openai_provider import OpenAIProvider
 from zoea.model.ports import GatewayAccess, Provider
 from zoea.model.request import ToolResult, ToolSpec
 from zoea.process.clock import SystemClock
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.web.gateway import GatewayServer
 
 KEY = "sk-reef-0123456789abcdef"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from zoea.store import WriterConnection
 from zoea.store.blobs import blob_directory, blob_path, release_blob
 from zoea.store.retention import is_unused
+from zoea.store.writer_connection import WriterConnection
 
 DAY_SECONDS = 24 * 3600
 _EXPIRED = """

@@ -33,8 +33,8 @@ from zoea.chain.formats import ZOEA, known_formats
 from zoea.chain.ref_names import BRANCH, IMPORTED, TAG, TICKET
 from zoea.chain.revisions import is_ref_name
 from zoea.model.errors import ContextFormatError
-from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, put_packed, put_redacted, restore_blob
+from zoea.store.writer_connection import WriterConnection
 from zoea.text.control_characters import clean
 from zoea.text.sentences import count_of
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from zoea.store import WriterConnection
 from zoea.store.retention import is_unused, remove_unused_blobs
 from zoea.store.table_schema import read_tables, write_removal
+from zoea.store.writer_connection import WriterConnection
 
 DAY = 24 * 3600 * 1_000_000
 REFLOG_DAYS = 30

@@ -19,7 +19,8 @@ from zoea.chain.ref_names import REMOVABLE, SNAPSHOT, TAG, TICKET, branch_ref, t
 from zoea.chain.revisions import TICKET_ID, refuse_time, resolve_revision
 from zoea.model.errors import RevisionError, UsageError
 from zoea.process.host_name import describe_machine
-from zoea.store import Store, WriterConnection
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.text.control_characters import clean
 
 _MOST_DAYS = 36_500

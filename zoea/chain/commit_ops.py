@@ -23,8 +23,8 @@ from zoea.chain.commit import (
 )
 from zoea.chain.commit_rows import read_commit, read_ref
 from zoea.model.errors import StoreConflict, UsageError
-from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, pack_blob, put_packed
+from zoea.store.writer_connection import WriterConnection
 from zoea.text.control_characters import clean
 
 BY_HAND = "tag"

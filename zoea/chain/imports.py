@@ -24,7 +24,7 @@ from zoea.chain.formats.openai_chat import drop_unreadable
 from zoea.chain.materialize import find_format
 from zoea.chain.ref_names import IMPORTED
 from zoea.model.errors import ContextFormatError
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.text.sentences import count_of
 
 _NAMED = 10

@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from zoea.chain.commit_rows import BLOB_IDS
 from zoea.model.errors import StoreError, StoreFull
-from zoea.store import WriterConnection
 from zoea.store.blobs import (
     PackedBlob,
     blob_directory,
@@ -29,6 +28,7 @@ from zoea.store.blobs import (
     unpack_blob,
     write_blob_file,
 )
+from zoea.store.writer_connection import WriterConnection
 
 SETTING = "chain.mirror"
 """The key under which the database knows the folder, so that readers find it."""

@@ -17,7 +17,7 @@ from zoea.runtime.run_options import attach
 from zoea.settings.paths import Places
 
 if TYPE_CHECKING:
-    from zoea.store import Store
+    from zoea.store.store import Store
 
 T = TypeVar("T")
 _BEGIN_S, _LOOK_S = 1.0, 0.05

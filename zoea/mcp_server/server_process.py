@@ -23,7 +23,8 @@ from zoea.mcp_server.tokens import Tokens
 from zoea.process.clock import run_on_boot_time
 from zoea.process.gc_tuning import short_gc, tuned_gc
 from zoea.process.logs import logging_to
-from zoea.settings import Credentials, load
+from zoea.settings.credentials import Credentials
+from zoea.settings.layers import load
 from zoea.settings.paths import Places
 from zoea.tools.builtin.definitions import COMMANDS
 

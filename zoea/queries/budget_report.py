@@ -13,8 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from zoea.queries.stored_swarm import open_database
-from zoea.settings import Settings
-from zoea.settings.schema import BudgetSettings
+from zoea.settings.schema import BudgetSettings, Settings
 from zoea.swarm.budgets import as_micros
 from zoea.swarm.persistence.spend_ops import day_of
 from zoea.swarm.resolved_template import resolve_stored_template

@@ -13,8 +13,10 @@ from zoea.context import FrozenTurn, InheritedContext, TurnRecord, TurnSoFar, pl
 from zoea.context.inherited_pack import Inheritance, freeze_inherited
 from zoea.model.enums import OpenedBy, Role, Source
 from zoea.model.values import SAME_MYSIS, Memory, MysisOverrides
-from zoea.settings import Settings, Templates, effective_settings
 from zoea.settings.endpoints import ProviderType
+from zoea.settings.schema import Settings
+from zoea.settings.template import effective_settings
+from zoea.settings.template_library import Templates
 from zoea.swarm.creation import NewMysis, build_spec, find_template, read_maker
 from zoea.swarm.inherited_context import estimate_inherited
 from zoea.text.estimate import tokens

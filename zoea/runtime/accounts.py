@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.key_stamp import ACCOUNTS, SECRETS
 from zoea.tools.secret_vault import KeptSecret
 

@@ -42,10 +42,11 @@ from zoea.runtime.periodic_tasks import mirror_folder, record_minutes, run_mirro
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.swarm_files import SwarmFiles
 from zoea.runtime.upstream_set import build_policies, build_upstreams, workbench_upstream, world_upstream
-from zoea.settings import Credentials, LoadedSettings, load
+from zoea.settings.credentials import Credentials
+from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import Places
-from zoea.store import Store
 from zoea.store.retention import RetentionRule
+from zoea.store.store import Store
 from zoea.swarm.command_tasks import CommandTasks
 from zoea.swarm.commander import Commander
 from zoea.swarm.commit_commands import CommitCommands

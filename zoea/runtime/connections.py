@@ -23,11 +23,13 @@ from zoea.runtime.model_lists import LISTING_TYPES, ModelLists
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.run_options import WORLD
 from zoea.runtime.upstream_set import build_policies, build_upstreams
-from zoea.settings import Credentials, LoadedSettings, Settings, load
 from zoea.settings.config_writer import parse_key
+from zoea.settings.credentials import Credentials
 from zoea.settings.key_paths import Layer, format_key, iterate_leaves
+from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.reload_mark import begin_reload, end_reload
-from zoea.store import WriterConnection
+from zoea.settings.schema import Settings
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import model_facts
 from zoea.swarm.swarm import Swarm
 from zoea.tools import Toolbox, Upstream

@@ -18,8 +18,8 @@ from zoea.text.sentences import count_of
 
 if TYPE_CHECKING:
     from zoea.queries.fork_costs import ForkCost
-    from zoea.settings import Settings
     from zoea.settings.paths import Places
+    from zoea.settings.schema import Settings
 
 MOST_FORKS = 50
 _WHOLE_TIER = 2
@@ -65,7 +65,7 @@ def estimate_from_commit(
     """
     # The planner and the settings take most of the start of the commands that import this module and seldom call it.
     from zoea.queries.fork_costs import read_fork_cost
-    from zoea.settings import load
+    from zoea.settings.layers import load
     from zoea.swarm.persistence.capture_ops import find_thread
 
     loaded = load(where)

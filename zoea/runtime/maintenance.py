@@ -21,7 +21,6 @@ from zoea.model.ports import Clock
 from zoea.process.clock import SystemClock
 from zoea.process.lock import OwnerLock
 from zoea.settings.paths import Places, list_data_folders
-from zoea.store import Store, WriterConnection
 from zoea.store.blobs import remove_blob_file
 from zoea.store.database_file import open_reader
 from zoea.store.integrity import IntegrityFinding, compact, find_open_files, inspect_database, unused_files
@@ -36,7 +35,8 @@ from zoea.store.retention import (
 )
 from zoea.store.search import fts_index
 from zoea.store.sqlite_errors import translate_errors
-from zoea.store.writer_connection import transaction
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection, transaction
 
 log = logging.getLogger(__name__)
 

@@ -36,11 +36,13 @@ from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Clock, Provider
 from zoea.process.clock import SystemClock
 from zoea.runtime.model_lists import LISTING_TYPES, ModelLists
-from zoea.settings import Credentials, LoadedSettings, Settings, load
 from zoea.settings.config_writer import set_keys
+from zoea.settings.credentials import Credentials
 from zoea.settings.endpoints import REFERENCE, ProviderSettings, ProviderType
 from zoea.settings.key_paths import Problem, SettingsInvalid
+from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import Places
+from zoea.settings.schema import Settings
 from zoea.settings.template import AGENT_PREFIX
 
 _LOCAL = tuple(kind for kind in ProviderType if not kind.address)

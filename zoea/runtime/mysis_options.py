@@ -18,10 +18,12 @@ from zoea.model.errors import SettingsError, StoreError, UsageError
 from zoea.queries.broadcasts import OfferedBroadcast, read_offered_broadcast
 from zoea.queries.stored_swarm import read_configurations
 from zoea.runtime.provider_set import costs_nothing
-from zoea.settings import Settings, Template, Templates, load, parse_template
 from zoea.settings.endpoints import ProviderType
+from zoea.settings.layers import load
 from zoea.settings.paths import Places
-from zoea.settings.template import AGENT_PREFIX, OVERRIDES
+from zoea.settings.schema import Settings
+from zoea.settings.template import AGENT_PREFIX, OVERRIDES, Template, parse_template
+from zoea.settings.template_library import Templates
 from zoea.text import estimate
 
 AUTOPILOT_TITLE = "autopilot (no model: plays the sandbox by rule)"

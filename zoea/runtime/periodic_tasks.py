@@ -16,12 +16,12 @@ from zoea.model.errors import StoreError
 from zoea.model.ports import Clock
 from zoea.model.status import StatusWord
 from zoea.runtime.maintenance import DAY_US, running_task
-from zoea.settings import Settings
 from zoea.settings.paths import expand_home
-from zoea.store import Store
+from zoea.settings.schema import Settings
 from zoea.store.blobs import remove_blob_file
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
+from zoea.store.store import Store
 from zoea.swarm.persistence.stat_ops import MINUTE_US, store_minute
 
 log = logging.getLogger(__name__)

@@ -16,9 +16,10 @@ from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Clock, Provider
 from zoea.process.module_imports import import_in_thread
 from zoea.runtime.owner import close_within
-from zoea.settings import Credentials, Settings
+from zoea.settings.credentials import Credentials
 from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
+from zoea.settings.schema import Settings
 
 CLOSE_S = 1.0
 UNMETERED = tuple(kind for kind in ProviderType if not kind.description)

@@ -25,7 +25,7 @@ from zoea.settings.paths import Places
 if TYPE_CHECKING:
     from zoea.ipc.remote_swarm import RemoteSwarm
     from zoea.model.swarm_api import SwarmApi
-    from zoea.settings import Settings
+    from zoea.settings.schema import Settings
 
 OPENING_S = 5.0
 """Seconds that an owner may take from its lock to an answer on its socket."""
@@ -195,7 +195,7 @@ def refuse_new_myses(options: StartOptions, where: Places) -> None:
     """
     if options.myses is None and not options.template:
         return
-    from zoea.settings import load  # pydantic takes longer than the first paint may
+    from zoea.settings.layers import load  # pydantic takes longer than the first paint may
 
     loaded = load(where)
     if options.template:

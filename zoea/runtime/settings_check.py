@@ -13,11 +13,11 @@ from zoea.llm.prices import read_price_file
 from zoea.model.errors import SettingsError, TemplateError, TrustError
 from zoea.runtime.model_discovery import ModelConnection, configured_sources, find_context_window
 from zoea.runtime.model_lists import LISTING_TYPES, ModelLists, check_model
-from zoea.settings import Credentials, LoadedSettings, load
+from zoea.settings.credentials import Credentials
 from zoea.settings.document import read_document
 from zoea.settings.endpoints import ProviderType
 from zoea.settings.key_paths import DEFAULT, Layer, Origin, Problem, find_nearest, format_key
-from zoea.settings.layers import check_settings
+from zoea.settings.layers import LoadedSettings, check_settings, load
 from zoea.settings.paths import Places
 from zoea.settings.problems import find_origin
 from zoea.settings.template import Template

@@ -16,10 +16,9 @@ from zoea.agents.agent_launch import AgentLaunch
 from zoea.files.workbench_tools import WORKBENCH
 from zoea.model.errors import AgentError, FilesError, UsageError, ZoeaError
 from zoea.model.request import NO_COMMIT, FileCommit
-from zoea.settings import Template
 from zoea.settings.paths import Places, absolute_path, is_folder, make_private_folder
 from zoea.settings.schema import FilesSettings
-from zoea.settings.template import work_on
+from zoea.settings.template import Template, work_on
 from zoea.text.control_characters import reveal
 from zoea.tools import Toolbox, ToolPolicy
 from zoea.tools.accounts_login import Caller

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from zoea.queries.budget_report import BudgetUse, read_budgets
 from zoea.queries.metric_rows import FinishedRequest, MetricReader, MetricRows
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 from zoea.store.writer import COMMIT_BOUNDS, WriterStats
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

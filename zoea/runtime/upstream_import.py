@@ -16,8 +16,10 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 
 from zoea.model.errors import SettingsError, UsageError
-from zoea.settings import Credentials, Places, Settings
+from zoea.settings.credentials import Credentials
+from zoea.settings.paths import Places
 from zoea.settings.private_file import lock_file, write_private
+from zoea.settings.schema import Settings
 from zoea.settings.small_file import read_small_text
 from zoea.tools.mcp_json import ImportedServer, drop_comments, find_secret_arguments, is_reference, read_servers
 from zoea.tools.upstream.upstream_config import UpstreamConfig

@@ -10,9 +10,11 @@ from functools import cache
 from zoea.files.workbench_tools import TOOLS, WORKBENCH, is_destructive
 from zoea.model.enums import ASK_TOOL, DONE_TOOL, WAIT_TOOL, ToolShow
 from zoea.runtime.run_options import WORLD
-from zoea.settings import Credentials, Settings, Template, parse_template
+from zoea.settings.credentials import Credentials
 from zoea.settings.endpoints import LoginSettings, Sharing
 from zoea.settings.paths import Places
+from zoea.settings.schema import Settings
+from zoea.settings.template import Template, parse_template
 from zoea.tools import ContextUse, OwnTools, SearchScope, Send, ToolPolicy, UpstreamConfig, resolve_upstream
 from zoea.tools.catalogue import RemoteTool
 from zoea.world import DATABASE, INJECT, command

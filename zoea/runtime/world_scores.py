@@ -15,7 +15,7 @@ from zoea.model.values import MysisView
 from zoea.queries.stored_swarm import MysisRecord, read_mysis_records
 from zoea.runtime.accounts import account_reader
 from zoea.runtime.run_options import WORLD
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.settings.paths import Places
 from zoea.world.score import CaptainScore, compute_scores
 from zoea.world.world_log import connect_read_only, load_world

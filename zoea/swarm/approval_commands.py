@@ -9,7 +9,7 @@ from zoea.model.enums import ASK_TOOL, ApprovalAnswer
 from zoea.model.errors import UsageError
 from zoea.model.request import GivenAnswer
 from zoea.model.values import ApprovalView, GrantView
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import approval_ops
 from zoea.swarm.swarm import SwarmCommands
 from zoea.text import clean

@@ -17,7 +17,7 @@ from zoea.model.enums import ASK_TOOL, ApprovalAnswer
 from zoea.model.errors import UsageError
 from zoea.model.ports import Clock, Timer
 from zoea.model.request import Answer, AnswerCall, GivenAnswer, ToolSpec
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.swarm.persistence import approval_ops
 from zoea.text.command_lines import find_grant_scope
 from zoea.tools.toolbox import read_call

@@ -26,7 +26,8 @@ from zoea.model.request import Answer
 from zoea.model.values import Memory, Mysis
 from zoea.process.host_name import describe_machine
 from zoea.settings.commit_settings import ChainSettings
-from zoea.store import Store, WriterConnection
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.memory_entries import PlacedEntry, build_entry, build_notes, build_nudge
 from zoea.swarm.persistence import capture_ops
 from zoea.swarm.turn import turn_types as t

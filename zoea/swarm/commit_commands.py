@@ -30,8 +30,8 @@ from zoea.model.enums import DeliveryMode, MysisState, Role
 from zoea.model.errors import MysisMissing, RevisionError, StateRefused, StoreError, UsageError
 from zoea.model.values import COMMANDER, CommitQuestion, Mysis, MysisView, Sender
 from zoea.process.host_name import describe_machine
-from zoea.settings import Settings
-from zoea.store import WriterConnection
+from zoea.settings.schema import Settings
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import creation, hand_compaction
 from zoea.swarm.commander import Commander
 from zoea.swarm.memory_entries import as_memories

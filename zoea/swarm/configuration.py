@@ -12,8 +12,9 @@ from typing import Any
 from msgspec import Struct
 
 from zoea.model.values import Mysis
-from zoea.settings import Settings, Template, Templates, parse_template
-from zoea.settings.template import change_settings, work_on
+from zoea.settings.schema import Settings
+from zoea.settings.template import Template, change_settings, parse_template, work_on
+from zoea.settings.template_library import Templates
 from zoea.swarm.resolved_template import Providers, resolve_template
 
 

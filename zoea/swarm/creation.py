@@ -14,10 +14,11 @@ from zoea.chain.revisions import refuse_time, resolve_revision
 from zoea.model.enums import DeliveryMode
 from zoea.model.errors import MissingBlob, TemplateError
 from zoea.model.values import COMMANDER, Mysis, Sender
-from zoea.settings import Settings, Template, Templates, parse_template
-from zoea.settings.schema import SwarmSettings
-from zoea.settings.template import AGENT_PREFIX, play_by
-from zoea.store import Store, WriterConnection
+from zoea.settings.schema import Settings, SwarmSettings
+from zoea.settings.template import AGENT_PREFIX, Template, parse_template, play_by
+from zoea.settings.template_library import Templates
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import capture_ops, message_ops, mysis_ops
 
 NO_WORK = capture_ops.Work()

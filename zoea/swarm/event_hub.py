@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 
 from zoea.model.values import Event, Lagged
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.swarm.persistence import swarm_reads
 
 QUEUE = 1000

@@ -20,7 +20,8 @@ from zoea.context import FrozenTurn
 from zoea.context.window.conversation_shape import ConversationShape
 from zoea.context.window.conversation_summary import summarise
 from zoea.model.errors import StateRefused, UsageError
-from zoea.store import Store, WriterConnection
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.memory_entries import as_memories, build_summary
 from zoea.swarm.persistence import capture_ops
 from zoea.swarm.resolved_template import ResolvedTemplate, build_profile

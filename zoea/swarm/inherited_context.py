@@ -19,7 +19,7 @@ from zoea.context.window.conversation_summary import read_prose, summarise
 from zoea.model.enums import Role, Source
 from zoea.model.errors import MissingBlob
 from zoea.model.request import RequestCall, RequestMessage
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.memory_entries import as_memories, source_of
 from zoea.swarm.services import Services

@@ -11,7 +11,7 @@ from zoea.context.window.prompt_context import PromptContext, list_unused_limits
 from zoea.model.enums import DeliveryMode
 from zoea.model.errors import UsageError
 from zoea.model.values import COMMANDER, Receipt, Recipients, Sender
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.persistence import message_ops, mysis_ops
 from zoea.swarm.persistence.expected_spending import find_short_budgets

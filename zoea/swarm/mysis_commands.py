@@ -13,7 +13,7 @@ from zoea.model.enums import MysisState
 from zoea.model.errors import MysisMissing, StateRefused, UsageError, ZoeaError
 from zoea.model.status import CLOSED, KILLED
 from zoea.model.values import Event, Lagged, Mysis, MysisView, SwarmView
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import configuration, creation
 from zoea.swarm import life as lf
 from zoea.swarm.persistence import mysis_ops

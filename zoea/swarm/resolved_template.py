@@ -18,7 +18,8 @@ from zoea.model.errors import TemplateError
 from zoea.model.ports import Provider
 from zoea.model.request import Catalogue, ModelInfo
 from zoea.model.values import Mysis
-from zoea.settings import Settings, Template, effective_settings, parse_template
+from zoea.settings.schema import Settings
+from zoea.settings.template import Template, effective_settings, parse_template
 from zoea.settings.topic_source import ContextStrategy
 from zoea.swarm.rules import TurnRules, WaitRules, to_micros
 from zoea.text.shorten import head

@@ -19,7 +19,7 @@ from zoea.model.enums import Activity, DeliveryMode, ErrorClass, MessageKind, My
 from zoea.model.errors import StateRefused, ZoeaError
 from zoea.model.ports import Timer
 from zoea.model.values import Delivery, Failure, Mysis
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.live_view import LiveMysis

@@ -18,8 +18,10 @@ from zoea.model.errors import StoreClosed, StoreError, StoreFull, StoreMoved
 from zoea.model.ports import Clock, Ids, ModelGateway, ToolFactory
 from zoea.model.request import FileCommit
 from zoea.model.values import Delivery
-from zoea.settings import Settings, Template
-from zoea.store import Store, WriterConnection
+from zoea.settings.schema import Settings
+from zoea.settings.template import Template
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.budget_queue import BudgetQueue
 from zoea.swarm.event_hub import EventHub

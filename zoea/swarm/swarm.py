@@ -18,8 +18,11 @@ from zoea.model.errors import MysisMissing, StoreClosed, StoreError, StoreFull, 
 from zoea.model.ports import Clock, Ids, ToolFactory
 from zoea.model.status import CLOSED, KILLED
 from zoea.model.values import Delivery, Mysis, MysisView, Sender, SwarmView
-from zoea.settings import Settings, Template, Templates
-from zoea.store import Store, WriterConnection
+from zoea.settings.schema import Settings
+from zoea.settings.template import Template
+from zoea.settings.template_library import Templates
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.budgets import as_micros, renew_reason

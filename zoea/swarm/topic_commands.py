@@ -9,8 +9,8 @@ from typing import Any
 from zoea.model.errors import UsageError
 from zoea.model.topics import EVERYONE, SWARM_CLUSTER, PublishReceipt, check_published_topic
 from zoea.model.values import COMMANDER, Delivery, Sender
-from zoea.settings import Template
-from zoea.store import WriterConnection
+from zoea.settings.template import Template
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import topic_ops
 from zoea.swarm.resolved_template import request_budget
 from zoea.swarm.rules import MAX_TOPIC_HOPS

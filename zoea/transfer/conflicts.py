@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoea.model.errors import StoreError, SwarmFull
-from zoea.settings import Template
-from zoea.store import WriterConnection
+from zoea.settings.template import Template
 from zoea.store.retention import ONLY_A_SENDER
+from zoea.store.writer_connection import WriterConnection
 
 LONGEST_NAME = 40
 

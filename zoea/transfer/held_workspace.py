@@ -10,9 +10,9 @@ from msgspec import Struct
 from zoea.model.errors import WorkspaceHeld
 from zoea.process.clock import SystemClock
 from zoea.process.lock import OwnerLock
-from zoea.settings import LoadedSettings, load
+from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import Places
-from zoea.store import Store
+from zoea.store.store import Store
 
 
 class Workspace(Struct, frozen=True):

@@ -17,7 +17,7 @@ from typing import Any
 
 from zoea.model.errors import StoreError
 from zoea.queries.request_summary import plan_of
-from zoea.store import get_blob
+from zoea.store.blobs import get_blob
 from zoea.store.redaction import text_columns
 from zoea.store.table_schema import find_parts, read_tables, write_condition
 from zoea.text.redact.json_redaction import redact_json, redact_json_text

@@ -19,9 +19,10 @@ from blake3 import blake3
 
 from zoea.model.errors import NameRefused, UsageError
 from zoea.model.topics import IMPORTED_CLUSTER, check_topic
-from zoea.settings import Settings
 from zoea.settings.paths import is_file
-from zoea.store import WriterConnection, put_blob
+from zoea.settings.schema import Settings
+from zoea.store.blobs import put_blob
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence.mysis_ops import check_name
 from zoea.text.document_bounds import check_memory
 from zoea.text.sentences import count_of

@@ -16,8 +16,9 @@ from msgspec import Struct, field
 from zoea.context import FrozenTurn
 from zoea.model.enums import CallState, OpenedBy
 from zoea.model.errors import NameRefused
-from zoea.settings import Settings, Template
-from zoea.store import WriterConnection
+from zoea.settings.schema import Settings
+from zoea.settings.template import Template
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence.mysis_ops import check_name
 from zoea.swarm.resolved_template import NUDGES
 from zoea.swarm.turn import fingerprint

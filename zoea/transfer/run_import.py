@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from zoea.model.errors import SwarmFull, UsageError
-from zoea.settings import LoadedSettings
+from zoea.settings.layers import LoadedSettings
 from zoea.settings.paths import Places, is_folder
 from zoea.transfer import jsonl_import, nova_database
 from zoea.transfer.held_workspace import Workspace, held_workspace

@@ -31,7 +31,7 @@ from zoea.model.ports import Provider, ToolSession
 from zoea.model.request import Answer, Delta, ModelRequest, RequestHeld, RequestSent
 from zoea.model.values import Failure, Usage
 from zoea.settings.schema import BudgetSettings
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.persistence import agent_requests, mysis_ops, spend_ops
 from zoea.swarm.persistence.agent_requests import AgentSituation

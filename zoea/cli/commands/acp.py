@@ -37,7 +37,7 @@ async def _serve(where: Places, mysis: str, template: str) -> None:
     # Late, because the package takes half a second to load.
     from zoea.acp_server.acp_agent import ZoeaAgent
     from zoea.acp_server.acp_stdio import protocol_streams, serve_client
-    from zoea.settings import load
+    from zoea.settings.layers import load
 
     loaded = await asyncio.to_thread(load, where)
     if template:

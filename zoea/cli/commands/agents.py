@@ -14,7 +14,7 @@ from zoea.agents.agent_trial import GREETING, AgentTrial, try_agent
 from zoea.cli.output import Output
 from zoea.model.errors import UsageError
 from zoea.process.command_line import argument, flag, option
-from zoea.settings import load
+from zoea.settings.layers import load
 from zoea.settings.paths import Places
 from zoea.settings.template import AgentSettings
 from zoea.text.control_characters import one_line

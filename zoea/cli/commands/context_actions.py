@@ -22,7 +22,7 @@ from zoea.model.errors import UsageError
 from zoea.process.command_line import REQUIRED, argument, flag, number, option
 from zoea.runtime.first_request_estimate import describe_price
 from zoea.settings.paths import Places
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.text.control_characters import prose_line
 from zoea.text.shorten import head
 

@@ -16,7 +16,7 @@ from zoea.model.errors import MissingBlob, StoreError, UsageError
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import argument, flag, option, whole_number
 from zoea.runtime.periodic_tasks import copy_now, mirror_folder, release_now
-from zoea.settings import load
+from zoea.settings.layers import load
 from zoea.settings.paths import Places
 from zoea.text.sentences import count_of
 from zoea.transfer.held_workspace import held_workspace

@@ -13,7 +13,7 @@ from zoea.cli.options import MYSES, MYSIS
 from zoea.cli.output import Output
 from zoea.model.errors import FilesError
 from zoea.process.command_line import argument, flag, option
-from zoea.settings import load
+from zoea.settings.layers import load
 from zoea.settings.paths import Places
 from zoea.text.control_characters import one_line
 

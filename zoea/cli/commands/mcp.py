@@ -12,7 +12,8 @@ from zoea.mcp_server.tokens import McpClient, Tokens, TokenScope
 from zoea.model.values import check_client_name
 from zoea.process.clock import read_wall_time, run_on_boot_time
 from zoea.process.command_line import REQUIRED, argument, choice, flag, option, whole_number
-from zoea.settings import Credentials, Places
+from zoea.settings.credentials import Credentials
+from zoea.settings.paths import Places
 
 DEFAULT_NAME = "mcp"
 MAY = option(

@@ -293,7 +293,7 @@ def settle_model(
 
 def _read_newest_broadcast(where: Places) -> OfferedBroadcast:
     """Read the broadcast that a new mysis gets. Raises UsageError where there is none."""
-    from zoea.settings import load  # only where it is asked for, as it is half of the imports
+    from zoea.settings.layers import load  # only where it is asked for, as it is half of the imports
 
     hours = load(where).settings.swarm.inherit_broadcast_hours
     newest = read_offered_broadcast(where.database, hours, SystemClock().now())

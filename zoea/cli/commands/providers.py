@@ -20,8 +20,9 @@ from zoea.model.errors import StoreError, UsageError
 from zoea.process.command_line import option
 from zoea.queries.model_records import ModelFact, read_model_facts
 from zoea.runtime.model_discovery import build_discovery
-from zoea.settings import Settings, load
+from zoea.settings.layers import load
 from zoea.settings.paths import Places
+from zoea.settings.schema import Settings
 from zoea.swarm.persistence import model_facts
 from zoea.text.control_characters import reveal
 from zoea.text.sentences import count_of

@@ -12,7 +12,7 @@ from zoea.process.command_line import choice, option
 from zoea.queries.budget_report import BudgetUse, as_json, read_budgets
 from zoea.queries.model_records import Calibration, read_calibrations
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats, read_stats
-from zoea.settings import load
+from zoea.settings.layers import load
 from zoea.settings.paths import Places
 from zoea.swarm.persistence.spend_ops import LEAST_SAMPLES
 from zoea.text.amounts import format_dollars

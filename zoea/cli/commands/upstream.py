@@ -98,7 +98,7 @@ def _tell(name: str, done: str) -> Output:
 
 def list_(where: Places) -> Output:
     """List the configured upstreams without opening them."""
-    from zoea.settings import load
+    from zoea.settings.layers import load
 
     found = load(where).settings.upstream
     rows = [
@@ -210,7 +210,8 @@ def _with_box(where: Places, name: str, work: Callable[[Any], Awaitable[T]]) -> 
     """Run `work` with a toolbox that holds this one upstream."""
     from zoea.runtime.accounts import CredentialAccounts, CredentialSecrets
     from zoea.runtime.upstream_set import build_upstreams
-    from zoea.settings import Credentials, load
+    from zoea.settings.credentials import Credentials
+    from zoea.settings.layers import load
     from zoea.tools import Toolbox
 
     loaded = load(where)

@@ -7,7 +7,7 @@ from typing import Any
 from zoea.cli.output import Output
 from zoea.model.errors import UsageError
 from zoea.process.command_line import flag, number, option, whole_number
-from zoea.settings import Places
+from zoea.settings.paths import Places
 
 DATA_DIR = option("--data DIR", "Folder of reef.db; the workspace's data folder if not given.")
 

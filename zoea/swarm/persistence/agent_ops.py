@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory, ToolCall
-from zoea.store import Store, WriterConnection
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import approval_ops, memory_ops, row_values
 from zoea.swarm.turn.turn_types import PreparedCall
 from zoea.text import shorten

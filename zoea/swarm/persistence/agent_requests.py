@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from zoea.model.enums import OpenedBy
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence.spend_ops import (
     LEAST_CALIBRATION,
     LEAST_SAMPLES,

@@ -18,8 +18,8 @@ from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import UsageError
 from zoea.model.request import GivenAnswer
 from zoea.model.values import ApprovalView, GrantView
-from zoea.store import WriterConnection
 from zoea.store.database_file import convert_row
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.rules import MINUTE
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from zoea.context import Note
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import ZoeaError
 from zoea.model.values import Mysis
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.memory_entries import PlacedEntry, build_entry, build_notes, build_nudge
 from zoea.swarm.persistence import row_values
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from zoea.model.ports import Clock
 from zoea.model.values import Delivery, Mysis
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.swarm import life as lf
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.persistence import row_values, turn_records

@@ -13,7 +13,8 @@ from zoea.context import Note
 from zoea.model.enums import CallState, DeliveryState, MessageKind, Role, Source
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Delivery, Memory, ToolCall
-from zoea.store import WriterConnection, put_blob
+from zoea.store.blobs import put_blob
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.swarm.turn import fingerprint
 from zoea.swarm.turn.turn_types import PreparedCall, StoreResult

@@ -15,7 +15,8 @@ from msgspec import Struct
 from zoea.model.enums import DeliveryMode, DeliveryState, MessageKind, MysisState, Outcome, SenderKind
 from zoea.model.errors import NoRecipients, RateExceeded, StateRefused, UsageError
 from zoea.model.values import Delivery, Receipt, ReceiptLine, Recipients, Sender
-from zoea.store import Store, WriterConnection
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import mysis_ops, row_values
 from zoea.swarm.rules import HOUR, SECOND
 from zoea.text import clean, estimate

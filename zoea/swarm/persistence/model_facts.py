@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from zoea.llm.model_traits import is_trait
 from zoea.model.enums import ToolMode
 from zoea.model.request import Answer
-from zoea.store import Store, WriterConnection
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.resolved_template import MysisProfile
 
 TOOL_MODE = "tool_mode"

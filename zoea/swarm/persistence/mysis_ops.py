@@ -13,8 +13,8 @@ from zoea.model.enums import MysisState
 from zoea.model.errors import MysisMissing, NameRefused, StateRefused, SwarmFull
 from zoea.model.status import KILLED
 from zoea.model.values import Failure, Mysis
-from zoea.settings import Template
-from zoea.store import WriterConnection
+from zoea.settings.template import Template
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.persistence import approval_ops, capture_ops, row_values
 from zoea.swarm.rules import MAX_TOPIC_HOPS

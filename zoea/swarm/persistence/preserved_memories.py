@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zoea.model.errors import UsageError
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import row_values
 
 MOST_PRESERVED = 100

@@ -21,7 +21,7 @@ from zoea.context import FrozenTurn
 from zoea.model.enums import ErrorClass, Finish, RequestState
 from zoea.model.request import ToolSpec
 from zoea.model.values import Usage
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.budgets import WARN_AT, BudgetLimit, backpressure, question_key
 from zoea.swarm.persistence.approval_ops import BudgetAnswer, ask_for_budget, withdraw_for_budgets
 

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 
 MINUTE_US = 60_000_000
 KEPT_MINUTES = 8 * 24 * 60

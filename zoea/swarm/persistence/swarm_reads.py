@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from zoea.store import Store
+from zoea.store.store import Store
 
 EVENTS_AFTER = "SELECT * FROM event WHERE id > ? ORDER BY id LIMIT ?"
 

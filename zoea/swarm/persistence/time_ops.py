@@ -6,7 +6,7 @@ that it comes after the same duration.
 
 from __future__ import annotations
 
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.rules import SECOND
 
 

@@ -26,8 +26,8 @@ from zoea.model.topics import (
     TopicMessage,
 )
 from zoea.model.values import Delivery, ReceiptLine, Sender
-from zoea.store import WriterConnection
 from zoea.store.topic_reader import TOPIC_MESSAGE, topic_message
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import message_ops, row_values
 from zoea.swarm.rules import HOUR, SECOND
 from zoea.text import clean, estimate

@@ -18,7 +18,7 @@ from zoea.llm.model_traits import describe_trait
 from zoea.model.enums import CallState, ErrorClass, Finish, OpenedBy, Outcome
 from zoea.model.request import Catalogue, ToolResult
 from zoea.model.values import Delivery, Memory, ToolCall, Usage
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.persistence import (
     approval_ops,

@@ -26,7 +26,8 @@ from zoea.context import (
 from zoea.model.enums import ErrorClass, Finish, OpenedBy, RequestState
 from zoea.model.request import Catalogue, GivenAnswer
 from zoea.model.values import Delivery, Memory
-from zoea.store import Store, WriterConnection
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.swarm.rules import HOUR
 from zoea.swarm.turn import loop_guard

@@ -14,7 +14,8 @@ from zoea.context.units import read_units
 from zoea.context.window.conversation_shape import RANGE_MESSAGES, Conversation, SummaryRange, split_front
 from zoea.model.enums import Role
 from zoea.model.values import Memory
-from zoea.store import Store, WriterConnection
+from zoea.store.store import Store
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import preserved_memories, row_values
 
 MOST_READ = 5_000

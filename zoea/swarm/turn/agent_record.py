@@ -15,7 +15,7 @@ from zoea.model.ports import ToolSession
 from zoea.model.request import Answer
 from zoea.model.values import Failure, Memory, ToolCall, Usage
 from zoea.settings.schema import BudgetSettings
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.budgets import crossed_warning
 from zoea.swarm.commit_capture import CaptureStep
 from zoea.swarm.persistence import agent_ops, memory_ops, mysis_ops, spend_ops, turn_ops

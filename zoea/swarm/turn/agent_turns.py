@@ -15,7 +15,7 @@ from zoea.model.enums import CallState, Outcome
 from zoea.model.errors import FilesError, MissingBlob
 from zoea.model.ports import ToolsAccess
 from zoea.model.request import Catalogue, RequestMessage
-from zoea.settings import parse_template
+from zoea.settings.template import parse_template
 from zoea.swarm.inherited_context import read_inherited
 from zoea.swarm.persistence import agent_ops, turn_ops, turn_records
 from zoea.swarm.persistence.agent_ops import StoredSession

@@ -21,7 +21,7 @@ from zoea.model.errors import PlanError, ProviderError
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, GivenAnswer, ToolResult
 from zoea.model.values import ToolCall
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.commit_capture import CaptureStep
 from zoea.swarm.live_view import LiveMysis

@@ -7,7 +7,7 @@ import logging
 from msgspec.structs import replace
 
 from zoea.context import FrozenTurn
-from zoea.settings import parse_template
+from zoea.settings.template import parse_template
 from zoea.swarm.persistence import model_facts, swarm_reads, turn_records
 from zoea.swarm.persistence.restore import restore
 from zoea.swarm.resolved_template import MISSING_WINDOW, build_profile

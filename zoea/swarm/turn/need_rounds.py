@@ -35,8 +35,8 @@ from zoea.context.past_packs import hit_ids
 from zoea.model.enums import Role
 from zoea.model.errors import PlanError, StoreError
 from zoea.model.values import Memory
-from zoea.store import WriterConnection
 from zoea.store.search import find_related
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.inherited_context import begin_inherited, read_inherited
 from zoea.swarm.persistence import turn_ops, turn_records

@@ -13,7 +13,7 @@ from zoea.model.errors import RateExceeded, UsageError
 from zoea.model.request import NO_COMMIT, FileCommit
 from zoea.model.topics import EVERYONE
 from zoea.model.values import Delivery, Sender
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import topic_ops, turn_ops
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.services import Services

@@ -21,7 +21,7 @@ from zoea.model.errors import PlanError
 from zoea.model.request import Catalogue, RequestMessage
 from zoea.model.values import Event, Memory
 from zoea.settings.schema import BudgetSettings
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.persistence import memory_ops, spend_ops, turn_ops, turn_records
 from zoea.swarm.resolved_template import MysisProfile

@@ -15,7 +15,7 @@ from zoea.model.enums import Outcome
 from zoea.model.ports import ToolSession
 from zoea.model.request import Catalogue
 from zoea.model.values import Failure
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence import model_facts, spend_ops, swarm_reads, turn_ops, turn_records
 from zoea.swarm.resolved_template import MysisProfile, ResolvedTemplate, freezer
 from zoea.swarm.services import Services

@@ -28,7 +28,7 @@ from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider, ToolSession
 from zoea.model.request import Answer, ModelRequest, RequestHeld, RequestSent
 from zoea.model.values import Memory, Usage
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.budgets import BudgetLimit
 from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.persistence import mysis_ops, spend_ops, turn_ops, turn_records

@@ -14,7 +14,7 @@ from zoea.model.errors import ZoeaError
 from zoea.model.ports import ToolSession
 from zoea.model.request import AnswerCall, CallMeta, SendState, ToolResult
 from zoea.model.values import ToolCall
-from zoea.store import Store
+from zoea.store.store import Store
 from zoea.swarm.persistence import memory_ops
 
 _log = logging.getLogger(__name__)

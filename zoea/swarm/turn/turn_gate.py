@@ -11,7 +11,7 @@ import asyncio
 import heapq
 from enum import IntEnum
 
-from zoea.settings import Settings
+from zoea.settings.schema import Settings
 
 
 class Rank(IntEnum):

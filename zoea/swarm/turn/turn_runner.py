@@ -15,7 +15,7 @@ from msgspec import Struct
 from zoea.context import FrozenTurn
 from zoea.model.enums import Outcome
 from zoea.model.values import Mysis
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.persistence import turn_records

@@ -32,7 +32,7 @@ from zoea.context.window.conversation_summary import (
 from zoea.context.window.window_estimate import estimate_memory, estimate_text
 from zoea.context.window.window_rules import WindowRules
 from zoea.model.values import Memory
-from zoea.store import WriterConnection
+from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.commit_capture import CompactionStep
 from zoea.swarm.memory_entries import build_entries, build_summary
 from zoea.swarm.persistence import turn_ops, window_ops

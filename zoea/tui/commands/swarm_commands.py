@@ -22,7 +22,7 @@ from zoea.tui.swarm_list.broadcasts_panel import format_receipt
 from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost, list_names
 
 if TYPE_CHECKING:
-    from zoea.settings import Settings
+    from zoea.settings.schema import Settings
 
 _NAMED = 2
 

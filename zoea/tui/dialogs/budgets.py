@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 
 from zoea.queries.budget_report import BudgetUse, Pressure, read_budgets
-from zoea.settings import load
 from zoea.settings.endpoints import ProviderType
+from zoea.settings.layers import load
 from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format

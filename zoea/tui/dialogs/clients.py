@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from zoea.mcp_server.tokens import TokenRow, Tokens, TokenScope
 from zoea.model.values import McpView
-from zoea.settings import Credentials
+from zoea.settings.credentials import Credentials
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import ListDialog

@@ -20,10 +20,10 @@ from zoea.runtime.model_discovery import (
     probe_connection,
     save_connection,
 )
-from zoea.settings import Settings
 from zoea.settings.endpoints import ProviderSettings, ProviderType
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.settings.layers import load
+from zoea.settings.schema import Settings
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import find_refusing_providers

@@ -50,7 +50,7 @@ from zoea.tui.widgets.status_bars import AT_REST, key_name
 
 if TYPE_CHECKING:
     from zoea.model.swarm_api import SwarmApi
-    from zoea.settings import Settings
+    from zoea.settings.schema import Settings
     from zoea.swarm.rules import WaitRules
 
 

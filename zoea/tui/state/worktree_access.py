@@ -78,7 +78,7 @@ async def find_named(folder: str, part: str) -> tuple[str, ...]:
 def open_worktrees(places: Places) -> Worktrees:
     """Return the worktrees of a workspace, with its settings."""
     from zoea.files.worktrees import Worktrees
-    from zoea.settings import load
+    from zoea.settings.layers import load
 
     return Worktrees(places.data, hooks=load(places).settings.files.hooks)
 
@@ -128,7 +128,7 @@ def list_owned(places: Places, names: Sequence[str], *, with_work: bool = False)
 def merge_worktrees(places: Places, names: Sequence[str]) -> tuple[str, str]:
     """Merge one after the other. Return what `zoea merge` would print, and the name of a conflict."""
     from zoea.files.merge import MergeConflict, build_rules, merge_all
-    from zoea.settings import load
+    from zoea.settings.layers import load
 
     settings = load(places).settings.files
     done = merge_all(open_worktrees(places), names, build_rules(settings, places))
