@@ -13,7 +13,7 @@ from zoea.llm.messages import wire_bodies
 from zoea.llm.messages.wire_bodies import Wire, parse_body, read_body
 from zoea.llm.transport.json_safety import parse, split_object
 from zoea.text import estimate
-from zoea.web.gateway_bodies import set_model
+from zoea.web.gateway_bodies import UsageFilter, set_model
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
@@ -194,3 +194,8 @@ def test_kept_messages_are_counted_by_the_memory_of_their_values(monkeypatch: py
     for number in range(40):
         kept.read(Wire.CHAT, b'{"role":"user","content":[%b],"n":%d}' % (b",".join([b"[]"] * 10_000), number))
     assert len(kept._new) + len(kept._old) <= 3  # 0.6 MB each
+
+
+def test_an_event_that_is_nested_too_deeply_to_be_read_goes_on() -> None:
+    event = b'data: {"choices": [], "usage": ' + b"[" * 100_000 + b"\n\n"
+    assert UsageFilter().feed(event) == event

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -14,6 +13,7 @@ from zoea.model.enums import ASK_TOOL, CallState, Role
 from zoea.model.values import ApprovalView, Memory, ToolCall
 from zoea.text.call_text import format_call, reveal_arguments
 from zoea.text.control_characters import reveal, reveal_line, reveal_unambiguously
+from zoea.text.json_text import parse_json
 from zoea.text.large_json import indent
 
 MAX_CHARS = 20_000
@@ -114,7 +114,7 @@ def describe_approval(
     Args:
         calls: Those that it was shown, among which the one that waits may be.
     """
-    arguments = _parse(approval.arguments)
+    arguments = parse_json(approval.arguments, approval.arguments)
     waiting = (call for call in calls if call.state is not CallState.DONE)
     same = (call for call in waiting if call.name == approval.tool and _read_arguments(call) == arguments)
     call = next(same, None)
@@ -148,20 +148,13 @@ def is_question(approval: ApprovalView) -> bool:
 
 def find_question(approval: ApprovalView) -> str:
     """Return the words of a question of a mysis."""
-    arguments = _parse(approval.arguments)
+    arguments = parse_json(approval.arguments, approval.arguments)
     asked = arguments.get("question") if isinstance(arguments, dict) else None
     return reveal(asked if isinstance(asked, str) else approval.arguments)
 
 
 def _read_arguments(call: ToolCall) -> Any:
-    return _parse(call.arguments)
-
-
-def _parse(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return parse_json(call.arguments, call.arguments)
 
 
 def _find_locations(arguments: Any, folder: str) -> list[schema.ToolCallLocation]:

@@ -12,6 +12,8 @@ import sys
 import threading
 from urllib.parse import urlsplit
 
+from zoea.text.json_text import parse_object
+
 URL, TOKEN = "ZOEA_TOOLS_URL", "ZOEA_TOOLS_TOKEN"
 CALL_S = 3_600.0
 _GONE = -32000
@@ -45,11 +47,8 @@ def _post(line: bytes, url: str, token: str) -> bytes:
 
 def _refuse(line: bytes, why: str) -> bytes:
     """Return an error for a request; nothing for what wants no answer."""
-    try:
-        message = json.loads(line)
-    except ValueError:
-        return b""
-    if not isinstance(message, dict) or "id" not in message or "method" not in message:
+    message = parse_object(line)
+    if message is None or "id" not in message or "method" not in message:
         return b""
     error = {"code": _GONE, "message": why}
     return json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode()

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from zoea.model.request import RequestMessage
+from zoea.text.json_text import parse_object
 from zoea.text.lazy_pattern import compile_lazily
 from zoea.text.sentences import UNSPACED
 from zoea.text.shorten import head, middle
@@ -67,7 +68,7 @@ def cut_arguments(arguments: str, keep: int, memory_id: int | None) -> str:
     """
     if len(arguments) <= keep:
         return arguments
-    values = _object(arguments)
+    values = parse_object(arguments)
     if values is None:
         return _whole(arguments, keep, memory_id)
     share = max(keep // max(len(values), 1), LEAST)
@@ -79,14 +80,6 @@ def cut_arguments(arguments: str, keep: int, memory_id: int | None) -> str:
 
 def _whole(arguments: str, keep: int, memory_id: int | None) -> str:
     return json.dumps({"…": cut_text(arguments, keep, memory_id)}, ensure_ascii=False)
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
 
 
 def _cut_value(value: Any, keep: int, memory_id: int | None) -> Any:

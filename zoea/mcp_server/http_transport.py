@@ -9,13 +9,11 @@ lock out other clients. Source: MCP specification, "Transports" and "Authorizati
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -35,6 +33,7 @@ from zoea.mcp_server.tokens import McpClient, TokenScope
 from zoea.model.errors import OwnerError, ZoeaError
 from zoea.process.answered_lines import NO_ID
 from zoea.process.connection_limit import BoundedListener, ConnectionLimit, fit_to_descriptors
+from zoea.text.json_text import parse_json
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +206,7 @@ def _has_bad_id(message: Message) -> bool:
     """Return whether a request has an id of another type than text and number, which the SDK would drop."""
     if _ODD_ID.search(message.get("body", b"")) is None:
         return False
-    match _parse(message):
+    match parse_json(message.get("body", b"")):
         case {"method": str(), "id": str()}:
             return False
         case {"method": str(), "id": number}:
@@ -216,16 +215,9 @@ def _has_bad_id(message: Message) -> bool:
             return False
 
 
-def _parse(message: Message) -> Any:
-    try:
-        return json.loads(message.get("body", b""))
-    except (ValueError, RecursionError):
-        return None
-
-
 def _called_tool(message: Message) -> str:
     """Return the tool that a request calls; empty if it calls none."""
-    match _parse(message):
+    match parse_json(message.get("body", b"")):
         case {"method": "tools/call", "params": {"name": str() as name}}:
             return name
         case _:

@@ -6,7 +6,6 @@ as 1.5 or null, it takes for a notification, and drops its id.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ import anyio
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCNotification
 from pydantic import ValidationError
 
+from zoea.text.json_text import parse_json
 from zoea.text.message_ids import find_id
 
 _log = logging.getLogger(__name__)
@@ -103,9 +103,8 @@ def _refuse(code: int, why: str, number: int | str | None) -> JSONRPCError:
 
 def _find_id(line: str) -> int | str | None:
     """Return the id of a request that is JSON for Python, else the one at an end of the line."""
-    try:
-        whole = json.loads(line)
-    except (ValueError, RecursionError):
+    whole = parse_json(line)
+    if whole is None:
         return find_id(line.encode("utf-8", "replace"))
     number = whole.get("id") if isinstance(whole, dict) else None
     return number if _is_id(number) else None

@@ -16,6 +16,7 @@ from zoea.model.values import ApprovalView, Event, ToolCall
 from zoea.text.amounts import format_dollars, short_count
 from zoea.text.call_text import MOST_CHARS, format_call, parse_arguments
 from zoea.text.control_characters import reveal_exactly, reveal_unambiguously
+from zoea.text.json_text import parse_object
 from zoea.text.sentences import count_of
 from zoea.text.shorten import head_with_length
 
@@ -259,11 +260,8 @@ def approval_question(asked: ApprovalView) -> str:
         return ""
     if asked.is_cut:
         return reveal_exactly(asked.arguments)
-    try:
-        arguments = json.loads(asked.arguments)
-    except (ValueError, RecursionError):
-        return ""
-    return reveal_unambiguously(str(arguments.get("question", ""))) if isinstance(arguments, dict) else ""
+    arguments = parse_object(asked.arguments)
+    return "" if arguments is None else reveal_unambiguously(str(arguments.get("question", "")))
 
 
 def is_unsent(state: str, error_class: str) -> bool:

@@ -11,10 +11,10 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from zoea.settings.credentials import Credentials
 from zoea.settings.key_stamp import ACCOUNTS, SECRETS
+from zoea.text.json_text import parse_json
 from zoea.tools.secret_vault import KeptSecret
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.@ -]{1,40}")
@@ -83,7 +83,9 @@ class CredentialSecrets:
         for name, value in found.items():
             upstream, _, number = name.rpartition("/")
             if number.isdecimal():
-                kept[int(number)] = KeptSecret(upstream.removeprefix("@"), _read_json(value.get_secret_value()))
+                # A text that a person typed without quotes stands for itself.
+                text = value.get_secret_value()
+                kept[int(number)] = KeptSecret(upstream.removeprefix("@"), parse_json(text, text))
         return kept
 
     async def save_secrets(self, kept: Mapping[int, KeptSecret]) -> None:
@@ -93,14 +95,6 @@ class CredentialSecrets:
         await asyncio.to_thread(self._credentials.set_many, entries)
         for name in stale & set(await asyncio.to_thread(self._credentials.names)):
             await asyncio.to_thread(self._credentials.delete, name)
-
-
-def _read_json(text: str) -> Any:
-    """Read a value; a text that a person typed without quotes stands for itself."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def settle_accounts(credentials: Credentials, myses: Iterable[tuple[str, str]]) -> None:

@@ -33,6 +33,7 @@ from zoea.settings.schema import (
 )
 from zoea.settings.settings_conflicts import find_conflicts
 from zoea.settings.topic_source import ContextStrategy, TopicName
+from zoea.text.json_text import parse_object
 
 
 def _checked_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -313,11 +314,8 @@ def parse_template(text: str) -> Template:
     Raises:
         TemplateError: The text is not a template.
     """
-    try:
-        tree = json.loads(text)
-    except (ValueError, RecursionError):
-        raise TemplateError("the stored text is not a template") from None
-    if not isinstance(tree, dict) or "zoea_template" not in tree:
+    tree = parse_object(text)
+    if tree is None or "zoea_template" not in tree:
         raise TemplateError("the stored text is not a template")
     known = {name: value for name, value in tree.items() if name in Template.model_fields}
     for name in (*OVERRIDES, "tools"):

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from zoea.text.control_characters import escape, one_line, reveal_exactly
+from zoea.text.json_text import parse_object
 
 MOST_CHARS = 400
 VALUE_CHARS = 60
@@ -67,13 +68,7 @@ def format_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> 
 
 def parse_arguments(arguments: str) -> dict[str, Any] | None:
     """Parse the arguments of a call. None if they are no JSON object, or too large for a screen."""
-    if len(arguments) > _LARGE:
-        return None
-    try:
-        values = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return None
-    return values if isinstance(values, dict) else None
+    return parse_object(arguments) if len(arguments) <= _LARGE else None
 
 
 def _cut(shown: str, most: int, length: int, more: str) -> str:

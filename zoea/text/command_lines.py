@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from zoea.text.control_characters import drop_hidden
+from zoea.text.json_text import parse_object
 from zoea.text.lazy_pattern import compile_lazily
 
 
@@ -159,11 +160,8 @@ def find_grant_scope(arguments: str) -> str:
 
     Another name of the command's argument, or a list in it, is part of the scope: a server may treat it differently.
     """
-    try:
-        values = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(values, dict):
+    values = parse_object(arguments)
+    if values is None:
         return ""
     keys = [key for key in values if names_command(key)]
     if len(keys) != 1:
@@ -187,11 +185,8 @@ def covers_call(arguments: str, commands: Sequence[str], paths: Sequence[str], *
         commands: Patterns such as `pytest *`.
         paths: Globs of relative paths, in which a star stands for any characters.
     """
-    try:
-        values = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return False
-    if not isinstance(values, dict):
+    values = parse_object(arguments)
+    if values is None:
         return False
     if takes_command:
         line = values.pop("command", None)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from zoea.model.request import Blob, ToolResult
+from zoea.text.json_text import parse_object
 from zoea.text.large_json import dump_large, is_large
 from zoea.tools.media import decode_base64, describe, extract_media, read_media, replace_media
 
@@ -156,21 +157,13 @@ def parse_fields(wire: Mapping[str, Any]) -> dict[str, Any]:
     """Read a result as one JSON object: structured content, or text that holds JSON. Else empty."""
     structured = wire.get("structuredContent")
     if not isinstance(structured, Mapping):
-        return _parse_object(parse_result(wire).content)
+        return parse_object(parse_result(wire).content) or {}
     if len(structured) != 1:
         return dict(structured)
     (inner,) = structured.values()
     if isinstance(inner, Mapping) and "result" in structured:
         return dict(inner)
-    return (_parse_object(inner) if isinstance(inner, str) else {}) or dict(structured)
-
-
-def _parse_object(text: str) -> dict[str, Any]:
-    try:
-        read = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return read if isinstance(read, dict) else {}
+    return (parse_object(inner) if isinstance(inner, str) else {}) or dict(structured)
 
 
 def _dump(value: Any) -> str:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from zoea.model.enums import CALL_TOOL, FIND_TOOL
 from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec
 from zoea.text.control_characters import clean, one_line
+from zoea.text.json_text import parse_object
 from zoea.text.shorten import head
 from zoea.text.tool_signature import first_sentence
 from zoea.tools.catalogue import digest
@@ -156,7 +157,7 @@ def unwrap_calls(answer: Answer, catalogue: Catalogue) -> Answer:
 def _unwrapped(call: AnswerCall, names: set[str]) -> AnswerCall:
     if call.name != CALL_TOOL or call.broken:
         return call
-    given = _object(call.arguments)
+    given = parse_object(call.arguments or "{}")
     name = given.pop("name", None) if given is not None else None
     if given is None or not isinstance(name, str) or name.strip() not in names:
         return call
@@ -177,11 +178,3 @@ def explain_wrong_call(arguments: Mapping[str, Any], describe_unknown: str) -> s
     if not isinstance(arguments.get("name"), str) or not arguments["name"].strip():
         return f"{CALL_TOOL}: name is missing; give the name of a tool that {FIND_TOOL} shows, and its arguments"
     return f"{describe_unknown}. Find one with {FIND_TOOL}"
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from zoea.llm.messages.argument_repair import repair
 from zoea.model.enums import CallState, OpenedBy, Outcome
+from zoea.text.json_text import parse_object
 from zoea.transfer.nova_database import NovaMemory
 
 # An assistant message with calls is `[TOOL_CALLS]id:name:arguments|id:name:arguments…`, a result
@@ -97,7 +98,7 @@ def _call(content: str, start: int) -> tuple[StoredCall, int]:
         return _not_one(content, start)
     arguments, place = _arguments(content, place + 1)
     mended, why = repair(arguments)
-    is_same = not why and _is_object(arguments)
+    is_same = not why and (not arguments or parse_object(arguments) is not None)
     return StoredCall(call_id, name, mended, is_mended=not why and not is_same, is_broken=bool(why)), place
 
 
@@ -121,13 +122,6 @@ def _not_one(content: str, start: int) -> tuple[StoredCall, int]:
     separator = _SEPARATOR.search(content, start)
     end = separator.start() if separator else len(content)
     return StoredCall("", UNKNOWN_TOOL, content[start:end], is_broken=True), end
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return not text or isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 NO_RESULT = "unknown: Zoea Nova stored no result of this call"

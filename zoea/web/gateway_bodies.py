@@ -8,6 +8,7 @@ from typing import Any
 
 from zoea.llm.messages.wire_bodies import Wire, WireBody, is_model_key, names_model, read_whole
 from zoea.llm.transport.json_safety import as_mappings
+from zoea.text.json_text import parse_object
 
 _ELSEWHERE: dict[Wire, tuple[str, ...]] = {
     Wire.CHAT: (),
@@ -106,8 +107,5 @@ class UsageFilter:
 def _is_usage(event: bytes) -> bool:
     if b'"usage"' not in event or not event.startswith(b"data:"):
         return False
-    try:
-        payload = json.loads(event[5:])
-    except ValueError:
-        return False
-    return isinstance(payload, dict) and payload.get("choices") == [] and bool(payload.get("usage"))
+    payload = parse_object(event[5:]) or {}
+    return payload.get("choices") == [] and bool(payload.get("usage"))

@@ -30,6 +30,7 @@ from zoea.chain.formats.claude_lines import (
 from zoea.chain.formats.claude_tree import TranscriptTree
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
+from zoea.text.json_text import parse_json
 from zoea.text.large_json import is_deep
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -266,10 +267,7 @@ def _message(entry: ContextEntry, place: int, answer: int, known: int, model: st
 
 
 def _object(arguments: str) -> dict[str, Any]:
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return {"arguments": arguments}
+    value = parse_json(arguments, arguments)
     if is_deep(value):
         return {"arguments": arguments}
     return value if isinstance(value, dict) else {"arguments": value}

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from zoea.context.frozen_turn import FrozenTurn
 from zoea.context.window.window_rules import DEBUGGING, choose_size, ratio, whole_number
 from zoea.model.errors import UsageError
+from zoea.text.json_text import parse_object
 
 TRIGGER_BOUNDS = (0.1, 0.95)
 TARGET_BOUNDS = (0.1, 0.9)
@@ -100,11 +101,8 @@ def read_stored(text: str) -> PromptContext:
     """
     if not text.strip():
         return PromptContext()
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
+    values = parse_object(text)
+    if values is None:
         raise UsageError("The context is no JSON object.", hint=_EXAMPLE)
     return parse_prompt_context(values)
 

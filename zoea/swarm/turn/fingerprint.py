@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any
 
+from zoea.text.json_text import parse_json
+
 LARGEST_PARSED = 64_000  # characters; parsing a longer text would take milliseconds, so it is compared as text
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
@@ -33,12 +35,7 @@ def of_result(content: str, volatile: tuple[str, ...]) -> bytes:
 
 def parsed(content: str) -> Any:
     """Parse a JSON object or array; None for anything else."""
-    if not content.startswith(("{", "[")):
-        return None
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
+    return parse_json(content) if content.startswith(("{", "[")) else None
 
 
 def _canonical(arguments: str) -> str:

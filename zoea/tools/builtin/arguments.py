@@ -6,7 +6,6 @@ or an empty text for an argument that is left out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -28,6 +27,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from zoea.model.errors import UsageError
 from zoea.model.values import MysisView
+from zoea.text.json_text import parse_json
 
 MAX_TEXT = 20_000
 MAX_QUERY = 1_000
@@ -71,10 +71,7 @@ def _to_microseconds(value: Any) -> int:
 def _to_object(value: Any) -> Any:
     """Read a JSON object, also from text. Raises PydanticCustomError."""
     if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            value = None
+        value = parse_json(value)
     if not isinstance(value, dict):
         raise PydanticCustomError("object", "must be a JSON object")
     return value

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from zoea.text.control_characters import one_line
+from zoea.text.json_text import parse_object
 
 MAX_SENTENCE = 200
 _KEYS = ("error_description", "message", "detail", "details", "title", "reason", "msg", "error", "errors", "code")
@@ -82,11 +83,8 @@ def describe_other_answer(status: int, kind: str, body: bytes) -> str:
 
 def name_status_in(body: bytes, status: int) -> tuple[int, str, Any] | None:
     """Return code, sentence with the status, and data of a refusal that is a JSON-RPC error. None for any other."""
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    error = message.get("error") if isinstance(message, dict) and "jsonrpc" in message else None
+    message = parse_object(body)
+    error = message.get("error") if message is not None and "jsonrpc" in message else None
     if not isinstance(error, dict) or not isinstance(error.get("code"), int):
         return None
     text = error.get("message")

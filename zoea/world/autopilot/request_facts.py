@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from msgspec import Struct, field
 
 from zoea.model.enums import CALL_TOOL, FIND_TOOL, Role, Source
 from zoea.model.request import RequestMessage, ToolSpec
+from zoea.text.json_text import parse_object
 from zoea.world.autopilot.belt_notes import BeltNote, parse_notes
 
 NUDGES = ("Continue your mission", "You need to respond", "URGENT: Respond")
@@ -166,14 +166,6 @@ def _slices(messages: Sequence[RequestMessage], origins: dict[str, str]) -> tupl
 
 def _deed(tool: str, arguments: str, result: RequestMessage | None) -> ReefCall:
     raw = result.content if result is not None else ""
-    found = _object(raw)
+    found = parse_object(raw)
     is_error = result is None or result.is_error or (found is not None and "code" in found and "message" in found)
-    return ReefCall(tool, _object(arguments) or {}, found, is_error, raw[:300])
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    return ReefCall(tool, parse_object(arguments) or {}, found, is_error, raw[:300])
