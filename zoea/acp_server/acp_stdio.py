@@ -95,8 +95,8 @@ class LineTransport:
                 await self._refuse(-32700, "this is no JSON", find_id(line))
                 continue
             if is_message(message):
-                known: dict[str, Any] = message
-                return known
+                request: dict[str, Any] = message
+                return request
             await self._refuse(-32600, "this is no message of JSON-RPC", find_id(line) if b'"method"' in line else None)
 
     async def close(self) -> None:

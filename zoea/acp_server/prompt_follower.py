@@ -231,11 +231,13 @@ class PromptFollower:
             if (whole := await self._read_whole(approval)) is None:
                 return
             call, options = updates.describe_approval(whole, self._calls.values(), self._folder)
-            given = await self._editor.request_permission(session_id=self._session_id, tool_call=call, options=options)
+            response = await self._editor.request_permission(
+                session_id=self._session_id, tool_call=call, options=options
+            )
             # An editor may answer after it has cancelled the prompt, and before the turn has ended.
-            if isinstance(given.outcome, schema.AllowedOutcome) and not self.is_cancelled:
-                known = {option.option_id for option in options}
-                chosen = given.outcome.option_id if given.outcome.option_id in known else "denied"
+            if isinstance(response.outcome, schema.AllowedOutcome) and not self.is_cancelled:
+                option_ids = {option.option_id for option in options}
+                chosen = response.outcome.option_id if response.outcome.option_id in option_ids else "denied"
                 await self._swarm.answer(approval.id, ApprovalAnswer(chosen))
         except ZoeaError as error:
             _log.warning("the answer to approval %d was not taken: %s", approval.id, error.what)

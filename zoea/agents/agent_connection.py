@@ -242,16 +242,16 @@ class AgentConnection:
         from acp import schema
 
         try:
-            told = schema.SessionNotification.model_validate(params)
+            notification = schema.SessionNotification.model_validate(params)
         except ValidationError:
             return  # of a later version of the protocol
-        update = read_update(told.update)
+        update = read_update(notification.update)
         if update is None:
             return
-        if (client := self._clients.get(told.session_id)) is not None:
+        if (client := self._clients.get(notification.session_id)) is not None:
             client.take_update(update)
         else:
-            self._early.append((told.session_id, update))
+            self._early.append((notification.session_id, update))
 
     async def _ask_permission(self, asked: schema.RequestPermissionRequest) -> dict[str, Any]:
         options = tuple(PermissionOption(one.option_id, one.name, str(one.kind)) for one in asked.options)

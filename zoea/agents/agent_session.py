@@ -199,11 +199,11 @@ class AgentSession:
         class Found(schema.LoadSessionResponse):
             session_id: Annotated[Any, Field(alias="sessionId")] = None
 
-        found = await self.connection.request(method, asked, Found)
-        if isinstance(found.session_id, str) and found.session_id not in ("", self.session_id):
+        session = await self.connection.request(method, asked, Found)
+        if isinstance(session.session_id, str) and session.session_id not in ("", self.session_id):
             self.connection.detach(self.session_id)
-            self._attach_new(found, replays=True)
-        return found
+            self._attach_new(session, replays=True)
+        return session
 
     async def _set_provider(self) -> None:
         """Point the agent at the gateway, where it takes that over the protocol."""

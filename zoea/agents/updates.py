@@ -134,17 +134,17 @@ class MergedCall(Struct):
         Where the agent gives an object it stands as it is, so that a command is found in it. The rest is added under
         names that it does not use. With `asks` nothing is left out, because a person decides by it.
         """
-        given = self.told.arguments
-        values = dict(given) if isinstance(given, dict) else {}
-        if given not in (None, {}, "") and not isinstance(given, dict):
-            values["input"] = given
-        known = set(_iterate_texts(values))
-        if self.told.title and self.told.title not in known and (asks or not self._names_command):
+        arguments = self.told.arguments
+        values = dict(arguments) if isinstance(arguments, dict) else {}
+        if arguments not in (None, {}, "") and not isinstance(arguments, dict):
+            values["input"] = arguments
+        texts = set(_iterate_texts(values))
+        if self.told.title and self.told.title not in texts and (asks or not self._names_command):
             _add(values, "title", self.told.title)
-        if paths := [path for path in self.told.paths or () if path not in known]:
+        if paths := [path for path in self.told.paths or () if path not in texts]:
             _add(values, "paths", paths)
         is_about = asks or (self.name in CHANGE_KINDS and self.told.status not in ENDED)
-        if self.told.text and self.told.text not in known and is_about:
+        if self.told.text and self.told.text not in texts and is_about:
             _add(values, "change" if self.name in CHANGE_KINDS else "content", self.told.text)
         written = json.dumps(values, ensure_ascii=False, default=str)
         if asks or (left := len(written) - MOST_ARGUMENT_CHARS) <= 0:
@@ -156,8 +156,8 @@ class MergedCall(Struct):
 
     def write_scope(self) -> str:
         """Return as JSON the arguments that grants and patterns are compared with."""
-        given = self.told.arguments if isinstance(self.told.arguments, dict) else {}
-        scope = {name: value for name, value in given.items() if name not in _NO_SCOPE and value not in (None, "")}
+        arguments = self.told.arguments if isinstance(self.told.arguments, dict) else {}
+        scope = {name: value for name, value in arguments.items() if name not in _NO_SCOPE and value not in (None, "")}
         return json.dumps(scope if self._names_command else {}, default=str)
 
     @property

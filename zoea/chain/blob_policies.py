@@ -65,20 +65,20 @@ def read_policy(conn: sqlite3.Connection, seq: int) -> tuple[str, int | None]:
 
 def estimate_release(conn: sqlite3.Connection, now: int) -> ReleasedBlobs:
     """Return what `release_expired` would let go now, without a change."""
-    found = _find_expired(conn, now)
-    return ReleasedBlobs(len(found), sum(size for *_, size in found))
+    expired = _find_expired(conn, now)
+    return ReleasedBlobs(len(expired), sum(size for *_, size in expired))
 
 
 def release_expired(conn: WriterConnection) -> ReleasedBlobs:
     """Delete the bytes of ephemeral commits that have expired; runs within an op."""
-    found = _find_expired(conn, conn.now())
+    expired = _find_expired(conn, conn.now())
     folder = blob_directory(conn)
-    for blob_id, *_ in found:
+    for blob_id, *_ in expired:
         release_blob(conn, blob_id, conn.now())
     for blob_id, *_ in _find_expired(conn, conn.now(), "b.replaced_by IS NOT NULL"):
         conn.execute("UPDATE blob SET replaced_by = NULL WHERE id = ?", (blob_id,))
-    files = tuple(blob_path(folder, digest) for _, digest, place, _ in found if place == "file")
-    return ReleasedBlobs(len(found), sum(size for *_, size in found), files)
+    files = tuple(blob_path(folder, digest) for _, digest, place, _ in expired if place == "file")
+    return ReleasedBlobs(len(expired), sum(size for *_, size in expired), files)
 
 
 def _find_expired(

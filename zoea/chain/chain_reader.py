@@ -53,13 +53,13 @@ class ChainReader:
 
         Raises MissingBlob, which says why they are not there.
         """
-        found = self._texts.get(digest)
-        if found is None:
+        text = self._texts.get(digest)
+        if text is None:
             row = self._connection.execute(f"{_BLOB} WHERE hash = ?", (digest,)).fetchone()
             if row is None:
                 raise MissingBlob(f"the text {digest.hex()} is not there", hint=_MISSING)
-            found = self._texts[digest] = self._unpack(row)
-        return found
+            text = self._texts[digest] = self._unpack(row)
+        return text
 
     def is_redacted(self, digest: bytes) -> bool:
         """Return whether the bytes with a hash were redacted."""
@@ -121,8 +121,8 @@ class ChainReader:
                 raise
             named = ", ".join(digest.hex() for digest in others[:_NAMED])
             more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
-            said = f"{first.what}; {count_of(len(others), 'other part')} cannot be read either: {named}{more}"
-            raise MissingBlob(said, hint=first.hint) from first
+            sentence = f"{first.what}; {count_of(len(others), 'other part')} cannot be read either: {named}{more}"
+            raise MissingBlob(sentence, hint=first.hint) from first
 
     def _find_missing(self, chain: Sequence[ContextCommit]) -> list[bytes]:
         """Return the hashes of the unreadable blobs of a range, in order."""

@@ -133,21 +133,23 @@ def is_newer_delta(data: bytes) -> bool:
 
 def lifted_hashes(data: bytes) -> frozenset[bytes]:
     """Return the hashes of the blobs that a delta refers to. Raises ContextFormatError."""
-    found: set[bytes] = set()
+    hashes: set[bytes] = set()
     waiting: list[object] = [_load(data)]
     while waiting:
         match waiting.pop():
             case cbor2.CBORTag(tag=tag, value=bytes() as digest) if tag == _LIFTED_TAG:
-                found.add(digest)
+                hashes.add(digest)
             case dict() as fields:
                 if isinstance(media := fields.get("m"), list):
-                    found.update(one[0] for one in media if isinstance(one, list) and one and isinstance(one[0], bytes))
+                    hashes.update(
+                        one[0] for one in media if isinstance(one, list) and one and isinstance(one[0], bytes)
+                    )
                 waiting.extend(fields.values())
             case list() as items:
                 waiting.extend(items)
             case _:
                 pass
-    return frozenset(found)
+    return frozenset(hashes)
 
 
 def rewrite_texts(data: bytes, replace: Callable[[str], str]) -> bytes | None:

@@ -126,12 +126,12 @@ def stored_digests(conn: sqlite3.Connection) -> frozenset[bytes]:
 
 def find_mirrored(folder: Path, forms: Iterable[bytes]) -> frozenset[bytes]:
     """Return the hashes of mirrored blobs that hold one of these byte strings. The database may know them or not."""
-    found, forms = set[bytes](), list(forms)
+    hashes, forms = set[bytes](), list(forms)
     for file in list_blob_files(folder, "*.zst"):
         with suppress(OSError, ValueError):  # damaged, or its name is no hash, so that no one can read it
             if has_any_text(file, forms):
-                found.add(bytes.fromhex(file.stem))
-    return frozenset(found)
+                hashes.add(bytes.fromhex(file.stem))
+    return frozenset(hashes)
 
 
 def forget_mirrored(folder: Path, digests: Iterable[bytes]) -> int:

@@ -43,7 +43,7 @@ def resolve_revision(conn: sqlite3.Connection, revision: str, read_time: ReadTim
     name, rest = start[0], revision[start.end() :]
     if timed := _AT.match(rest):
         at = read_time(timed["time"])
-        seq = next((found for ref in _refs_of(name) if (found := _find_at(conn, ref, at)) is not None), None)
+        seq = next((number for ref in _refs_of(name) if (number := _find_at(conn, ref, at)) is not None), None)
         if seq is None:
             raise RevisionError(f"{name} named no commit at {timed['time']}", hint=_HINT)
         commit, rest = _commit(conn, seq, revision), rest[timed.end() :]
@@ -88,13 +88,13 @@ def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
         near = next(iter(get_close_matches(name, read_refs(conn), n=1)), "")
         hint = f"Did you mean {near}? " if near else ""
         raise RevisionError(f"no commit has the name {name!r}", hint=hint + _HINT)
-    found = find_by_prefix(conn, digits, 4)
-    if not found:
+    commits = find_by_prefix(conn, digits, 4)
+    if not commits:
         raise RevisionError(f"there is no commit {name}", hint=_HINT)
-    if len(found) > 1:
-        ids = ", ".join(shortest_id(conn, one) for one in found[:3])
+    if len(commits) > 1:
+        ids = ", ".join(shortest_id(conn, one) for one in commits[:3])
         raise RevisionError(f"{name} is the beginning of several commits: {ids}", hint="Give more digits.")
-    return found[0]
+    return commits[0]
 
 
 def _find_at(conn: sqlite3.Connection, ref: str, at: int) -> int | None:
@@ -121,8 +121,10 @@ def _back(conn: sqlite3.Connection, commit: ContextCommit, count: int) -> Contex
     chain = walk_chain(conn, commit.seq, limit=count + 1)
     if len(chain) <= count:
         are = "is" if len(chain) == 2 else "are"
-        said = f"there {are} only {count_of(len(chain) - 1, 'commit')} before {shortest_id(conn, commit)}, not {count}"
-        raise RevisionError(said, hint=_HINT)
+        sentence = (
+            f"there {are} only {count_of(len(chain) - 1, 'commit')} before {shortest_id(conn, commit)}, not {count}"
+        )
+        raise RevisionError(sentence, hint=_HINT)
     return chain[0]
 
 

@@ -85,11 +85,11 @@ def _verify_texts(
             reader.fetch(digest)
         except MissingBlob as error:
             yield ChainDefect(commit.id, digest.hex(), error.what)
-    found = known_formats().get(commit.format)
-    if found is None or not is_whole:
+    own_format = known_formats().get(commit.format)
+    if own_format is None or not is_whole:
         return  # shown and kept, but not understood
     try:
-        found.read(data, reader.fetch)
+        own_format.read(data, reader.fetch)
     except MissingBlob:
         pass  # reported above, with its hash
     except ContextFormatError as error:

@@ -81,7 +81,7 @@ class RestReport(Struct, frozen=True):
         names: dict[str, list[str]] = {}
         for view in self.myses:
             names.setdefault(_cause(view), []).append(one_line(view.name))
-        return [f"{_join(found)} {cause}" for cause, found in names.items()]
+        return [f"{_join(myses)} {cause}" for cause, myses in names.items()]
 
 
 async def wait_for_rest(swarm: SwarmApi, turns: TurnCount) -> RestReport:

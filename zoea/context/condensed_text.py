@@ -106,8 +106,8 @@ def fold_slice(answer: RequestMessage, results: Sequence[RequestMessage], identi
         out.append(f"said: {head(' '.join(answer.content.split()), TEXT_CHARS)}")
     for call, result in zip(answer.calls, results, strict=True):
         line = f"{call.name}({head(call.arguments, ARGUMENT_CHARS)}) {'error' if result.is_error else 'ok'}"
-        known = head(", ".join(find_identifiers(result.content)), identifier_chars)
-        out.append(f"{line}: {known}" if known else line)
+        identifiers = head(", ".join(find_identifiers(result.content)), identifier_chars)
+        out.append(f"{line}: {identifiers}" if identifiers else line)
     return "\n".join(out)
 
 
@@ -122,15 +122,15 @@ def find_identifiers(text: str) -> list[str]:
     These are values of `id`, `*_id`, `*Id`, `key`, `token`, `ref`, `hash`; words that mix letters and
     digits; and quoted words joined by `_` or `-` that are not keys. Times are excluded. One pass.
     """
-    found: dict[str, None] = {}
+    identifiers: dict[str, None] = {}
     named = _NAMED if text.isascii() or _UNSPACED.search(text) is None else _NAMED_UNSPACED
     for match in named.finditer(text):
         value = match[match.lastindex or 0]
         if match.lastindex == _WORD_GROUP and not _is_mixed(value):
             continue
         if not _TIME.match(value):
-            found[value] = None
-    return list(found)
+            identifiers[value] = None
+    return list(identifiers)
 
 
 def _is_mixed(word: str) -> bool:

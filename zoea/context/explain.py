@@ -90,9 +90,13 @@ def explain(plan: Plan, *, title: str = "", limit: str = "") -> str:
         lines.append("  Allow fewer tools in the template, or raise the budget or the context window.")
     if plan.notes:
         lines += ["", *plan.notes]
-    advice = [(decision.id, said) for decision in plan.decisions if (said := advise(decision.setting, decision.reason))]
+    advice = [
+        (decision.id, sentence)
+        for decision in plan.decisions
+        if (sentence := advise(decision.setting, decision.reason))
+    ]
     if advice:
-        lines += ["", "To change that:", *(f"  {name}: {said}" for name, said in advice)]
+        lines += ["", "To change that:", *(f"  {name}: {sentence}" for name, sentence in advice)]
     return "\n".join(lines)
 
 

@@ -216,20 +216,20 @@ def name_settings(bound: Limit, frozen: FrozenTurn, tokens: int) -> str:
     """
     if not bound.setting or tokens > _tokens_of_chars(frozen):
         return ""
-    found = {bound.setting: raised_setting(bound, frozen, tokens)}
+    settings = {bound.setting: raised_setting(bound, frozen, tokens)}
     if tokens > frozen.max_tokens:
-        found.setdefault(_budget_setting(frozen), tokens)
+        settings.setdefault(_budget_setting(frozen), tokens)
     if frozen.topics is not None:
         # The strategy's own budget and that of all requests bound each other.
         both = {TOPICS_SETTING: frozen.topics.own_tokens, AGENT_SETTING: frozen.topics.agent_tokens}
         for name, limit in both.items():
             if 0 < limit < tokens:
-                found.setdefault(name, tokens)
+                settings.setdefault(name, tokens)
     if frozen.context_window is not None and tokens > frozen.context_window - frozen.max_output_tokens:
-        found.setdefault(_window_setting(frozen), tokens + frozen.max_output_tokens)
-    if found.get(AGENT_SETTING, 0) > MOST_TOKENS:
+        settings.setdefault(_window_setting(frozen), tokens + frozen.max_output_tokens)
+    if settings.get(AGENT_SETTING, 0) > MOST_TOKENS:
         return ""
-    return " and ".join(f"{name} = {value}" for name, value in found.items())
+    return " and ".join(f"{name} = {value}" for name, value in settings.items())
 
 
 def raised_setting(bound: Limit, frozen: FrozenTurn, tokens: int) -> int:

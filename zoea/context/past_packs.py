@@ -152,8 +152,8 @@ def recall_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack 
     """Return the hits of the search, the best first, each as data."""
     if not frozen.recall_items or frozen.is_nudged:
         return None
-    found = _recalled(answers)
-    places = {} if found is None else dict(map(tuple, found.value["hits"]))
+    recalled = _recalled(answers)
+    places = {} if recalled is None else dict(map(tuple, recalled.value["hits"]))
     memories = memories_of(frozen, answers, MemoriesById(tuple(places))) if places else ()
     shown = newest_inherited(frozen, answers)
     memories = tuple([one for one in memories if one.id > shown])
@@ -163,8 +163,8 @@ def recall_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack 
 
 def past_notes(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[str, ...]:
     """Return what the plan says of these packs beside its decisions."""
-    found = _recalled(answers)
-    late = (LATE_RECALL,) if found is not None and found.value["late"] else ()
+    recalled = _recalled(answers)
+    late = (LATE_RECALL,) if recalled is not None and recalled.value["late"] else ()
     why = tuple(note for note in (frozen.keep_turns_why, frozen.tools_note) if note)
     return (*why, *_window_notes(answers), *late)
 

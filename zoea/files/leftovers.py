@@ -24,7 +24,7 @@ class Leftover(Struct, frozen=True):
 def find_leftovers(data: Path) -> list[Leftover]:
     """Return the files and branches that no command works with."""
     owned = Ownership(data)
-    found: list[Leftover] = []
+    remains: list[Leftover] = []
     records: list[Record] = []
     for name in owned.names():
         try:
@@ -35,17 +35,17 @@ def find_leftovers(data: Path) -> list[Leftover]:
         except WorkHeld:
             continue  # a command works with it now
         except FilesError as error:
-            found.append(Leftover(name, error.what, error.hint))
+            remains.append(Leftover(name, error.what, error.hint))
             continue
         if problem:
-            found.append(Leftover(name, problem, f"`zoea drop {name}` removes it, unless it holds work."))
-    known = {record.name for record in records} | {leftover.name for leftover in found}
+            remains.append(Leftover(name, problem, f"`zoea drop {name}` removes it, unless it holds work."))
+    known = {record.name for record in records} | {leftover.name for leftover in remains}
     known |= {owned.removed(name).name for name in known}
     folders = [entry for entry in sorted(owned.root.iterdir()) if entry.is_dir()] if owned.root.is_dir() else []
     for folder in folders:
         if folder.name not in known:
-            found.append(Leftover(folder.name, f"{folder} is there without a record", "Look at it and move it away."))
-    return [*found, *_find_branches(records)]
+            remains.append(Leftover(folder.name, f"{folder} is there without a record", "Look at it and move it away."))
+    return [*remains, *_find_branches(records)]
 
 
 def _find_problem(owned: Ownership, record: Record) -> str:
@@ -65,15 +65,15 @@ def _find_problem(owned: Ownership, record: Record) -> str:
 
 def _find_branches(records: list[Record]) -> Iterator[Leftover]:
     for repository in sorted({record.repository for record in records}):
-        known = {record.branch for record in records if record.repository == repository}
+        branches = {record.branch for record in records if record.repository == repository}
         try:
             git = Git(Path(repository), is_safe=True)
             refs = git.text("for-each-ref", "--format=%(refname)", "refs/heads/zoea/").split()
             # Those of other workspaces have their records there.
-            known |= {branch for folder, branch in list_worktrees(git).items() if Path(folder).is_dir()}
+            branches |= {branch for folder, branch in list_worktrees(git).items() if Path(folder).is_dir()}
         except FilesError:
             continue
         for branch in refs:
-            if branch not in known:
+            if branch not in branches:
                 name = branch.removeprefix("refs/heads/")
                 yield Leftover(name, f"the branch {name} in {repository} has no worktree", f"`git branch -d {name}`")

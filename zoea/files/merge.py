@@ -216,11 +216,11 @@ def send_back(trees: Worktrees, name: str) -> str:
             message = f"Merge {target} into {record.branch.removeprefix('refs/heads/')}"
             git.write("merge", "--no-ff", "--quiet", "-m", message, record.target, accept=(0, 1), author="Zoea")
         conflicts = read_conflicts(git)
-    told, hunks = 0, []
+    chars, hunks = 0, []
     for one in conflicts:
         text = "\n".join((one_line(one.path), *(one.hunks or ("It has no marks: what stands in the folder counts.",))))
-        told += len(text)
-        hunks.append(text if told <= _MOST_TOLD else f"{one_line(one.path)}: read the marks there")
+        chars += len(text)
+        hunks.append(text if chars <= _MOST_TOLD else f"{one_line(one.path)}: read the marks there")
     return "\n\n".join(
         (
             f"Your branch and {target} changed the same in {_list_paths(conflicts) or 'no file now'}."
@@ -281,7 +281,7 @@ def find_checkout(repository: Git, branch: str, top: str) -> Checkout | None:
     Args:
         top: A working tree of the repository. Git names the main one by its git directory where that stands elsewhere.
     """
-    found = None
+    checkout = None
     for tree, checked_out in list_worktrees(repository).items():
         if checked_out == branch:
             path = Path(tree)
@@ -298,13 +298,13 @@ def find_checkout(repository: Git, branch: str, top: str) -> Checkout | None:
                         f"{short(branch)} is checked out in a folder that git does not name", hint="Merge by hand."
                     )
                 own = _read_place(path)[1]
-            found = Checkout(path, own)
+            checkout = Checkout(path, own)
         elif not checked_out and Path(tree).is_dir():
             own = _read_place(Path(tree))[1]
             for name in _HEADS:
                 if (own / name).is_file() and (own / name).read_text(encoding="utf-8").strip() == branch:
                     raise MergeRefused(f"{short(branch)} is being rebased in {tree}", hint="Finish the rebase first.")
-    return found
+    return checkout
 
 
 def _read_place(folder: Path) -> tuple[bool, Path]:

@@ -177,12 +177,12 @@ def stage_all(git: Git, *left_out: str, environment: Mapping[str, str] = {}, is_
 
 def read_conflicts(git: Git) -> tuple[Conflict, ...]:
     """Return the files that a merge left in conflict, with their remaining marks. Raises GitError."""
-    found = []
+    conflicts = []
     for name in dict.fromkeys(git.run("diff", "--name-only", "--diff-filter=U", "-z", NO_INNER_STATUS).records):
         file = git.folder / name
         text = file.read_bytes().decode("utf-8", "replace") if file.is_file() and not file.is_symlink() else ""
-        found.append(Conflict(name, tuple(_split_hunks(text))))
-    return tuple(found)
+        conflicts.append(Conflict(name, tuple(_split_hunks(text))))
+    return tuple(conflicts)
 
 
 def _split_hunks(text: str) -> list[str]:
@@ -207,8 +207,8 @@ def find_lost_repositories(git: Git, base: str, tip: str) -> list[str]:
     if not added:
         return []
     blob = ("config", "-z", "--blob", f"{tip}:.gitmodules", "--get-regexp", r"^submodule\..*\.path$")
-    known = {one.partition("\n")[2] for one in git.run(*blob, accept=(0, 1, 128)).records}
-    return [name for name in added if name not in known]
+    repositories = {one.partition("\n")[2] for one in git.run(*blob, accept=(0, 1, 128)).records}
+    return [name for name in added if name not in repositories]
 
 
 def find_commit(git: Git, name: str) -> str:
@@ -246,13 +246,13 @@ def find_merged_head(git: Git) -> str:
 def _check_readable(git: Git, name: str) -> None:
     """Raise GitError where the commit of a ref cannot be read, as after a power failure."""
     if name == "HEAD":
-        told = git.run("log", "-1", "--format=", accept=(0, 128)).error
-        is_damaged = "fatal: " in told and "does not have any commits yet" not in told
+        error = git.run("log", "-1", "--format=", accept=(0, 128)).error
+        is_damaged = "fatal: " in error and "does not have any commits yet" not in error
     else:
-        told = git.run("for-each-ref", name, accept=(0, 128)).error
-        is_damaged = any(line.endswith(f" {name}") for line in told.splitlines())
+        error = git.run("for-each-ref", name, accept=(0, 128)).error
+        is_damaged = any(line.endswith(f" {name}") for line in error.splitlines())
     if is_damaged:
-        reason = told.strip().removeprefix("fatal: ")
+        reason = error.strip().removeprefix("fatal: ")
         raise GitError(f"git cannot read {name} in {git.folder}: {reason}", hint="`git fsck` there names the damage.")
 
 
@@ -318,15 +318,15 @@ def is_in_target(repository: Git, fork: Fork) -> bool:
     marked = b"commit " + b"0" * len(tip) + b"\n" + whole
     ids = _read_patch_ids(repository, b"\n".join((theirs, marked, ours)))
     own = [ids.pop("0" * len(tip), set()), *(ids.pop(commit, set()) for commit in commits)]
-    known = set[str]().union(*ids.values())
-    is_known = [bool(one) and one <= known for one in own]
+    patches = set[str]().union(*ids.values())
+    is_known = [bool(one) and one <= patches for one in own]
     return is_known[0] or (bool(each) and all(is_known[1:]))
 
 
 def _read_patch_ids(repository: Git, patches: bytes) -> dict[str, set[str]]:
     """Return the ids of patches by commit, in which white space counts. Raises GitError."""
-    found: dict[str, set[str]] = {}
+    ids: dict[str, set[str]] = {}
     for line in repository.run("patch-id", "--verbatim", stdin=patches).text.splitlines():
         patch, commit = line.split()
-        found.setdefault(commit, set()).add(patch)
-    return found
+        ids.setdefault(commit, set()).add(patch)
+    return ids

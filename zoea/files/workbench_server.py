@@ -67,10 +67,10 @@ def _find_problem(schema: Mapping[str, Any], value: Any, where: str) -> str:
         problems = [_find_problem(schema["items"], item, f"{where}[{place}]") for place, item in enumerate(value)]
         problems = problems or [f"{where} is empty"]
     if kind == "object":
-        known = schema["properties"]
+        properties = schema["properties"]
         problems = [f"{key} is missing" for key in schema["required"] if key not in value]
-        problems += [f"{key[:100]!r} is not known" for key in value if key not in known]
-        problems += [_find_problem(known[key], item, key) for key, item in value.items() if key in known]
+        problems += [f"{key[:100]!r} is not known" for key in value if key not in properties]
+        problems += [_find_problem(properties[key], item, key) for key, item in value.items() if key in properties]
     return next(filter(None, problems), "")
 
 

@@ -264,9 +264,9 @@ def _read_checkout(folder: Path) -> tuple[str, str, str, str]:
     """
     line = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "HEAD^{commit}")
     with suppress(GitError):
-        told = Git(folder).text(*line, "--symbolic-full-name", "HEAD").split("\n")
-        if len(told) == 4 and told[3].startswith("refs/heads/"):
-            return told[0], told[1], told[2], told[3]
+        lines = Git(folder).text(*line, "--symbolic-full-name", "HEAD").split("\n")
+        if len(lines) == 4 and lines[3].startswith("refs/heads/"):
+            return lines[0], lines[1], lines[2], lines[3]
     # Something is unusual: a damaged or detached HEAD, or a line end in a name. One by one it can be told what.
     top = _find_checkout(folder)
     git = Git(top)
@@ -304,12 +304,12 @@ def describe_drop(name: str, tip: str) -> str:
 
 def list_worktrees(git: Git) -> dict[str, str]:
     """Return the folders of a repository's working trees with their branches. "" where none is checked out."""
-    found: dict[str, str] = {}
+    worktrees: dict[str, str] = {}
     for block in git.run("worktree", "list", "--porcelain", "-z").out.decode("utf-8", "surrogateescape").split("\0\0"):
         lines = dict(line.partition(" ")[::2] for line in block.split("\0") if line)
         if "worktree" in lines and "bare" not in lines:
-            found[lines["worktree"]] = lines.get("branch", "")
-    return found
+            worktrees[lines["worktree"]] = lines.get("branch", "")
+    return worktrees
 
 
 def _remove_folder(path: Path, removed: Path) -> None:

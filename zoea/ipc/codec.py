@@ -108,8 +108,8 @@ def _member(kind: type[Enum]) -> Decoder:
         try:
             return kind(value)
         except ValueError:
-            known = ", ".join(str(member.value) for member in kind)
-            raise Mismatch(f"{where or 'value'}: one of {known} expected") from None
+            members = ", ".join(str(member.value) for member in kind)
+            raise Mismatch(f"{where or 'value'}: one of {members} expected") from None
 
     return read
 

@@ -114,16 +114,16 @@ def read_budgets(database: Path, settings: Settings, now: int) -> tuple[BudgetUs
     Myses without a bound are left out, and of messages with a total only the newest are read. Raises StoreError.
     """
     with open_database(database) as reader:
-        found = [*_of_day(reader, settings, day_of(now))]
+        budgets = [*_of_day(reader, settings, day_of(now))]
         for row in reader.execute(_MYSES).fetchall():
             own = resolve_stored_template(row["body"], settings).settings.budget
-            found += _of_mysis(reader, row["id"], row["name"], own)
+            budgets += _of_mysis(reader, row["id"], row["name"], own)
         for row in reader.execute(_MESSAGES).fetchall():
             if row["total"]:
                 used, name = _spent(reader, "mission", row["scope_id"], ""), str(row["scope_id"])
                 how, total = settings.budget.enforcement, row["total"]
-                found.append(BudgetUse("message", name, False, *used[:2], total, how, "token_budget_total"))
-    return tuple(found)
+                budgets.append(BudgetUse("message", name, False, *used[:2], total, how, "token_budget_total"))
+    return tuple(budgets)
 
 
 def as_json(budgets: tuple[BudgetUse, ...]) -> list[dict[str, object]]:

@@ -71,7 +71,7 @@ def read_origins(
         name: The mysis, the newest of that name.
     """
     turns, calls = _read_turns(database, name)
-    found: dict[tuple[int, int], HunkOrigin] = {}
+    origins: dict[tuple[int, int], HunkOrigin] = {}
     for at, file in enumerate(files[:MOST_FILES]):
         added, removed = trace_lines(git, base, file.path)
         hunks: list[tuple[int, set[str]]] = []
@@ -86,8 +86,8 @@ def read_origins(
             allowed = [call for call in edits or commands if call[1]]
             _, allowed_at, answer = allowed[-1] if allowed else (0, 0, "")
             is_command = bool(allowed) and not edits
-            found[at, head] = HunkOrigin(numbers, allowed_at, answer, UNCOMMITTED not in commits, is_command)
-    return found
+            origins[at, head] = HunkOrigin(numbers, allowed_at, answer, UNCOMMITTED not in commits, is_command)
+    return origins
 
 
 def _find(commits: Mapping[int, str], line: int) -> str:
@@ -142,4 +142,4 @@ def _blame(git: Git, *arguments: str) -> list[tuple[str, int]]:
         out = git.run("blame", "-s", "--porcelain", "--no-textconv", "--no-ignore-revs-file", *arguments).out
     except GitError:
         return []
-    return [(found[1].decode(), int(found[2])) for line in out.split(b"\n") if (found := _BLAMED.fullmatch(line))]
+    return [(match[1].decode(), int(match[2])) for line in out.split(b"\n") if (match := _BLAMED.fullmatch(line))]

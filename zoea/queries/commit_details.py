@@ -143,13 +143,13 @@ def read_learned(chains: ChainReader, commit: ContextCommit, common: ContextComm
 
 
 def _find(reader: sqlite3.Connection, seq: int) -> ContextCommit:
-    found = read_commit(reader, seq)
-    if found is None:
+    commit = read_commit(reader, seq)
+    if commit is None:
         raise RevisionError(
             "this commit was removed by `zoea ctx gc`",
             hint="Choose another one. A commit with a name (`zoea ctx note --name`) is never removed.",
         )
-    return found
+    return commit
 
 
 # The names in the index one after the other, without reading the commits of each.

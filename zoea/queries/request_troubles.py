@@ -92,12 +92,12 @@ def _of_budget(plan: Plan) -> Iterator[Trouble]:
 
 def _count_messages(reader: sqlite3.Connection, topics: Mapping[str, Any]) -> list[tuple[TopicSource, int]]:
     """Return each source with the messages that its topic had when the turn was opened."""
-    found = []
+    messages = []
     for source in map(read_source, topics.get("sources", ())):
         values = {"cluster": topics["cluster_id"], "topic": source.topic, "until": topics["until"]}
         count = reader.execute(_STORED, {**values, "sender": source.sender}).fetchone()[0]
-        found.append((source, count))
-    return found
+        messages.append((source, count))
+    return messages
 
 
 def _of_topics(plan: Plan, sources: Iterable[tuple[TopicSource, int]], triggers: Collection[str]) -> Iterator[Trouble]:

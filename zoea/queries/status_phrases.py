@@ -142,10 +142,10 @@ def describe_wait_reason(view: MysisView) -> str:
 
 def describe_wait(reason: str) -> str:
     """Describe a wait; `arrival_tick 12` becomes `arrives at tick 12`."""
-    found = _TICKS.fullmatch(reason)
-    if found is None:
+    match = _TICKS.fullmatch(reason)
+    if match is None:
         return one_line(reason) or "as it asked"
-    what, at, many = found.group("what").rstrip("_").replace("_", " "), found.group("at"), found.group("many")
+    what, at, many = match.group("what").rstrip("_").replace("_", " "), match.group("at"), match.group("many")
     if many:
         return f"{what}, {many} ticks".removeprefix(", ")
     return f"arrives at tick {at}" if what.endswith("arrival") else f"{what} until tick {at}".strip()

@@ -28,11 +28,11 @@ def read_topics(database: Path) -> tuple[TopicSummary, ...]:
 
 def read_subscribers(database: Path) -> dict[str, list[str]]:
     """Read the names of the subscribers of each topic, also of topics without messages. Raises StoreError."""
-    found: dict[str, list[str]] = {}
+    subscribers: dict[str, list[str]] = {}
     with open_database(database) as reader:
         for row in reader.execute(_SUBSCRIBERS):
-            found.setdefault(row["topic"], []).append(row["name"])
-    return found
+            subscribers.setdefault(row["topic"], []).append(row["name"])
+    return subscribers
 
 
 def read_messages(
@@ -51,27 +51,27 @@ def read_messages(
         StoreError: The database cannot be read.
     """
     with open_database(database) as reader:
-        found = topic_reader.read_newest_messages(
+        messages = topic_reader.read_newest_messages(
             reader, topic, limit=limit, before=before, sender=sender, max_chars=max_chars
         )
-        if topic and not found and before is None and not sender:
+        if topic and not messages and before is None and not sender:
             raise no_such_topic(topic, [one.topic for one in topic_reader.read_topics(reader)])
-    return found
+    return messages
 
 
 def read_messages_after(database: Path, after: int, topic: str = "", *, sender: str = "") -> Iterator[TopicMessage]:
     """Yield the messages after an id, oldest first. Raises StoreError."""
     with open_database(database) as reader:
-        while found := topic_reader.read_messages_after(reader, after, topic, limit=PAGE, sender=sender):
-            yield from found
-            after = found[-1].id
+        while messages := topic_reader.read_messages_after(reader, after, topic, limit=PAGE, sender=sender):
+            yield from messages
+            after = messages[-1].id
 
 
 def read_newest_id(database: Path) -> int:
     """Read the id of the newest message of any topic; 0 if there is none. Raises StoreError."""
     with open_database(database) as reader:
-        found = topic_reader.read_newest_messages(reader, limit=1)
-    return found[0].id if found else 0
+        messages = topic_reader.read_newest_messages(reader, limit=1)
+    return messages[0].id if messages else 0
 
 
 def read_topic_message(database: Path, message_id: int) -> str:

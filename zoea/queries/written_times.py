@@ -14,8 +14,8 @@ _SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 def parse_moment(text: str, now: int) -> int | None:
     """Parse `2h` (ago), `10:30` (today) or `2026-01-31`, in local time, to µs UTC; else None."""
     today = datetime.fromtimestamp(now / _SECOND)
-    if found := re.fullmatch(r"(\d{1,6})([smhdw])", text):
-        ago = timedelta(**{_SPANS[found[2]]: int(found[1])})
+    if match := re.fullmatch(r"(\d{1,6})([smhdw])", text):
+        ago = timedelta(**{_SPANS[match[2]]: int(match[1])})
         return now - round(ago.total_seconds() * _SECOND)
     try:
         if re.fullmatch(r"\d{1,2}:\d{2}", text):
@@ -39,9 +39,9 @@ def read_moment(text: str, now: int) -> int:
 
 def read_written_time(text: str, now: int) -> int:
     """Return the µs UTC of a time as a person writes it. Raises UsageError."""
-    found = parse_moment(text, now)
-    if found is not None:
-        return found
+    moment = parse_moment(text, now)
+    if moment is not None:
+        return moment
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1_000_000)
     except (ValueError, OverflowError, OSError):

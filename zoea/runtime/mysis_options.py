@@ -219,7 +219,7 @@ def format_settings(own: Mapping[str, Any]) -> str:
 
 def parse_settings(text: str) -> dict[str, Any]:
     """Parse the text of `format_settings`. Raises UsageError naming the word that is no setting."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for word in text.split():
         path, sign, value = word.partition("=")
         if not sign or path.partition(".")[0] not in OVERRIDES:
@@ -227,11 +227,11 @@ def parse_settings(text: str) -> dict[str, Any]:
                 f"{word} is no setting of one mysis", hint=f"Write section.key=value; sections: {', '.join(OVERRIDES)}."
             )
         try:
-            found[path] = json.loads(value)
-            json.dumps(found[path], allow_nan=False)
+            settings[path] = json.loads(value)
+            json.dumps(settings[path], allow_nan=False)
         except (ValueError, RecursionError):  # not JSON, or NaN or infinity
-            found[path] = value
-    return found
+            settings[path] = value
+    return settings
 
 
 def diff_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -46,8 +46,8 @@ def parse_duration(text: str) -> float:
     Raises:
         UsageError: The text is none of these, or not above 0.
     """
-    found = _DURATION.fullmatch(text.strip().lower())
-    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    match = _DURATION.fullmatch(text.strip().lower())
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if not 0 < seconds < 10**9:
         raise UsageError(f"{text!r} is not a duration", hint="Write 500ms, 60s, 10m or 2h.")
     return seconds
@@ -167,11 +167,11 @@ async def attach(where: Places) -> RemoteSwarm:
 
     deadline = asyncio.get_running_loop().time() + OPENING_S
     while True:
-        found = read_holder(where.data)
+        holder = read_holder(where.data)
         try:
-            return await connect_to(found)
+            return await connect_to(holder)
         except NoRunningSwarm:
-            if found is None or asyncio.get_running_loop().time() > deadline:
+            if holder is None or asyncio.get_running_loop().time() > deadline:
                 raise
         await asyncio.sleep(0.1)
 

@@ -68,14 +68,14 @@ def import_servers(text: str, where: Places, *, replace: bool) -> UpstreamImport
     Raises:
         SettingsError: The JSON names no servers, or the settings file is not valid TOML.
     """
-    found = read_servers(text)
-    outcome = UpstreamImport(where.config_file, left_out=dict(found.refused))
+    listing = read_servers(text)
+    outcome = UpstreamImport(where.config_file, left_out=dict(listing.refused))
     where.make_config()
     with lock_file(where.config_file):
         document = _read(where.config_file)
         secrets: dict[str, str] = {}
         upstreams = document.setdefault("upstream", tomlkit.table(is_super_table=True))
-        for server in found.servers:
+        for server in listing.servers:
             _add(server, upstreams, outcome, secrets, replace=replace)
         if outcome.imported:
             if secrets:

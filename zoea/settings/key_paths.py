@@ -114,8 +114,8 @@ def _part(part: str) -> str:
 
 def find_nearest(wrong: str, known: Iterable[str], least: float = 0.6) -> str:
     """Return the known key most similar to the wrong one, or "". `least` is the similarity from 0 to 1 that counts."""
-    found = get_close_matches(wrong, list(known), n=1, cutoff=least)
-    return found[0] if found else ""
+    matches = get_close_matches(wrong, list(known), n=1, cutoff=least)
+    return matches[0] if matches else ""
 
 
 def put_value(tree: dict[str, Any], path: KeyPath, value: Any) -> None:

@@ -7,10 +7,10 @@ from zoea.settings.schema import Settings
 
 def find_conflicts(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
     """Return rules between fields that are broken, as (path, message)."""
-    found: list[tuple[tuple[str, ...], str]] = []
+    conflicts: list[tuple[tuple[str, ...], str]] = []
     budget = settings.budget
     if budget.token_budget_per_task < budget.token_budget_per_agent:
-        found.append(
+        conflicts.append(
             (
                 ("budget", "token_budget_per_task"),
                 f"{budget.token_budget_per_task} is below budget.token_budget_per_agent "
@@ -18,12 +18,12 @@ def find_conflicts(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
             )
         )
     if settings.llm.backoff_first > settings.llm.backoff_max:
-        found.append((("llm", "backoff_first"), "is above llm.backoff_max"))
+        conflicts.append((("llm", "backoff_first"), "is above llm.backoff_max"))
     for name, upstream in settings.upstream.items():
         if bool(upstream.command) == bool(upstream.url):
-            found.append((("upstream", name), "needs either command or url, and not both"))
+            conflicts.append((("upstream", name), "needs either command or url, and not both"))
     default = settings.swarm.default_provider
     if default and settings.provider_named(default) is None:
         known = ", ".join(settings.provider) or "none is configured"
-        found.append((("swarm", "default_provider"), f"is not a configured provider ({known})"))
-    return found
+        conflicts.append((("swarm", "default_provider"), f"is not a configured provider ({known})"))
+    return conflicts

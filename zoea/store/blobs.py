@@ -67,8 +67,8 @@ def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
     Raises:
         StoreFull: The file cannot be written.
     """
-    known = _find_blob(connection, blake3(data).digest())
-    return known[0] if known is not None and not known[1] else put_packed(connection, pack_blob(data))
+    blob = _find_blob(connection, blake3(data).digest())
+    return blob[0] if blob is not None and not blob[1] else put_packed(connection, pack_blob(data))
 
 
 def put_packed(connection: sqlite3.Connection, blob: PackedBlob) -> int:

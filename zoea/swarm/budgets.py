@@ -158,10 +158,10 @@ def is_spent(reason: str) -> bool:
 
 def renew_reason(reason: str, tokens: int | None, money: float | None) -> str:
     """Return the reason of a hold, with the present limit of the day if `spent` wrote another."""
-    found = _SPENT.match(reason)
-    if found is None:
+    match = _SPENT.match(reason)
+    if match is None:
         return reason
-    limit, unit = found.groups()
+    limit, unit = match.groups()
     is_money = unit == "spent"
     present = as_micros(money) if is_money else tokens
     if present is not None and _amount(present, is_money) == limit:

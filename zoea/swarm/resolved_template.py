@@ -215,9 +215,9 @@ def freezer(
         frozen = replace(frozen, keep_turns=keep_turns, earlier_tokens=tokens, keep_turns_why=why)
 
     def freeze(turn_id: int, number: int, before: int, calibration: float) -> FrozenTurn:
-        known = topics and replace(topics, ending=_ending(profile.template, number))
+        ended_topics = topics and replace(topics, ending=_ending(profile.template, number))
         opened = replace(
-            frozen, turn_id=turn_id, turn_number=number, before=before, calibration=calibration, topics=known
+            frozen, turn_id=turn_id, turn_number=number, before=before, calibration=calibration, topics=ended_topics
         )
         return freeze_inherited(opened, inherited, settings.inherited.max_tokens, settings.inherited.keep)
 
@@ -313,8 +313,8 @@ def nudge_text(level: int, catalogue: Catalogue, task: str = "") -> str:
         lines.append(_RECALL.format(tools=", ".join(tools)))
     can_report = any(tool.name == DONE_TOOL for tool in catalogue.tools)
     if task:
-        said = head(" ".join(task.split()), _TASK_CHARS)
-        lines.append(_GOAL.format(task=said))
+        goal = head(" ".join(task.split()), _TASK_CHARS)
+        lines.append(_GOAL.format(task=goal))
         lines += [_REACHED] if can_report else []
     return "\n".join(lines)
 

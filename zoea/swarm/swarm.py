@@ -125,10 +125,10 @@ class Swarm:
         self.bodies.update(await swarm_reads.template_bodies(store))
         left_tails = frozenset(row["id"] for row in await store.read(capture_ops.LEFT))
         for one in await load_mysis.load_all(store, services.clock.now()):
-            known = self.resolved_template(one.mysis.template_hash)
+            resolved = self.resolved_template(one.mysis.template_hash)
             if one.mysis.id in left_tails:
-                await self._commit_left_tail(one.mysis, known)
-            if (damage := known.damage) is not None and one.mysis.state is MysisState.IDLE:
+                await self._commit_left_tail(one.mysis, resolved)
+            if (damage := resolved.damage) is not None and one.mysis.state is MysisState.IDLE:
                 fail = partial(mysis_ops.fail, mysis_id=one.mysis.id, failure=failure_from(damage))
                 one = replace(one, mysis=await store.write(fail))
             self.start_runner(one)
@@ -196,10 +196,10 @@ class Swarm:
         mysis = found.mysis
         if mysis.held:
             self.hold_switch.set_mysis(mysis.id, True)
-        known = self.resolved_template(mysis.template_hash)
-        life = load_mysis.build_life(found, known, self.services.clock, held=self.hold_switch.holds(mysis.id))
+        resolved = self.resolved_template(mysis.template_hash)
+        life = load_mysis.build_life(found, resolved, self.services.clock, held=self.hold_switch.holds(mysis.id))
         self.live_view.add(load_mysis.build_live_row(found))
-        runner = MysisRunner(self.services, mysis, self.bodies.get(mysis.template_hash, ""), known, life)
+        runner = MysisRunner(self.services, mysis, self.bodies.get(mysis.template_hash, ""), resolved, life)
         self.runners[mysis.id] = runner
         if mysis.retry_at is not None:
             runner.tell(lf.Now(self.uptime()))

@@ -261,13 +261,13 @@ def _says_so(text: str) -> bool:
 def _chooses_shell(argument: str, kind: Mapping[str, Any]) -> bool:
     """Return whether a choice holds a shell, or a language that reads its program from an argument."""
     values = kind.get("enum")
-    found = [
+    options = [
         match
         for value in (*(values if isinstance(values, list) else ()), kind.get("const"))
         if isinstance(value, str) and (match := _SHELLS.fullmatch(value.strip()))
     ]
-    return any(match["how"] or not match["shell"] for match in found) or bool(
-        found and not _split_words(argument) & _SYNTAX
+    return any(match["how"] or not match["shell"] for match in options) or bool(
+        options and not _split_words(argument) & _SYNTAX
     )
 
 

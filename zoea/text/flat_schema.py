@@ -76,8 +76,8 @@ class _ReferenceResolver:
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Any = root
+    node: Any = root
     for part in reference.removeprefix("#").strip("/").split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
-        found = found if not name else found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+        node = node if not name else node.get(name) if isinstance(node, Mapping) else None
+    return node if isinstance(node, Mapping) else {}

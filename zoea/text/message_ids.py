@@ -13,9 +13,9 @@ _EDGE_BYTES = 200
 
 def find_id(data: bytes) -> int | str | None:
     """Find the id at the begin or the end of a message. None if it is elsewhere."""
-    found = _AT_START.match(data[:_EDGE_BYTES]) or _AT_END.search(data[-_EDGE_BYTES:])
+    match = _AT_START.match(data[:_EDGE_BYTES]) or _AT_END.search(data[-_EDGE_BYTES:])
     try:
-        value: int | str | None = json.loads(found[1].decode("utf-8", "replace")) if found else None
+        value: int | str | None = json.loads(match[1].decode("utf-8", "replace")) if match else None
     except ValueError:  # such as a number of 5,000 digits
         return None
     return value

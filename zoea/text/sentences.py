@@ -126,15 +126,15 @@ def split_sentences(text: str) -> list[str]:
 
     A dot ends none after an abbreviation, an ordinal (`3. Juni`), or one letter (`z. B.`).
     """
-    found: list[str] = []
+    sentences: list[str] = []
     start = 0
     for match in _SENTENCE_END.finditer(text):
         if match.start() == match.end() == start or (match[0][:1] != "\n" and not _is_end(text, start, match)):
             continue
-        found.append(text[start : match.end()])
+        sentences.append(text[start : match.end()])
         start = match.end()
-    found.append(text[start:])
-    return [sentence for one in found if (sentence := " ".join(one.split()))]
+    sentences.append(text[start:])
+    return [sentence for one in sentences if (sentence := " ".join(one.split()))]
 
 
 def _is_end(text: str, start: int, match: re.Match[str]) -> bool:

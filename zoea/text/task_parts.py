@@ -59,9 +59,9 @@ class TaskParts(Struct, frozen=True):
 
 def _split(text: str) -> tuple[str, ...]:
     places: list[re.Match[str]] = []
-    for found in _NUMBERED.finditer(text):
-        if int(found[1]) == len(places) + 1:
-            places.append(found)
+    for match in _NUMBERED.finditer(text):
+        if int(match[1]) == len(places) + 1:
+            places.append(match)
     if len(places) < 2:
         return ()
     before = text[: places[0].start()].strip()

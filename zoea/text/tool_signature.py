@@ -253,5 +253,5 @@ def _required(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, Mapping) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, Mapping) else {}

@@ -134,8 +134,8 @@ def is_secret_field(config: UpstreamConfig, key: str, schema: Json) -> bool:
 
 
 def _properties(schema: Json) -> Json:
-    found = schema.get("properties")
-    return found if isinstance(found, Mapping) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, Mapping) else {}
 
 
 def _new_secret(schema: Any) -> str:
@@ -147,8 +147,8 @@ def _new_secret(schema: Any) -> str:
 
 
 def _required(schema: Json) -> tuple[str, ...]:
-    found = schema.get("required")
-    return tuple(key for key in found if isinstance(key, str)) if isinstance(found, list) else ()
+    required = schema.get("required")
+    return tuple(key for key in required if isinstance(key, str)) if isinstance(required, list) else ()
 
 
 def _find_missing(schema: Json, given: Mapping[str, Any]) -> str | None:
@@ -161,9 +161,9 @@ def _check(config: UpstreamConfig, tool: str, schema: Json, given: Mapping[str, 
         return
     one = _properties(schema).get(missing)
     choices = one.get("enum") if isinstance(one, Mapping) else None
-    said = f" (one of {', '.join(map(str, choices[:10]))})" if isinstance(choices, list) and choices else ""
+    options = f" (one of {', '.join(map(str, choices[:10]))})" if isinstance(choices, list) and choices else ""
     raise ToolError(
-        f"{tool} of {config.name} needs {missing}{said} for the account of {name}, and nothing fills it",
+        f"{tool} of {config.name} needs {missing}{options} for the account of {name}, and nothing fills it",
         hint=f"Give it in the settings: [upstream.{config.name}.login] fixed = {{ {missing} = … }}, or say with "
         "name, secret and mapping which arguments those are.",
     )

@@ -164,13 +164,13 @@ class UpstreamAccounts:
             await self._ensure_login(caller, account)
         fields = self._config.injected_fields
         stored = {name: account.fields[fields[name]] for name in names if fields[name] in account.fields}
-        known: Mapping[str, Any] = {**stored, **(account.session or {})}
-        if missing := [name for name in names if name not in known]:
+        values: Mapping[str, Any] = {**stored, **(account.session or {})}
+        if missing := [name for name in names if name not in values]:
             raise ToolError(
                 f"{self._config.name} gave no {missing[0]} for the account of {caller.name}",
                 hint=f"Check upstream.{self._config.name}.inject and login.",
             )
-        return {**arguments, **{name: known[name] for name in names}}, account.generation
+        return {**arguments, **{name: values[name] for name in names}}, account.generation
 
     async def renew(self, caller: Caller, generation: int) -> None:
         """Log in again, unless another call did so since `generation`.
@@ -345,8 +345,8 @@ class UpstreamAccounts:
             ToolError: There is no answer, or it makes no account that can be kept.
         """
         account.sent = account_fields(sent, self._config, {})
-        known = {f"{_BEFORE}{key}": value for key, value in account.fields.items()}
-        await self._save(caller, account, {**account.sent, **known, _UNANSWERED: "sent"})
+        before = {f"{_BEFORE}{key}": value for key, value in account.fields.items()}
+        await self._save(caller, account, {**account.sent, **before, _UNANSWERED: "sent"})
         async with self._registrations:
             wire = await self._send(login.register_, sent, caller.name)
         result, values = parse_result(wire), parse_fields(wire)

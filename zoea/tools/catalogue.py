@@ -68,8 +68,8 @@ def build_catalogue(
         names: The names of all upstreams, also of those that offer no tools now.
     """
     mine = [spec for tool in own if (spec := apply_policy(tool, policy)) is not None]
-    known = tuple(names)
-    theirs = [spec for tools in upstreams for tool in tools if (spec := apply_policy(tool, policy, known)) is not None]
+    listed = tuple(names)
+    theirs = [spec for tools in upstreams for tool in tools if (spec := apply_policy(tool, policy, listed)) is not None]
     shared = Counter(spec.name for spec in theirs)
     taken = {spec.name for spec in mine}
     named: list[ToolSpec] = list(mine)

@@ -78,18 +78,18 @@ def read_servers(text: str) -> ServerImport:
             f"the file names {len(table):,} servers; at most {MOST_SERVERS} are read",
             hint="Give a file with those that you want to use.",
         )
-    found: list[ImportedServer] = []
+    servers: list[ImportedServer] = []
     refused: dict[str, str] = {}
     taken: set[str] = set()
     for title, entry in table.items():
         name = _name(title, taken)
         try:
-            found.append(_server(name, title, entry))
+            servers.append(_server(name, title, entry))
         except SettingsError as error:
             refused[title] = error.what.removeprefix(f"upstream.{name}: ")
         else:
             taken.add(name)
-    return ServerImport(tuple(found), refused)
+    return ServerImport(tuple(servers), refused)
 
 
 def _parse(text: str) -> Any:
@@ -168,11 +168,11 @@ def _headers(entry: Mapping[str, Any]) -> Any:
 
 def _table(tree: Any) -> Mapping[str, Any]:
     for place in _PLACES:
-        found = tree
+        table = tree
         for key in place:
-            found = found.get(key) if isinstance(found, dict) else None
-        if isinstance(found, dict):
-            return found
+            table = table.get(key) if isinstance(table, dict) else None
+        if isinstance(table, dict):
+            return table
     if isinstance(tree, dict) and tree and all(isinstance(one, dict) and _is_server(one) for one in tree.values()):
         return tree
     places = ", ".join(".".join(place) for place in _PLACES)

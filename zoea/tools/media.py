@@ -218,8 +218,8 @@ def _read_jpeg_size(data: bytes) -> Size | None:
         elif marker in _JPEG_BARE:
             at += 2
         elif marker in _JPEG_FRAMES:
-            found = _read_pair(data, at + 5, 2, "big")
-            return (found[1], found[0]) if found else None
+            pair = _read_pair(data, at + 5, 2, "big")
+            return (pair[1], pair[0]) if pair else None
         else:
             at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
     return None
@@ -233,6 +233,6 @@ def _read_webp_size(data: bytes) -> Size | None:
         bits = int.from_bytes(data[21:25], "little")
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
     if kind == b"VP8 " and len(data) >= 30:
-        found = _read_pair(data, 26, 2, "little")
-        return (found[0] & 0x3FFF, found[1] & 0x3FFF) if found else None
+        pair = _read_pair(data, 26, 2, "little")
+        return (pair[0] & 0x3FFF, pair[1] & 0x3FFF) if pair else None
     return None

@@ -398,10 +398,10 @@ def _parts(schema: Any, root: Any, depth: int = 0) -> Iterator[Mapping[str, Any]
     yield schema
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/"):
-        found: Any = root
+        node: Any = root
         for step in reference[2:].split("/"):
-            found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-        yield from _parts(found, root, depth + 1)
+            node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, Mapping) else None
+        yield from _parts(node, root, depth + 1)
     for branch in _BRANCHES:
         ones = schema.get(branch)
         for one in ones if isinstance(ones, list) else ():

@@ -89,23 +89,23 @@ class StreamMask:
 
     def _find_whole(self, before: str, text: str) -> tuple[int, int, int]:
         """Return place, length and number of the first secret, the longest of those that begin there."""
-        found = [
+        places = [
             (match.start() - len(before), -len(form), number)
             for number, forms in list(self._forms.items())
             for form in forms
             if form in text and (match := compile_form(form).search(before + text, len(before))) is not None
         ]
-        at, length, number = min(found, default=(len(text), 0, 0))
+        at, length, number = min(places, default=(len(text), 0, 0))
         return at, -length, number
 
     def _find_begin(self, text: str) -> int:
         """Return where a secret may begin that the next piece continues, or the text's length."""
-        known = [form for forms in list(self._forms.values()) for form in forms]
-        longest = max(map(len, known), default=0)
+        all_forms = [form for forms in list(self._forms.values()) for form in forms]
+        longest = max(map(len, all_forms), default=0)
         for start in range(max(0, len(text) - longest), len(text)):
             rest = text[start:]
             # What follows a short one says whether it stands by itself.
-            if any(len(form) + (len(form) < SURE) > len(rest) and form.startswith(rest) for form in known):
+            if any(len(form) + (len(form) < SURE) > len(rest) and form.startswith(rest) for form in all_forms):
                 return start
         return len(text)
 
@@ -230,13 +230,13 @@ class SecretVault:
 
     def mask_text(self, text: str) -> str:
         """Mask known values in a text, longest first."""
-        found = [
+        places = [
             (form, f"‹secret:{number}›")
             for number, forms in list(self._texts.items())
             for form in forms
             if form in text
         ]
-        for form, mark in sorted(found, key=lambda one: len(one[0]), reverse=True):
+        for form, mark in sorted(places, key=lambda one: len(one[0]), reverse=True):
             text = replace_form(text, form, mark)
         return text
 

@@ -95,13 +95,13 @@ def find_tools(query: str, tools: Sequence[ToolSpec]) -> str:
     if not best:
         names = ", ".join(tool.name for tool in tools)
         return f"No tool fits {head(one_line(query), _LINE)!r}. There are: {head(names, MAX_FOUND) or 'none'}"
-    found: list[str] = []
+    lines: list[str] = []
     for tool in best:
         text = json.dumps(_as_found(tool), ensure_ascii=False)
-        if found and sum(map(len, found)) + len(text) > MAX_FOUND:
+        if lines and sum(map(len, lines)) + len(text) > MAX_FOUND:
             break
-        found.append(head(text, MAX_FOUND))
-    return "\n".join((*found, f"Call one with {CALL_TOOL}: its name, and its arguments as an object."))
+        lines.append(head(text, MAX_FOUND))
+    return "\n".join((*lines, f"Call one with {CALL_TOOL}: its name, and its arguments as an object."))
 
 
 def _as_found(tool: ToolSpec) -> dict[str, Any]:
@@ -112,8 +112,8 @@ def _as_found(tool: ToolSpec) -> dict[str, Any]:
 
 def _properties(tool: ToolSpec) -> dict[str, Any]:
     """Return the schemas of a tool's arguments; none where its server wrote something else."""
-    found = tool.input_schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = tool.input_schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _score(query: str, words: set[str], tool: ToolSpec) -> int:
@@ -157,11 +157,11 @@ def unwrap_calls(answer: Answer, catalogue: Catalogue) -> Answer:
 def _unwrapped(call: AnswerCall, names: set[str]) -> AnswerCall:
     if call.name != CALL_TOOL or call.broken:
         return call
-    given = parse_object(call.arguments or "{}")
-    name = given.pop("name", None) if given is not None else None
-    if given is None or not isinstance(name, str) or name.strip() not in names:
+    arguments = parse_object(call.arguments or "{}")
+    name = arguments.pop("name", None) if arguments is not None else None
+    if arguments is None or not isinstance(name, str) or name.strip() not in names:
         return call
-    return replace(call, name=name.strip(), arguments=_inner_arguments(given))
+    return replace(call, name=name.strip(), arguments=_inner_arguments(arguments))
 
 
 def _inner_arguments(given: Mapping[str, Any]) -> str:

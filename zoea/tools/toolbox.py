@@ -193,8 +193,8 @@ class Toolbox:
     def upstream(self, name: str) -> Upstream:
         """Return one upstream. Raises UsageError if there is none of that name."""
         if (found := self._upstreams.get(name)) is None:
-            known = ", ".join(self._upstreams) or "none"
-            raise UsageError(f"no upstream {name}", hint=f"There are: {known}.")
+            names = ", ".join(self._upstreams) or "none"
+            raise UsageError(f"no upstream {name}", hint=f"There are: {names}.")
         return found
 
     def session(self, mysis_id: int, mysis: str, template: str, *, uid: str = "") -> ToolboxSession:

@@ -169,10 +169,10 @@ class _ConversationImport:
         if len(who) != 1:
             line.place.refuse(f"the conversation is of {len(who)} myses instead of one")
         uid, name = self._who(who[0])
-        known = self._in.arrivals.known(uid)
-        if known is not None:
+        mysis_id = self._in.arrivals.known(uid)
+        if mysis_id is not None:
             self._is_here = True
-            self._in.report.skipped[name] = f"it is here already, as {known}"
+            self._in.report.skipped[name] = f"it is here already, as {mysis_id}"
             return
         for template in by_kind.get("template", []):
             self._template(template)
@@ -280,8 +280,8 @@ class _ConversationImport:
             case "tally":
                 self._conn.execute("DELETE FROM tally WHERE mysis_id = ?", (row["mysis_id"],))
             case "catalogue":
-                known = self._conn.execute("SELECT 1 FROM catalogue WHERE hash = ?", (row["hash"],)).fetchone()
-                if known is not None:
+                stored = self._conn.execute("SELECT 1 FROM catalogue WHERE hash = ?", (row["hash"],)).fetchone()
+                if stored is not None:
                     return 0
             case "turn":
                 row["frozen"] = "{}"  # set after its memories are stored
@@ -336,11 +336,11 @@ class _ConversationImport:
             line.place.refuse("the sender's name is invalid")  # it is printed in front of the message
         if old in self._ids.get("message", {}):
             return  # repeated with another delivery
-        known = self._in.messages.get(old)
-        if known is not None:
-            if known[1] != row:
+        message_id = self._in.messages.get(old)
+        if message_id is not None:
+            if message_id[1] != row:
                 line.place.refuse(f"message {old} occurs twice with different values")
-            new = known[0]
+            new = message_id[0]
         else:
             (mysis_id,) = self._ids["mysis"].values()
             with _refusals(line):
@@ -362,8 +362,8 @@ class _ConversationImport:
         row |= {"cluster_id": IMPORTED_CLUSTER, "turn_id": None, "idempotency_key": None}
         same = " AND ".join(f"{name} IS :{name}" for name in row)
         with _refusals(line):
-            known = self._conn.execute(f"SELECT id FROM topic_message WHERE {same}", row).fetchone()
-            new = known[0] if known is not None else insert_with_id(self._conn, "topic_message", row)
+            stored = self._conn.execute(f"SELECT id FROM topic_message WHERE {same}", row).fetchone()
+            new = stored[0] if stored is not None else insert_with_id(self._conn, "topic_message", row)
         self._ids.setdefault("topic_message", {})[old] = new
 
     def _bytes(self, line: JsonLine) -> int:

@@ -124,14 +124,14 @@ class NovaDatabase:
         """Return the time of each memory by row id; invalid ones get the previous time."""
         column = "created_at" if "created_at" in self._columns["memories"] else "NULL"
         last = mysis.created_at or 0
-        found = {}
-        for rowid, said in self._conn.execute(
+        times = {}
+        for rowid, text in self._conn.execute(
             f"SELECT rowid, {column} FROM memories WHERE mysis_id = ? ORDER BY rowid", (mysis.id,)
         ).fetchall():
-            at = parse_time(said)
+            at = parse_time(text)
             last = last if at is None else at
-            found[rowid] = (last, at is not None)
-        return found
+            times[rowid] = (last, at is not None)
+        return times
 
     def _mysis(self, row: sqlite3.Row) -> NovaMysis:
         return NovaMysis(
@@ -224,20 +224,20 @@ def _from_number(value: float) -> int | None:
 
 
 def _from_text(value: str) -> int | None:
-    found = _TIME.match(value)
-    if found is None or int(found[1]) > _LAST_YEAR:
+    match = _TIME.match(value)
+    if match is None or int(match[1]) > _LAST_YEAR:
         return None
-    year, month, day, hour, minute = (int(found[number]) for number in range(1, 6))
+    year, month, day, hour, minute = (int(match[number]) for number in range(1, 6))
     zone = UTC
-    if found[9]:
-        offset = timedelta(hours=int(found[10]), minutes=int(found[11]))
+    if match[9]:
+        offset = timedelta(hours=int(match[10]), minutes=int(match[11]))
         if offset < timedelta(hours=24):
-            zone = timezone(-offset if found[9] == "-" else offset)
+            zone = timezone(-offset if match[9] == "-" else offset)
     try:
-        whole = datetime(year, month, day, hour, minute, min(int(found[6] or 0), 59), tzinfo=zone)
+        whole = datetime(year, month, day, hour, minute, min(int(match[6] or 0), 59), tzinfo=zone)
     except ValueError:
         return None
-    micros = int((found[7] or "0").ljust(9, "0")[:6])
+    micros = int((match[7] or "0").ljust(9, "0")[:6])
     at = int((whole - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * 1_000_000 + micros
     return at if at >= 0 else None
 
@@ -261,11 +261,11 @@ def _connect(path: Path, stack: ExitStack) -> sqlite3.Connection:
 
 def _schema(conn: sqlite3.Connection) -> int | None:
     if "version" in _columns(conn, "schema_version"):
-        said = conn.execute("SELECT max(version) FROM schema_version").fetchone()[0]
-        if isinstance(said, int):
-            return said
-    said = conn.execute("PRAGMA user_version").fetchone()[0]
-    return int(said) or None
+        version = conn.execute("SELECT max(version) FROM schema_version").fetchone()[0]
+        if isinstance(version, int):
+            return version
+    version = conn.execute("PRAGMA user_version").fetchone()[0]
+    return int(version) or None
 
 
 def _columns(conn: sqlite3.Connection, table: str) -> frozenset[str]:
@@ -276,8 +276,8 @@ def _passwords(conn: sqlite3.Connection) -> tuple[str, ...]:
     """Read the passwords that are long enough not to be common words, longest first."""
     if "password" not in _columns(conn, "accounts"):
         return ()
-    said = {str(row[0]) for row in conn.execute("SELECT password FROM accounts") if row[0] is not None}
-    return tuple(sorted((one for one in said if len(one) >= _SHORTEST_PASSWORD), key=lambda one: (-len(one), one)))
+    passwords = {str(row[0]) for row in conn.execute("SELECT password FROM accounts") if row[0] is not None}
+    return tuple(sorted((one for one in passwords if len(one) >= _SHORTEST_PASSWORD), key=lambda one: (-len(one), one)))
 
 
 def _text(row: sqlite3.Row, name: str) -> str:

@@ -222,7 +222,7 @@ class _MysisImport:
         message_id = None
         is_broadcast = memory.source == "broadcast"
         if content:
-            said = {
+            columns = {
                 "kind": "broadcast" if is_broadcast else "direct",
                 "sender_kind": "commander" if sender_id is None else "mysis",
                 "sender_id": sender_id,
@@ -230,7 +230,7 @@ class _MysisImport:
                 "content": content,
                 "created_at": memory.at,
             }
-            message_id = self._arrivals.message(said, self._rows.mysis_id, moment=_SAME_MOMENT)
+            message_id = self._arrivals.message(columns, self._rows.mysis_id, moment=_SAME_MOMENT)
         memory_id = self._memory(
             turn_id,
             seq,
@@ -261,13 +261,13 @@ class _MysisImport:
 
     def _step(self, turn_id: int, seq: int, step: NovaStep) -> int:
         """Store an assistant message with its calls and results; return the next `seq`."""
-        said = {
+        columns = {
             "role": "assistant",
             "source": "llm",
             "content": self._secrets.text(step.content),
             "reasoning": self._secrets.text(step.memory.reasoning),
         }
-        memory_id = self._memory(turn_id, seq, said, step.memory.at)
+        memory_id = self._memory(turn_id, seq, columns, step.memory.at)
         for position, called in enumerate(step.calls):
             self._call(turn_id, seq, memory_id, position, called, step.memory.at)
         return seq + 1 + len(step.calls)
@@ -326,8 +326,8 @@ def _level(turn: NovaTurn) -> int:
     """Return the level of the nudge that opened the turn; 0 if prompts did."""
     if turn.opened_by is OpenedBy.PROMPT:
         return 0
-    said = (number for number, text in enumerate(NUDGES, 1) if turn.nudge.startswith(text))
-    return next(said, 1)
+    levels = (number for number, text in enumerate(NUDGES, 1) if turn.nudge.startswith(text))
+    return next(levels, 1)
 
 
 PASSWORD = "[REDACTED_PASSWORD]"

@@ -53,15 +53,15 @@ def parse_calls(content: str) -> tuple[StoredCall, ...] | None:
     """
     if not content.startswith(PREFIX):
         return None
-    found: list[StoredCall] = []
+    calls: list[StoredCall] = []
     place = len(PREFIX)
     while place < len(content):
         if content[place] in "| \t\r\n":
             place += 1
             continue
         call, place = _call(content, place)
-        found.append(call)
-    return tuple(found)
+        calls.append(call)
+    return tuple(calls)
 
 
 def parse_result(content: str, waiting: Iterable[str]) -> tuple[str, str]:

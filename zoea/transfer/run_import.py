@@ -67,10 +67,10 @@ async def import_nova(
 def _files(path: Path) -> list[Path]:
     if not is_folder(path):
         return [path]
-    found = sorted(path.glob("*.jsonl"))
-    if not found:
+    files = sorted(path.glob("*.jsonl"))
+    if not files:
         raise UsageError(f"there is no .jsonl file in {path}", hint="`zoea export --all -o DIR` writes some.")
-    return found
+    return files
 
 
 def _wanted(loaded: LoadedSettings, template: str, provider: str, model: str) -> NovaOptions:

@@ -190,10 +190,10 @@ class BrowserServer:
         return web.Response(text=self._page.substitute(base=f"/{self.token}"), content_type="text/html")
 
     async def _serve_asset(self, request: web.Request) -> web.StreamResponse:
-        found = ASSETS.get(request.match_info["asset"])
-        if found is None:
+        asset = ASSETS.get(request.match_info["asset"])
+        if asset is None:
             return _refusal(404, "not found")
-        file, kind = found
+        file, kind = asset
         return web.Response(body=await asyncio.to_thread(file.read_bytes), content_type=kind)
 
     async def _serve_cockpit(self, request: web.Request) -> web.StreamResponse:

@@ -220,13 +220,13 @@ class GatewayServer:
         self._refuse_foreign(request)
         in_path = "" if request.path.startswith("/v1/") else request.path[1:].partition("/")[0]
         in_head = {_read_bearer(request), request.headers.get("x-api-key", "")} - {""}
-        found = [opened for token in in_head if (opened := self._by_token.get(_digest(token))) is not None]
+        matching = [opened for token in in_head if (opened := self._by_token.get(_digest(token))) is not None]
         if in_path:
             # Agents want some key, so that the head may hold any other word.
-            found = [*found, named] if (named := self._by_token.get(_digest(in_path))) is not None else []
-        if not found or any(opened is not found[0] for opened in found):
+            matching = [*matching, named] if (named := self._by_token.get(_digest(in_path))) is not None else []
+        if not matching or any(opened is not matching[0] for opened in matching):
             raise GatewayRefusal(401, "this token is unknown, or its mysis has no agent now", code="invalid_token")
-        return found[0]
+        return matching[0]
 
 
 def _read_bearer(request: web.Request) -> str:

@@ -215,11 +215,11 @@ class AgentCall:
             )
         if self._speaking_provider is None and parsed:
             self._translate(parsed)
-        known = self._link.situations.get((provider.name, self._profile.model))
-        if known is None:
+        situation = self._link.situations.get((provider.name, self._profile.model))
+        if situation is None:
             rows = await self._services.store.read(agent_requests.SITUATION, self._situation_key)
-            known = agent_requests.read_situation(rows)
-        self._belong_to(known)
+            situation = agent_requests.read_situation(rows)
+        self._belong_to(situation)
         self._decoder = make_decoder(self._wire, provider.name, self._profile.model, self._secrets)
 
     @property
@@ -346,11 +346,13 @@ class AgentCall:
 
     def _reserve(self, conn: WriterConnection, ask: spend_ops.Reservation) -> spend_ops.Reserved | AgentSituation:
         """Reserve the request, unless it belongs to something else by now, which is returned."""
-        found = agent_requests.read_situation(conn.execute(agent_requests.SITUATION, self._situation_key).fetchall())
-        self._link.situations[self._situation_key[1:]] = found
+        situation = agent_requests.read_situation(
+            conn.execute(agent_requests.SITUATION, self._situation_key).fetchall()
+        )
+        self._link.situations[self._situation_key[1:]] = situation
         # A ratio that changed since changes no budget: the next request takes it.
-        if replace(found, calibration=self._situation.calibration) != self._situation:
-            return found
+        if replace(situation, calibration=self._situation.calibration) != self._situation:
+            return situation
         if ask.catalogue_hash and ask.catalogue_hash not in self._services.known_catalogues:
             spend_ops.store_catalogue(conn, ask.catalogue_hash, self._body.tools)
         limits = limits_of(self._services, self._mysis_id, self._own_budget, 0, self._situation, self._key)

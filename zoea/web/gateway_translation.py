@@ -158,9 +158,9 @@ class _ChatWriter:
         usage = answer.usage
         if usage.total is None:
             return None
-        known = {"prompt_tokens": usage.input_tokens or 0, "completion_tokens": usage.output_tokens or 0}
+        counts = {"prompt_tokens": usage.input_tokens or 0, "completion_tokens": usage.output_tokens or 0}
         details = {"prompt_tokens_details": {"cached_tokens": usage.cached_tokens or 0}}
-        return {**known, "total_tokens": usage.total, **details}
+        return {**counts, "total_tokens": usage.total, **details}
 
 
 class _MessageWriter:
@@ -259,7 +259,7 @@ class _ResponseWriter:
             call = {"id": f"fc_{call_id}", "type": "function_call", "status": "completed", "call_id": call_id}
             output.append({**call, "name": name, "arguments": arguments})
         usage, is_cut = answer.usage, answer.finish is Finish.LENGTH
-        known = (
+        fields = (
             None
             if usage.total is None
             else {
@@ -272,7 +272,7 @@ class _ResponseWriter:
         )
         why = {"reason": "max_output_tokens"} if is_cut else None
         status = "incomplete" if is_cut else "completed"
-        return {**self._head, "status": status, "output": output, "usage": known, "incomplete_details": why}
+        return {**self._head, "status": status, "output": output, "usage": fields, "incomplete_details": why}
 
     def _begin(self) -> Iterator[bytes]:
         if not self._has_begun:

@@ -54,19 +54,19 @@ async def listen(
             await web.SockSite(runner, BoundedListener(listener, limit)).start()
     except (OSError, OverflowError) as problem:
         await runner.cleanup()
-        said = problem.strerror if isinstance(problem, OSError) else str(problem)
-        raise OwnerError(f"{what} at {host}, port {port}: {said}", hint=hint) from None
+        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
+        raise OwnerError(f"{what} at {host}, port {port}: {reason}", hint=hint) from None
     return runner, runner.addresses[0][1]
 
 
 async def _bind(host: str, port: int) -> list[socket.socket]:
     """Bind a socket to each address of a host. Raises OSError, and OverflowError for an impossible port."""
-    found = await asyncio.get_running_loop().getaddrinfo(
+    addresses = await asyncio.get_running_loop().getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
     )
     bound: list[socket.socket] = []
     try:
-        for family, kind, protocol, _name, address in dict.fromkeys(found):
+        for family, kind, protocol, _name, address in dict.fromkeys(addresses):
             listener = socket.socket(family, kind, protocol)
             bound.append(listener)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

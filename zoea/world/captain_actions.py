@@ -285,13 +285,13 @@ def scan(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
             "no_fuel", f"A scan takes {SCAN_FUEL} fuel. Call refuel: a tanker comes in {TANKER_TICKS} ticks."
         )
     player.fuel -= SCAN_FUEL
-    found = []
+    findings = []
     for point_id in reef.world_map.systems[player.system].points:
         point = reef.world_map.points[point_id]
         player.known[point_id] = reef.world.tick
         if point.ore:
             units = int(reef.world.units(point.id, point.capacity, point.regrow))
-            found.append({"poi_id": point.id, "kind": point.kind, "ore": point.ore, "units": units})
+            findings.append({"poi_id": point.id, "kind": point.kind, "ore": point.ore, "units": units})
     salvage = 0
     for point in reef.here(player):
         if point.salvage and point.id not in reef.world.salvaged:
@@ -299,7 +299,7 @@ def scan(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
             salvage += point.salvage
     player.credits += salvage
     player.earned += salvage
-    return {"system_id": player.system, "found": found, "salvage_credits": salvage, "fuel": player.fuel}
+    return {"system_id": player.system, "found": findings, "salvage_credits": salvage, "fuel": player.fuel}
 
 
 ACTIONS: dict[str, Action] = {

@@ -180,7 +180,9 @@ def validate_arguments(tool: str, args: dict[str, Any]) -> dict[str, Any]:
     try:
         return spec.args.model_validate(args).model_dump(exclude_none=True, exclude_unset=True)
     except ValidationError as error:
-        said = []
+        problems = []
         for line in error.errors(include_url=False, include_context=False, include_input=False)[:3]:
-            said.append(f"{'.'.join(map(str, line['loc'])) or 'arguments'}: {line['msg']}")
-        raise ReefRefusal("bad_arguments", f"{'; '.join(said)}. help with topic={tool} says what it takes.") from None
+            problems.append(f"{'.'.join(map(str, line['loc'])) or 'arguments'}: {line['msg']}")
+        raise ReefRefusal(
+            "bad_arguments", f"{'; '.join(problems)}. help with topic={tool} says what it takes."
+        ) from None

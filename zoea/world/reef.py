@@ -61,8 +61,8 @@ class Reef:
 
     def find(self, name: str) -> Player | None:
         """Return the captain with this name; case is ignored."""
-        known = self._names.get(name.casefold())
-        return self.world.players[known] if known is not None else None
+        player = self._names.get(name.casefold())
+        return self.world.players[player] if player is not None else None
 
     def call(self, name: str, tool: str, args: dict[str, Any]) -> dict[str, Any]:
         """Run a tool call of a captain. Returns a JSON object with `current_tick`. Raises ReefRefusal."""

@@ -54,8 +54,8 @@ def compute_scores(world: World, tokens: Mapping[str, int]) -> list[CaptainScore
         tokens: Tokens by account; case is ignored.
     """
     spent = {name.casefold(): amount for name, amount in tokens.items()}
-    found = [
+    scores = [
         CaptainScore(p.name, p.credits, p.earned, p.mined, p.distance, spent.get(p.name.casefold()))
         for p in world.players.values()
     ]
-    return sorted(found, key=lambda score: (-score.earned, score.name))
+    return sorted(scores, key=lambda score: (-score.earned, score.name))

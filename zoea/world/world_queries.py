@@ -211,8 +211,8 @@ def get_market(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, An
 
 def get_notifications(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
     after, limit = args.get("after_id", 0), args.get("limit", 10)
-    found = [notice for notice in player.notices if notice["id"] > after]
-    return {"notifications": [dict(notice) for notice in found[-limit:]], "newest_id": player.noticed}
+    notices = [notice for notice in player.notices if notice["id"] > after]
+    return {"notifications": [dict(notice) for notice in notices[-limit:]], "newest_id": player.noticed}
 
 
 def chat(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:

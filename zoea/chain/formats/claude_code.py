@@ -110,8 +110,8 @@ def join_transcripts(deltas: Sequence[bytes]) -> bytes:
 
 def write_transcript(entries: Sequence[ContextEntry], owner: TranscriptOwner = TranscriptOwner()) -> bytes:
     """Return entries as a transcript that Claude Code can resume. All ids follow from the entries and the owner."""
-    told = repr([(entry.role, entry.content, entry.calls, entry.at) for entry in entries])
-    session = owner.session or str(uuid.uuid5(_NAMESPACE, told))
+    state = repr([(entry.role, entry.content, entry.calls, entry.at) for entry in entries])
+    session = owner.session or str(uuid.uuid5(_NAMESPACE, state))
     lines: list[bytes] = []
     parent: str | None = None
     answer, known = 0, 0

@@ -160,7 +160,7 @@ def _recover_records(number: int, raw: bytes) -> tuple[list[TranscriptLine], int
     """
     text = raw.decode("utf-8", "surrogateescape")
     records: list[TranscriptLine] = []
-    starts = [0, *(found.start() for found in islice(_RECORD.finditer(text), _MOST_RECORDS))]
+    starts = [0, *(match.start() for match in islice(_RECORD.finditer(text), _MOST_RECORDS))]
     end = lost = 0
     for start in starts:
         if start < end:

@@ -27,7 +27,7 @@ def list_(where: Places) -> Output:
 
     A template with `runtime = "acp"` and `agent = "NAME"` below `[acp]` lets one play its myses.
     """
-    found = [
+    rows = [
         {
             "name": one.name,
             "title": one.title,
@@ -48,7 +48,7 @@ def list_(where: Places) -> Output:
         )
         through = "through Zoea's gateway" if one.gateway is not None else "by its own login alone"
         lines.append(f"{one.name}  {one.title}, {through}\n  {one.help}\n  {there}")
-    return Output(found, lines)
+    return Output(rows, lines)
 
 
 def try_out(
@@ -68,8 +68,8 @@ def try_out(
         settings = settings.model_copy(update={"fence": True})
     with tempfile.TemporaryDirectory(prefix="zoea-agent-") as folder:
         launch, fenced = fence_agent(build_launch(settings, Path(folder).resolve(), None), where.own_folders)
-        found = asyncio.run(try_agent(launch, prompt))
-    return Output({**msgspec.to_builtins(found), "fence": fenced}, (*_describe_trial(name, found), f"fence: {fenced}"))
+        trial = asyncio.run(try_agent(launch, prompt))
+    return Output({**msgspec.to_builtins(trial), "fence": fenced}, (*_describe_trial(name, trial), f"fence: {fenced}"))
 
 
 def _find_template(where: Places, name: str) -> AgentSettings:

@@ -158,11 +158,11 @@ def _read_revisions(where: Places) -> list[tuple[str, str]]:
 
     try:
         with open_contexts(where) as conn:
-            found: list[tuple[str, str]] = []
+            revisions: list[tuple[str, str]] = []
             for name, seq in read_refs(conn).items():
                 text = about(read_commit(conn, seq))
                 bare = one_line(name).removeprefix("@")
-                found += [(one, text) for one in dict.fromkeys((bare, one_line(name)))]
-            return found + [(shortest_id(conn, one), about(one)) for one in read_newest(conn, _NEWEST)]
+                revisions += [(one, text) for one in dict.fromkeys((bare, one_line(name)))]
+            return revisions + [(shortest_id(conn, one), about(one)) for one in read_newest(conn, _NEWEST)]
     except StoreMissing:
         return []

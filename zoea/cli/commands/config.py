@@ -137,7 +137,7 @@ def apply(where: Places) -> Output:
 def path(where: Places) -> Output:
     """Show the paths of settings, templates, database, log and socket."""
     where = where
-    found = {
+    files = {
         "config": where.config_file,
         "templates": where.templates,
         "project": find_project(Path.cwd()).file,
@@ -149,8 +149,8 @@ def path(where: Places) -> Output:
         "socket": where.socket,
     }
     return Output(
-        {name: str(file) if file else None for name, file in found.items()},
-        [f"{name:<11} {file or 'none'}" for name, file in found.items()],
+        {name: str(file) if file else None for name, file in files.items()},
+        [f"{name:<11} {file or 'none'}" for name, file in files.items()],
     )
 
 
@@ -180,8 +180,8 @@ def _as_json(loaded: LoadedSettings, shown: list[SettingRow], origin: bool) -> d
 
 def _files(loaded: LoadedSettings) -> str:
     layers = {origin.layer for origin in loaded.origins.values()}
-    said = [str(layer) for layer in Layer if layer in layers and layer is not Layer.DEFAULT]
-    return f"settings from {', '.join(said)}" if said else "all settings at their defaults"
+    names = [str(layer) for layer in Layer if layer in layers and layer is not Layer.DEFAULT]
+    return f"settings from {', '.join(names)}" if names else "all settings at their defaults"
 
 
 def _say_notes(notes: Iterable[str]) -> None:

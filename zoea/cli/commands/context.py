@@ -121,9 +121,9 @@ def _read_replaced(reader: ChainReader, conn: sqlite3.Connection, first: Context
 def refs(where: Places) -> Output:
     """List the names that stand for commits: of myses, tags and imports."""
     with open_contexts(where) as conn:
-        found = {name: commit_with(conn, seq) for name, seq in read_refs(conn).items()}
-        lines = [f"{shortest_id(conn, commit)}  {name}" for name, commit in found.items()]
-        return Output({name: commit.id for name, commit in found.items()}, lines)
+        commits = {name: commit_with(conn, seq) for name, seq in read_refs(conn).items()}
+        lines = [f"{shortest_id(conn, commit)}  {name}" for name, commit in commits.items()]
+        return Output({name: commit.id for name, commit in commits.items()}, lines)
 
 
 def resolve(

@@ -67,12 +67,12 @@ def commit(
 
 
 def _take_snapshot(where: Places, revision: str) -> Output:
-    found = locate_commit(where, revision).id
+    commit_id = locate_commit(where, revision).id
 
     async def store(opened: Store) -> str:
-        return (await commit_edits.take_snapshot(opened, found)).id
+        return (await commit_edits.take_snapshot(opened, commit_id)).id
 
-    return _show(where, edit(where, lambda swarm: swarm.snapshot(found), store))
+    return _show(where, edit(where, lambda swarm: swarm.snapshot(commit_id), store))
 
 
 def _compact(where: Places, revision: str, *, extract: bool, payer: str, timeout: float) -> Output:
@@ -81,9 +81,9 @@ def _compact(where: Places, revision: str, *, extract: bool, payer: str, timeout
         found = find_commit(conn, revision)
         size = ChainReader(conn).materialize(found).token_count
     if not extract:
-        said = estimate_first_request(where, revision, "")
-        price = describe_price(said.price_of(size, SUMMARY_TOKENS))
-        warn(f"{said.short_id}: a summary of about {size:,} tokens, {price}")
+        request = estimate_first_request(where, revision, "")
+        price = describe_price(request.price_of(size, SUMMARY_TOKENS))
+        warn(f"{request.short_id}: a summary of about {size:,} tokens, {price}")
     asked = revision if is_branch else found.id
     made = command(where, lambda swarm: swarm.compact(asked, extract=extract, payer=payer, timeout_s=timeout))
     return _show(where, made)

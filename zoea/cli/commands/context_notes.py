@@ -90,26 +90,30 @@ def note(
 
 def _name(where: Places, name: str, revision: str) -> Output:
     """Name a commit; without a commit, remove the name."""
-    found = locate_commit(where, revision).id if revision else ""
-    ref = edit(where, lambda swarm: swarm.name_commit(name, found), lambda store: name_commit(store, name, found))
-    return Output({"ref": ref, "context": found or None}, f"{ref} names {revision}" if found else f"{ref} is removed")
+    commit_id = locate_commit(where, revision).id if revision else ""
+    ref = edit(
+        where, lambda swarm: swarm.name_commit(name, commit_id), lambda store: name_commit(store, name, commit_id)
+    )
+    return Output(
+        {"ref": ref, "context": commit_id or None}, f"{ref} names {revision}" if commit_id else f"{ref} is removed"
+    )
 
 
 def _keep(where: Places, revision: str, policy: str, days: float, *, whole: bool) -> Output:
     """Set how long the texts of a commit are kept."""
-    found = locate_commit(where, revision)
+    commit = locate_commit(where, revision)
     count = edit(
         where,
-        lambda swarm: swarm.keep_commit(found.id, policy, days=days, whole=whole),
-        lambda store: keep_commit(store, found.id, policy, days, whole=whole),
+        lambda swarm: swarm.keep_commit(commit.id, policy, days=days, whole=whole),
+        lambda store: keep_commit(store, commit.id, policy, days, whole=whole),
     )
     with open_contexts(where) as conn:
-        stored, until = blob_policies.read_policy(conn, find_commit(conn, found.id).seq)
+        stored, until = blob_policies.read_policy(conn, find_commit(conn, commit.id).seq)
     kept = {"pin": "is pinned, with all before it", "": "stays while a name stands for it or for a later commit"}
     until_text = "" if until is None else f"keeps its texts until {moment(until)}"
     more = f"; so do {count_of(count - 1, 'commit')} before it" if whole and count > 1 else ""
     return Output(
-        {"context": found.id, "policy": stored or "default", "until": until, "commits": count},
+        {"context": commit.id, "policy": stored or "default", "until": until, "commits": count},
         f"{revision} {kept.get(stored, until_text)}{more}",
     )
 
@@ -190,7 +194,7 @@ def _estimate(where: Places, chosen: list[ContextCommit], payer: str) -> tuple[i
     if not chosen:
         return 0, 0
     try:
-        said = estimate_first_request(where, payer or chosen[0].id, "")
+        request = estimate_first_request(where, payer or chosen[0].id, "")
     except MissingBlob:
         return tokens, None
-    return tokens, said.price_of(tokens, NOTE_TOKENS * len(chosen))
+    return tokens, request.price_of(tokens, NOTE_TOKENS * len(chosen))

@@ -43,15 +43,15 @@ def resume(
     if not branch:
         raise RevisionError(f"{name} has no commits", hint="`zoea ctx refs` lists branches; `zoea start` starts it.")
     try:
-        said = estimate_first_request(where, branch, message)
+        estimate = estimate_first_request(where, branch, message)
     except MissingBlob as gone:
         if not allow_fresh:
             raise MissingBlob(gone.what, hint="With --allow-fresh it starts without the conversation.") from gone
-        said = None
+        estimate = None
         warn(f"It starts without its conversation: {gone.what}")
-    micros = None if said is None else said.price()
-    if said is not None:
-        tell(describe_first_request(said, 1, micros))
+    micros = None if estimate is None else estimate.price()
+    if estimate is not None:
+        tell(describe_first_request(estimate, 1, micros))
 
     async def work(swarm: SwarmApi) -> MysisView:
         made = await swarm.resume(name, name=new_name, allow_fresh=allow_fresh)
@@ -60,9 +60,13 @@ def resume(
         return made
 
     view = None if dry_run else command(where, work)
-    cost = {} if said is None else {"messages": said.cost.messages, "shown": said.cost.shown, "tier": said.cost.tier}
-    tokens = None if said is None else said.cost.tokens
-    context = None if said is None else said.commit.id
+    cost = (
+        {}
+        if estimate is None
+        else {"messages": estimate.cost.messages, "shown": estimate.cost.shown, "tier": estimate.cost.tier}
+    )
+    tokens = None if estimate is None else estimate.cost.tokens
+    context = None if estimate is None else estimate.commit.id
     return Output(
         {"context": context, **cost, "tokens": tokens, "cost_micros": micros, "mysis": view},
         f"{view.name} is {state_word(view)}" if view is not None else "",
@@ -87,13 +91,13 @@ def ask(
 
     Example: zoea ctx ask alpha~3 -m "Why did you choose this plan?"
     """
-    said = estimate_first_request(where, revision, question, thread=thread)
-    micros = said.price()
-    warn(describe_first_request(said, 1, micros))
+    request = estimate_first_request(where, revision, question, thread=thread)
+    micros = request.price()
+    warn(describe_first_request(request, 1, micros))
     begun: list[CommitQuestion] = []
 
     async def work(swarm: SwarmApi) -> MysisView:
-        begun.append(await swarm.ask(said.commit.id, question, thread=thread, ticket=ticket))
+        begun.append(await swarm.ask(request.commit.id, question, thread=thread, ticket=ticket))
         return await swarm.wait(begun[0].mysis.name, timeout_s=timeout)
 
     try:
@@ -107,24 +111,24 @@ def ask(
             raise AnswerLate(error.what, hint=_goes_on(begun[0])) from None
         raise
     asked = begun[0]
-    found = read_newest_answer(where.database, view.id)
+    answer = read_newest_answer(where.database, view.id)
     output.write(
         Output(
             {
                 "thread": asked.thread,
-                "ticket": ticket or said.commit.provenance.ticket_id,
+                "ticket": ticket or request.commit.provenance.ticket_id,
                 "ref": asked.ref,
                 "context": asked.context,
                 "mysis": view,
-                "outcome": found.outcome,
-                "answer": found.text,
-                "tokens": said.cost.tokens,
+                "outcome": answer.outcome,
+                "answer": answer.text,
+                "tokens": request.cost.tokens,
                 "cost_micros": micros,
             },
-            found.text,
+            answer.text,
         )
     )
-    _check_answered(asked, view, found)
+    _check_answered(asked, view, answer)
     if not output.is_json:
         again = f"zoea ctx ask {shlex.quote(revision)} --thread {shlex.quote(asked.thread)} -m TEXT"
         warn(f"{asked.mysis.name} answered. Ask again: {again}")

@@ -83,17 +83,17 @@ def fetch(where: Places, revision: str = argument("COMMIT", "Only this commit an
             await held.store.write(partial(remember_mirror, folder=folder))
             return await held.store.write(partial(fetch_blobs, folder=folder, seqs=seqs))
 
-    found = asyncio.run(store())
+    fetched = asyncio.run(store())
     _, copied = copy_now(where.database, folder)
     result = Output(
-        {"restored": found.restored, "copied": copied, "missing": found.missing},
-        f"{found.restored:,} texts came back from {folder}, {copied:,} were copied to it",
+        {"restored": fetched.restored, "copied": copied, "missing": fetched.missing},
+        f"{fetched.restored:,} texts came back from {folder}, {copied:,} were copied to it",
     )
-    if found.missing:
+    if fetched.missing:
         output.write(result)
-        named = ", ".join(one[:16] for one in found.missing[:5])
+        named = ", ".join(one[:16] for one in fetched.missing[:5])
         raise MissingBlob(
-            f"{len(found.missing):,} texts are neither here nor in {folder}: {named}",
+            f"{len(fetched.missing):,} texts are neither here nor in {folder}: {named}",
             hint="`zoea ctx fsck` says which commits need them.",
         )
     return result

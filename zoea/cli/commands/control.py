@@ -150,19 +150,21 @@ def _answer(where: Places, asked: str, verdict: ApprovalAnswer | None, sentence:
     """
 
     async def work(swarm: SwarmApi) -> ApprovalView:
-        found = await _find_asked(swarm, asked)
-        if verdict is None and not approval_question(found):
-            raise UsageError(f"{found.mysis} asks whether {found.tool} may go on", hint="Say which: --allow or --deny.")
-        await swarm.answer(found.id, verdict or ApprovalAnswer.ONCE, sentence=sentence, arguments=changed)
-        return found
+        answered = await _find_asked(swarm, asked)
+        if verdict is None and not approval_question(answered):
+            raise UsageError(
+                f"{answered.mysis} asks whether {answered.tool} may go on", hint="Say which: --allow or --deny."
+            )
+        await swarm.answer(answered.id, verdict or ApprovalAnswer.ONCE, sentence=sentence, arguments=changed)
+        return answered
 
-    found = command(where, work)
+    answered = command(where, work)
     answer = verdict or ApprovalAnswer.ONCE
     how = f"{answer}, with your arguments" if changed else answer
     scope = "denied" if answer is ApprovalAnswer.DENIED else f"allowed ({how})"
-    is_question = bool(approval_question(found))
-    text = f"{found.mysis} has your answer" if is_question else f"{found.mysis}: {found.tool} is {scope}"
-    return Output({"approval": found.id, "answer": answer}, text)
+    is_question = bool(approval_question(answered))
+    text = f"{answered.mysis} has your answer" if is_question else f"{answered.mysis}: {answered.tool} is {scope}"
+    return Output({"approval": answered.id, "answer": answer}, text)
 
 
 async def _find_asked(swarm: SwarmApi, given: str) -> ApprovalView:

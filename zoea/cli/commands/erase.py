@@ -31,13 +31,13 @@ def purge(
     No swarm may run. Messages that other myses received from them stay.
     """
     _check_can_ask(yes)
-    found = read_deleted_myses(where.database)
+    myses = read_deleted_myses(where.database)
     if bool(refs) == all_deleted:
         raise UsageError("name deleted myses, or give --all", hint="`zoea undelete` lists them; `zoea delete` deletes.")
-    chosen = [one.id for one in found] if all_deleted else [find_deleted(ref, found) for ref in refs]
-    if unknown := set(chosen) - {one.id for one in found}:
+    chosen = [one.id for one in myses] if all_deleted else [find_deleted(ref, myses) for ref in refs]
+    if unknown := set(chosen) - {one.id for one in myses}:
         raise UsageError(f"there is no deleted mysis #{min(unknown)}", hint="`zoea undelete` lists them.")
-    names = ", ".join(f"{one.name} (#{one.id})" for one in found if one.id in chosen)
+    names = ", ".join(f"{one.name} (#{one.id})" for one in myses if one.id in chosen)
 
     def confirm(counts: RemovedCounts) -> bool:
         lost = f"{count_of(counts.memories, 'message')} and {count_of(counts.characters, 'character')}"

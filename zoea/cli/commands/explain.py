@@ -44,12 +44,12 @@ def explain(
     database = where.database
     mysis = read_mysis_view(database, name)
     if request is None:
-        found = read_requests(database, mysis.id)
-        if not found:
+        requests = read_requests(database, mysis.id)
+        if not requests:
             raise UsageError(
                 f"{mysis.name} has made no request yet", hint=f"Give it something to do: `zoea send {mysis.name} TEXT`."
             )
-        request = next((one.id for one in found if one.has_plan), found[0].id)
+        request = next((one.id for one in requests if one.has_plan), requests[0].id)
     inspection = _inspect(database, mysis, request)
     if other is not None:
         difference = compare_requests(inspection, _inspect(database, mysis, other))
@@ -153,12 +153,12 @@ def _title(request: StoredRequest) -> str:
 
 def _numbers(request: StoredRequest) -> str:
     actual = request.usage.input_tokens
-    said = f"estimated {request.planned_tokens:,} tokens, "
-    said += f"the provider counted {actual:,}" if actual is not None else "the provider did not count"
+    counted = f"estimated {request.planned_tokens:,} tokens, "
+    counted += f"the provider counted {actual:,}" if actual is not None else "the provider did not count"
     off = request.off_by
-    said += f" (estimate {off:+.0%})" if off is not None else ""
+    counted += f" (estimate {off:+.0%})" if off is not None else ""
     failed = failure_phrase(request.state, request.error_class)
-    return said + (f"; it {failed}" if failed else "")
+    return counted + (f"; it {failed}" if failed else "")
 
 
 def _data(inspection: Inspection, *, with_text: bool) -> dict[str, Any]:

@@ -48,15 +48,15 @@ def fork(
     if name and count > 1:
         raise UsageError(f"one name cannot be that of {count} myses", hint="Leave out --name.")
     try:
-        said = estimate_first_request(where, revision, message, MysisOverrides(template, provider, model or ""))
+        request = estimate_first_request(where, revision, message, MysisOverrides(template, provider, model or ""))
     except MissingBlob as gone:
         hint = "`zoea new --from COMMIT --allow-fresh` makes a mysis without the conversation."
         raise MissingBlob(gone.what, hint=hint) from gone
-    cost, commit_id, short = said.cost, said.commit.id, said.short_id
+    cost, commit_id, short = request.cost, request.commit.id, request.short_id
     if not dry_run:
         settle_model(model, where, provider=cost.provider, template=template, keeps=keep_model)
-    micros = said.price(count)
-    tell(describe_first_request(said, count, micros))
+    micros = request.price(count)
+    tell(describe_first_request(request, count, micros))
     made: list[MysisView] = []
 
     async def work(swarm: SwarmApi) -> None:
@@ -75,7 +75,7 @@ def fork(
     finally:
         # Those made before one was refused stay, and have to be named.
         if made or sys.exc_info()[0] is None:
-            output.write(Output(_as_dict(said, count, micros, made), _describe_made(made, short)))
+            output.write(Output(_as_dict(request, count, micros, made), _describe_made(made, short)))
     return Output(UNSET)
 
 

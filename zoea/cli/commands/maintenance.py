@@ -87,5 +87,5 @@ def _lag_notes(where: Places) -> list[IntegrityFinding]:
     if view is None or not view.lag_ms:
         return []
     when = datetime.fromtimestamp(view.lagged_at / 1_000_000).strftime("%H:%M:%S")
-    said = f"Zoea did not react for {view.lag_ms / 1_000:.1f} s until {when}; {where.log} names the code that ran"
-    return [IntegrityFinding("event loop", said)]
+    sentence = f"Zoea did not react for {view.lag_ms / 1_000:.1f} s until {when}; {where.log} names the code that ran"
+    return [IntegrityFinding("event loop", sentence)]

@@ -90,16 +90,16 @@ def install(
     """Show the entry for Zoea in the settings of an MCP client, or write it there."""
     from zoea.mcp_server import client_configs as entries
 
-    known = entries.client_named(client)
+    target = entries.client_named(client)
     made = entries.make_entry(client, scope, where.workspace)
     home = Path.home()
     if not write:
         if not output.is_json:
-            output.warn(f"This belongs in {known.path(home)}; --write puts it there.")
-        value = {"client": client, "file": str(known.path(home)), "entry": made}
-        return Output(value, entries.format_entry(known, made).removesuffix("\n"))
-    done = entries.write_entry(known, made, home, time.time())
-    lines = [f"Written to {done.file}. Restart {known.title} to see Zoea's tools there."]
+            output.warn(f"This belongs in {target.path(home)}; --write puts it there.")
+        value = {"client": client, "file": str(target.path(home)), "entry": made}
+        return Output(value, entries.format_entry(target, made).removesuffix("\n"))
+    done = entries.write_entry(target, made, home, time.time())
+    lines = [f"Written to {done.file}. Restart {target.title} to see Zoea's tools there."]
     if done.backup is not None:
         lines.append(f"The former contents are in {done.backup}.")
     return Output({"client": client, "file": str(done.file), "backup": str(done.backup or ""), "entry": made}, lines)

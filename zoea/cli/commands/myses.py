@@ -203,11 +203,11 @@ def undelete(
     refs: tuple[str, ...] = arguments("#ID", "Ids as `zoea undelete` without arguments lists them, or names.", ()),
 ) -> Output:
     """Restore deleted myses; without arguments, list them."""
-    found = _deleted(where)
+    deleted = _deleted(where)
     if not refs:
-        lines = [f"#{one.id}  {one.name}  deleted {moment(one.deleted_at)}" for one in found]
-        return Output(found, lines or "There are no deleted myses")
-    chosen = [find_deleted(ref, found) for ref in refs]
+        lines = [f"#{one.id}  {one.name}  deleted {moment(one.deleted_at)}" for one in deleted]
+        return Output(deleted, lines or "There are no deleted myses")
+    chosen = [find_deleted(ref, deleted) for ref in refs]
 
     async def work(swarm: SwarmApi) -> tuple[MysisView, ...]:
         return tuple([await swarm.undelete(mysis_id) for mysis_id in chosen])

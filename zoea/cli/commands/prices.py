@@ -28,7 +28,7 @@ def prices(
     """
     file = where.prices
     own = read_price_file(file)
-    found = [*own, *(one for one in published_prices() if one.name not in {mine.name for mine in own})]
+    listed = [*own, *(one for one in published_prices() if one.name not in {mine.name for mine in own})]
     if model:
         price = find_price(model, own) or find_published(model)
         if price is None:
@@ -36,13 +36,13 @@ def prices(
                 f"the price of {model} is not known",
                 hint=f"`zoea prices set {model} --input N --output N` sets it, in dollars per million tokens.",
             )
-        found = [price]
-    width = max(len(one.name) for one in found)
+        listed = [price]
+    width = max(len(one.name) for one in listed)
     return Output(
-        {"file": str(file), "prices": [{**asdict(one), "cache_minimum": cache_minimum(one.name)} for one in found]},
+        {"file": str(file), "prices": [{**asdict(one), "cache_minimum": cache_minimum(one.name)} for one in listed]},
         [
             f"{'MODEL':<{width}}  {'INPUT':>7}  {'CACHED':>7}  {'OUTPUT':>7}  {'CACHES FROM':>11}  AS OF, SOURCE",
-            *(_line(one, width) for one in found),
+            *(_line(one, width) for one in listed),
             f"\nDollars per million tokens. Your own prices (marked *) are in {file}.",
         ],
     )

@@ -50,13 +50,13 @@ def providers(
     loaded = load(where)
     discovery = build_discovery(loaded, PORTS)
     with _waiting():
-        found = asyncio.run(discovery.all())
-    choice = discovery.choice(found)
+        results = asyncio.run(discovery.all())
+    choice = discovery.choice(results)
     facts = _read_facts(where)
-    there = [each.as_dict() for each in found if each.status is not ProbeStatus.ABSENT]
+    there = [each.as_dict() for each in results if each.status is not ProbeStatus.ABSENT]
     return Output(
-        {"providers": there, "absent": _absent(found), "choice": _choice(choice), "learned": facts},
-        [text(found, choice), *slot_lines(found, loaded.settings), *fact_lines(facts, loaded.settings)],
+        {"providers": there, "absent": _absent(results), "choice": _choice(choice), "learned": facts},
+        [text(results, choice), *slot_lines(results, loaded.settings), *fact_lines(facts, loaded.settings)],
     )
 
 
@@ -87,11 +87,11 @@ def slot_lines(found: Iterable[ProbeResult], settings: Settings) -> Iterator[str
     """Say for each llama.cpp server how many requests it takes at once, and why."""
     for each in found:
         slots = next((model.slots for model in each.models or () if model.slots), None)
-        given = settings.provider_named(each.name)
+        provider = settings.provider_named(each.name)
         if slots is None:
             continue
-        if given is not None and not given.is_concurrency_automatic:
-            most = count_of(int(given.concurrency), "request")
+        if provider is not None and not provider.is_concurrency_automatic:
+            most = count_of(int(provider.concurrency), "request")
             yield f"{each.name} gets up to {most} at once (provider.{each.name}.concurrency)"
         else:
             yield f"{each.name} gets up to {count_of(slots, 'request')} at once: its slots"
@@ -102,17 +102,17 @@ def fact_lines(facts: Iterable[ModelFact], settings: Settings) -> Iterator[str]:
     for fact in facts:
         since = datetime.fromtimestamp(fact.learned_at / 1_000_000).strftime("%Y-%m-%d")
         who = f"{fact.model or 'its model'} on {fact.provider}"
-        given = settings.provider_named(fact.provider)
+        provider = settings.provider_named(fact.provider)
         if fact.name == TOOL_MODE:
             yield f"{who} calls tools by a JSON schema since {since}, because it wrote calls as text" + (
-                "; not in use: its tool_mode is native" if given and given.tool_mode is ToolMode.NATIVE else ""
+                "; not in use: its tool_mode is native" if provider and provider.tool_mode is ToolMode.NATIVE else ""
             )
         elif is_trait(fact.name):
             yield f'{who} {describe_trait(fact.name)} since {since}, because of its refusal: "{fact.value}"'
         elif fact.name == CONTEXT_WINDOW:
             yield f"{who} takes {int(fact.value):,} tokens at most since {since}, as its refusal says"
         elif fact.name == READING_RATE:
-            is_alone = float(fact.value) < SLOW_READING and (given is None or given.is_concurrency_automatic)
+            is_alone = float(fact.value) < SLOW_READING and (provider is None or provider.is_concurrency_automatic)
             yield f"{who} reads {fact.value} tokens a second ({since})" + (
                 f": under {SLOW_READING}, so it gets one request at a time" if is_alone else ""
             )

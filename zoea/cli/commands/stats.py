@@ -32,13 +32,13 @@ def stats(
     counted in the last week.
     """
     now = SystemClock().now()
-    found = read_stats(where.database, span, now)
+    report = read_stats(where.database, span, now)
     calibrations = read_calibrations(where.database)
     budgets = read_budgets(where.database, load(where).settings, now)
-    totals = {"tokens": found.tokens, "cost_micros": found.cost_micros, "turns": dict(found.turns)}
+    totals = {"tokens": report.tokens, "cost_micros": report.cost_micros, "turns": dict(report.turns)}
     return Output(
-        encode(found) | totals | {"budgets": as_json(budgets), "calibrations": calibrations},
-        [_table(found), "", *_budget_lines(budgets), *map(_describe_calibration, calibrations)],
+        encode(report) | totals | {"budgets": as_json(budgets), "calibrations": calibrations},
+        [_table(report), "", *_budget_lines(budgets), *map(_describe_calibration, calibrations)],
     )
 
 

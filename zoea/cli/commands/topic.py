@@ -34,7 +34,7 @@ def list_(where: Places) -> Output:
     A mysis gets the messages of the topics that its template subscribes to.
     """
     database = where.database
-    found, subscribers = ledger.read_topics(database), ledger.read_subscribers(database)
+    topics, subscribers = ledger.read_topics(database), ledger.read_subscribers(database)
     rows = [
         {
             "topic": one.topic,
@@ -45,7 +45,7 @@ def list_(where: Places) -> Output:
             "newest_at": one.newest_at,
             "subscribers": subscribers.pop(one.topic, []),
         }
-        for one in found
+        for one in topics
     ]
     rows += [
         {
@@ -98,13 +98,15 @@ def publish(
 
     Example: zoea topic publish ISSUE_OPENED "The login fails" --data '{"issue_number": 7}'
     """
-    said = output.read_stdin() if text == ("-",) else " ".join(text)
+    content = output.read_stdin() if text == ("-",) else " ".join(text)
     name, given = check_published_topic(topic), _parse_data(data)
-    if not said.strip() and not given:
+    if not content.strip() and not given:
         raise UsageError("the message is empty", hint="Give the text, - to read it from stdin, or --data JSON.")
     done = command(
         where,
-        lambda swarm: swarm.publish(name, said, data=given, receiver=to or EVERYONE, is_raw=raw, idempotency_key=key),
+        lambda swarm: swarm.publish(
+            name, content, data=given, receiver=to or EVERYONE, is_raw=raw, idempotency_key=key
+        ),
     )
     lines = [receipt_line(line) for line in done.lines] or ["no mysis subscribes to it"]
     return Output(done, [f"message {done.id} is on {done.topic}", *lines])
@@ -124,16 +126,16 @@ def _parse_data(given: str) -> dict[str, Any] | None:
                 f"{where} cannot be read: {why}", hint="Give --data @FILE with a JSON file that you may read."
             ) from problem
     try:
-        found = parse_bounded(text.encode("utf-8", "surrogatepass"))
+        data = parse_bounded(text.encode("utf-8", "surrogatepass"))
     except ValueError as problem:
         raise UsageError(
             f"{where} is not JSON: {problem}", hint='Give an object: --data \'{"key": "value"}\''
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(data, dict):
         raise UsageError(f"{where} is not a JSON object", hint='Give an object: --data \'{"key": "value"}\'')
-    if is_deep(found):
+    if is_deep(data):
         raise UsageError(f"{where} is nested more than {MAX_DEPTH} levels deep", hint="Give it with fewer levels.")
-    return found
+    return data
 
 
 def tail(

@@ -100,7 +100,7 @@ def list_(where: Places) -> Output:
     """List the configured upstreams without opening them."""
     from zoea.settings.layers import load
 
-    found = load(where).settings.upstream
+    upstreams = load(where).settings.upstream
     rows = [
         {
             "name": name,
@@ -111,7 +111,7 @@ def list_(where: Places) -> Output:
             "required": one.required,
             "enabled": one.enabled,
         }
-        for name, one in found.items()
+        for name, one in upstreams.items()
     ]
     nothing = "There are no upstreams. Add one: zoea upstream add NAME -- COMMAND, or run: zoea upstream import FILE"
     lines = []
@@ -144,8 +144,8 @@ def try_out(
             "notes": list(upstream.status().notes),
         }
 
-    found = _with_box(where, name, work)
-    return Output(found, _describe_test(found, schemas=schemas))
+    trial = _with_box(where, name, work)
+    return Output(trial, _describe_test(trial, schemas=schemas))
 
 
 def _describe_test(found: dict[str, Any], *, schemas: bool) -> Iterator[str]:
@@ -215,14 +215,14 @@ def _with_box(where: Places, name: str, work: Callable[[Any], Awaitable[T]]) -> 
     from zoea.tools import Toolbox
 
     loaded = load(where)
-    given = loaded.settings.upstream.get(name)
-    if given is None:
-        known = ", ".join(loaded.settings.upstream)
-        hint = f"Configured: {known}." if known else "None is configured yet: `zoea upstream add` adds one."
+    upstream = loaded.settings.upstream.get(name)
+    if upstream is None:
+        names = ", ".join(loaded.settings.upstream)
+        hint = f"Configured: {names}." if names else "None is configured yet: `zoea upstream add` adds one."
         raise UsageError(f"no upstream {name}", hint=hint)
     credentials = Credentials(loaded.places.credentials)
     # Only this upstream: a missing credential of another one must not fail here.
-    alone = loaded.settings.model_copy(update={"upstream": {name: given}})
+    alone = loaded.settings.model_copy(update={"upstream": {name: upstream}})
     # As for a mysis that works here.
     configs = [config.at(Path.cwd()) for config in build_upstreams(alone, credentials)]
 

@@ -58,15 +58,16 @@ def packs(frozen: FrozenTurn, answers: Answers) -> tuple[Pack, ...]:
 def find_strategy(frozen: FrozenTurn) -> Strategy:
     """Return the strategy that a turn was opened with."""
     if frozen.plan_version not in PLAN_VERSIONS:
-        known = " and ".join(map(str, PLAN_VERSIONS))
+        versions = " and ".join(map(str, PLAN_VERSIONS))
         raise PlanError(
-            f"Turn {frozen.turn_number} was opened under planning rules {frozen.plan_version}; this Zoea has {known}.",
+            f"Turn {frozen.turn_number} was opened under planning rules {frozen.plan_version}; this Zoea has "
+            f"{versions}.",
             hint="Open the workspace with the Zoea that wrote it, or stop the mysis to end the turn.",
         )
-    found = STRATEGIES.get(frozen.strategy)
-    if found is None:
+    strategy = STRATEGIES.get(frozen.strategy)
+    if strategy is None:
         raise PlanError(
             f"The strategy {frozen.strategy!r} is unknown.",
             hint=f"Set the template's strategy to one of: {', '.join(sorted(STRATEGIES))}.",
         )
-    return found
+    return strategy

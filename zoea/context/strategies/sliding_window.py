@@ -50,7 +50,7 @@ def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need,
             if frozen.recall_items and _stored(answers, view)["summary"]:
                 recall = recall_need(frozen, answers, shown.memory_ids)
                 wanted.append(recall)
-                if (found := answers.get(recall)) is not None and (hits := hit_ids(found)):
+                if (recalled := answers.get(recall)) is not None and (hits := hit_ids(recalled)):
                     wanted.append(MemoriesById(hits))
         if frozen.is_nudged:
             wanted.append(StandingOrder(frozen.before))

@@ -53,7 +53,7 @@ def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need,
         shown = [one.id for one in (*_find_history(frozen, answers), *_find_said(frozen, answers))]
         recall = recall_need(frozen, answers, shown)
         wanted.append(recall)
-        if (found := answers.get(recall)) is not None and (hits := hit_ids(found)):
+        if (recalled := answers.get(recall)) is not None and (hits := hit_ids(recalled)):
             wanted.append(MemoriesById(hits))
     return tuple(wanted)
 
@@ -78,8 +78,8 @@ def order_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack |
     """Return the standing order for a nudged turn, which has no prompt of its own."""
     if not frozen.is_nudged:
         return None
-    found = memories_of(frozen, answers, StandingOrder(frozen.before)) if frozen.before else ()
-    prompt = max((one for one in found if one.role is Role.USER), key=lambda one: one.id, default=None)
+    memories = memories_of(frozen, answers, StandingOrder(frozen.before)) if frozen.before else ()
+    prompt = max((one for one in memories if one.role is Role.USER), key=lambda one: one.id, default=None)
     if prompt is None:
         return Pack("order", "order", Priority.REQUIRED, (), preserve=True)
     full = (render_memory(prompt, ORDER),)
@@ -89,8 +89,8 @@ def order_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack |
 def _find_history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Memory, ...]:
     """Return the latest slice, unless an earlier turn shows it."""
     window = frozen.scan_window
-    found = rows_of(answers, LatestSlice(frozen.before, window)) if frozen.before else ()
-    unit = latest_slice((one for one in found if frozen.inherited_upto < one.id <= frozen.before), window)
+    rows = rows_of(answers, LatestSlice(frozen.before, window)) if frozen.before else ()
+    unit = latest_slice((one for one in rows if frozen.inherited_upto < one.id <= frozen.before), window)
     if unit is None or is_shown_earlier(frozen, unit.memories[0].turn_id, whole=True):
         return ()
     return unit.memories
@@ -118,8 +118,8 @@ def _history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack:
 
 def _find_said(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Memory, ...]:
     """Return the final answer of the previous turn, or nothing. Also where an earlier turn shows it."""
-    found = rows_of(answers, LastAnswer(frozen.before)) if frozen.before and frozen.keep_answer else ()
-    finals = [one for one in found if _is_final(one, frozen) and one.id > frozen.inherited_upto][-1:]
+    rows = rows_of(answers, LastAnswer(frozen.before)) if frozen.before and frozen.keep_answer else ()
+    finals = [one for one in rows if _is_final(one, frozen) and one.id > frozen.inherited_upto][-1:]
     return () if not finals or is_shown_earlier(frozen, finals[0].turn_id) else tuple(finals)
 
 

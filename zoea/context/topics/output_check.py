@@ -41,8 +41,8 @@ def check_output(text: str, schema: Mapping[str, Any]) -> OutputCheck:
     if error is None:
         return OutputCheck(json.dumps(found, ensure_ascii=False))
     where = ".".join(map(str, error.absolute_path))
-    said = clean(f"{where}: {error.message}" if where else error.message)
-    return OutputCheck(error=said if len(said) <= _ERROR_CHARS else f"{said[:_ERROR_CHARS]}...")
+    sentence = clean(f"{where}: {error.message}" if where else error.message)
+    return OutputCheck(error=sentence if len(sentence) <= _ERROR_CHARS else f"{sentence[:_ERROR_CHARS]}...")
 
 
 def _read_object(text: str) -> dict[str, Any] | str:
@@ -53,13 +53,13 @@ def _read_object(text: str) -> dict[str, Any] | str:
     why = NO_OBJECT
     for candidate in (text, *_FENCED.findall(text)[-1:]):
         try:
-            found = _DECODER.decode(candidate.strip())
+            value = _DECODER.decode(candidate.strip())
         except (ValueError, RecursionError) as error:
             if candidate.lstrip().startswith("{"):
                 why = f"it is not valid JSON: {error}"
             continue
-        if isinstance(found, dict):
-            return found
+        if isinstance(value, dict):
+            return value
     last = None
     begin = text.find("{")
     # Within a broken object that is meant as the output, no inner one is taken for it.

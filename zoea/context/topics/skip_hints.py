@@ -16,8 +16,8 @@ def skip_hints(messages: Iterable[TopicMessage]) -> tuple[str, ...]:
     for message in sorted(messages, key=lambda one: one.id):
         if message.topic != RESULT_TOPIC or not message.data:
             continue
-        found = message.data.get("criteria_results", message.data.get("criteriaResults"))
-        for one in found if isinstance(found, list) else ():
+        results = message.data.get("criteria_results", message.data.get("criteriaResults"))
+        for one in results if isinstance(results, list) else ():
             if isinstance(one, dict) and one.get("id"):
                 latest[str(one["id"])] = (str(one.get("status", "")), str(one.get("reason") or "no reason given"))
     return tuple(f"{name}: {reason}" for name, (status, reason) in latest.items() if status == CANNOT_VALIDATE)

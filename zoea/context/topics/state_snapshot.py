@@ -95,44 +95,44 @@ class _Fields:
         return found
 
     def words(self, name: str, most: int) -> str | None:
-        found = self.value(name)
-        return cut_words(found, most) if isinstance(found, str) and found else None
+        value = self.value(name)
+        return cut_words(value, most) if isinstance(value, str) and value else None
 
     def items(self, name: str, most: int) -> list[str] | None:
-        found = self.value(name)
-        if not isinstance(found, list):
+        value = self.value(name)
+        if not isinstance(value, list):
             return None
-        return [cut_words(_item_text(one), ITEM_CHARS) for one in found[-most:]]
+        return [cut_words(_item_text(one), ITEM_CHARS) for one in value[-most:]]
 
     def named(self, name: str, most: int, keys: tuple[str, ...]) -> list[str] | None:
         """Return the items of a list as texts. An object gives the value of its first known key."""
-        found = self.items(name, most)
-        if found is None:
+        items = self.items(name, most)
+        if items is None:
             return None
         texts = [
             next(filter(None, map(one.get, keys)), "") if isinstance(one, dict) else "" for one in self.value(name)
         ]
-        pairs = zip(found, texts[-most:], strict=True)
+        pairs = zip(items, texts[-most:], strict=True)
         return [cut_words(text, ITEM_CHARS) if isinstance(text, str) and text else item for item, text in pairs]
 
     def truth(self, name: str) -> bool | None:
-        found = self.value(name)
-        if isinstance(found, str):
-            return _TRUTHS.get(found.strip().lower())
-        return found if isinstance(found, bool) else None
+        value = self.value(name)
+        if isinstance(value, str):
+            return _TRUTHS.get(value.strip().lower())
+        return value if isinstance(value, bool) else None
 
     def number(self, name: str) -> int | float | None:
-        found = self.value(name)
-        if isinstance(found, str) and found.strip().isdecimal() and len(found) < 20:
-            found = int(found)
-        is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
-        return found if is_number and abs(found) <= MOST_NUMBER else None
+        value = self.value(name)
+        if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:
+            value = int(value)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return value if is_number and abs(value) <= MOST_NUMBER else None
 
 
 def _either_case(data: Mapping[str, Any], name: str) -> Any:
     head, *rest = name.split("_")
-    found = data.get(name)
-    return found if found is not None else data.get(head + "".join(part.title() for part in rest))
+    value = data.get(name)
+    return value if value is not None else data.get(head + "".join(part.title() for part in rest))
 
 
 def _item_text(item: object) -> str:
@@ -174,21 +174,21 @@ def _plan(state: State, message: TopicMessage, given: _Fields) -> State:
 
 
 def _criteria(given: _Fields) -> list[str] | None:
-    found = given.value("acceptance_criteria")
-    if not isinstance(found, list):
+    criteria = given.value("acceptance_criteria")
+    if not isinstance(criteria, list):
         return None
     named = [
         f"{one.get('id', '')}: {one.get('criterion') or one.get('text') or one.get('description') or ''}".strip(": ")
         if isinstance(one, dict)
         else _item_text(one)
-        for one in found[-10:]
+        for one in criteria[-10:]
     ]
     return [cut_words(one, ITEM_CHARS) for one in named]
 
 
 def _progress(state: State, message: TopicMessage, given: _Fields) -> State:
     summary = given.words("summary", 300) or given.words("last_summary", 300)
-    said = cut_words(message.text, 300) if message.text else None
+    progress = cut_words(message.text, 300) if message.text else None
     state["progress"] = {
         **state.get("progress", {}),
         **_known(
@@ -196,7 +196,7 @@ def _progress(state: State, message: TopicMessage, given: _Fields) -> State:
             percent_complete=given.number("percent_complete"),
             blockers=given.items("blockers", 5),
             next_steps=given.items("next_steps", 10),
-            last_summary=summary or said,
+            last_summary=summary or progress,
         ),
     }
     return state
@@ -219,10 +219,10 @@ def _validation(state: State, message: TopicMessage, given: _Fields) -> State:
 
 def criteria_results(data: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Return the results of criteria that a validator reported, cut to their limits. None if there are none."""
-    found = data.get("criteria_results", data.get("criteriaResults"))
-    if not isinstance(found, list):
+    results = data.get("criteria_results", data.get("criteriaResults"))
+    if not isinstance(results, list):
         return None
-    return [_criterion(one) for one in found[-10:] if isinstance(one, dict)]
+    return [_criterion(one) for one in results[-10:] if isinstance(one, dict)]
 
 
 def _criterion(given: Mapping[str, Any]) -> dict[str, Any]:

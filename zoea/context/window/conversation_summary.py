@@ -278,8 +278,8 @@ def read_digest(text: str, messages: int) -> RangeDigest:
     if not is_ranked:
         return _read_former(text, messages)
     rows = kept.splitlines()
-    found = [match for row in rows if (match := _LINE.fullmatch(row)) is not None]
-    lines = [SalientLine(int(one[1]), int(one[2]), int(one[3]), one[4], one[5]) for one in found]
+    matches = [match for row in rows if (match := _LINE.fullmatch(row)) is not None]
+    lines = [SalientLine(int(one[1]), int(one[2]), int(one[3]), one[4], one[5]) for one in matches]
     count = re.search(r"\(of ([\d,]+) lines\)\Z", text)
     whole = int(count[1].replace(",", "")) if count is not None else len(lines)
     failure = next((row[len(_NO_MODEL_START) : -1] for row in rows if row.startswith(_NO_MODEL_START)), "")
@@ -288,8 +288,8 @@ def read_digest(text: str, messages: int) -> RangeDigest:
 
 def _read_former(text: str, messages: int) -> RangeDigest:
     _, is_kept, kept = text.rpartition(f"{KEPT}\n")
-    found = [match for row in kept.splitlines() if (match := _FORMER_LINE.fullmatch(row))] if is_kept else []
-    lines = [(rank, one[2], SalientLine(int(one[1]), 0, rank, "", one[3])) for rank, one in enumerate(found)]
+    matches = [match for row in kept.splitlines() if (match := _FORMER_LINE.fullmatch(row))] if is_kept else []
+    lines = [(rank, one[2], SalientLine(int(one[1]), 0, rank, "", one[3])) for rank, one in enumerate(matches)]
     lines.sort(key=lambda one: (_FORMER_ORDER[one[1]], -one[0]))
     left_out = _LEFT_OUT_LINE.search(text)
     more = int(left_out[1].replace(",", "")) if left_out is not None else 0

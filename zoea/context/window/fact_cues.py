@@ -30,11 +30,11 @@ class FactCues(Struct, frozen=True):
 
 
 def _read(entries: str) -> FactCues:
-    found = [" ".join(entry.split()) for entry in entries.split(",")]
-    phrases = tuple(entry for entry in found if " " in entry or entry[0] >= _FIRST_WIDE)
-    stems = tuple(entry[:-1] for entry in found if entry.endswith("*"))
-    ends = tuple(entry[1:] for entry in found if entry.startswith("*"))
-    words = frozenset(entry for entry in found if entry not in phrases and "*" not in entry)
+    cues = [" ".join(entry.split()) for entry in entries.split(",")]
+    phrases = tuple(entry for entry in cues if " " in entry or entry[0] >= _FIRST_WIDE)
+    stems = tuple(entry[:-1] for entry in cues if entry.endswith("*"))
+    ends = tuple(entry[1:] for entry in cues if entry.startswith("*"))
+    words = frozenset(entry for entry in cues if entry not in phrases and "*" not in entry)
     return FactCues(words, stems, ends, phrases, tuple(filter(str.isascii, phrases)))
 
 

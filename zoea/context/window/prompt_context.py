@@ -115,16 +115,16 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, Any]:
     Raises:
         UsageError: A text has no `=`, or is no JSON object.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in pairs:
         if pair.lstrip().startswith("{"):
-            found |= _read_object(pair)
+            values |= _read_object(pair)
             continue
         key, is_given, value = pair.partition("=")
         if not is_given:
             raise UsageError(f"{pair!r} is not key=value.", hint="For example: --context history_window_size=100")
-        found[key.strip()] = value.strip()
-    return found
+        values[key.strip()] = value.strip()
+    return values
 
 
 def _read_object(text: str) -> dict[str, Any]:
@@ -188,14 +188,14 @@ def override_turn(frozen: FrozenTurn, context: PromptContext) -> FrozenTurn:
     if rules is None:
         return frozen
     preset = rules.debugging if context.use_case_preset == DEBUGGING else None
-    given: dict[str, Any] = {
+    limits: dict[str, Any] = {
         "size": choose_size((context.history_window_size, preset, rules.size)),
         "primers": context.primers_count,
         "recents": context.recents_count,
         "trigger": context.compression_trigger_ratio,
         "target": context.compression_target_ratio,
     }
-    return replace(frozen, window=replace(rules, **{key: value for key, value in given.items() if value is not None}))
+    return replace(frozen, window=replace(rules, **{key: value for key, value in limits.items() if value is not None}))
 
 
 def _read(key: str, value: object) -> int | float | str:

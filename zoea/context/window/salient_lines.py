@@ -228,12 +228,12 @@ def _lift(count: int, lines: int) -> float:
 
 def _read_entries(memories: Iterable[Memory]) -> dict[str, _Entry]:
     """Return the lines of memories by their text in lower case, each text once."""
-    found: dict[str, _Entry] = {}
+    entries: dict[str, _Entry] = {}
     for memory in memories:
         for entry in _read_memory(memory):
-            found.pop(entry.text, None)
-            found[entry.text] = entry
-    return found
+            entries.pop(entry.text, None)
+            entries[entry.text] = entry
+    return entries
 
 
 def _read_memory(memory: Memory) -> tuple[_Entry, ...]:

@@ -32,15 +32,15 @@ def estimate_text(text: str) -> float:
     A text that was measured before is found again by its hash, because a conversation is measured at each turn.
     """
     key = (hash(text), len(text))
-    found = _measured.get(key)
-    if found is None:
+    tokens = _measured.get(key)
+    if tokens is None:
         if len(_measured) >= MOST_MEASURED:
             _measured.clear()
         wide = 0 if text.isascii() else sum(map(len, _WIDE.findall(text)))
-        found = _measured[key] = (len(text) - wide) / (
+        tokens = _measured[key] = (len(text) - wide) / (
             CODE_CHARS_PER_TOKEN if is_code_heavy(text) else CHARS_PER_TOKEN
         ) + wide
-    return found
+    return tokens
 
 
 def is_code_heavy(text: str) -> bool:

@@ -129,8 +129,8 @@ def split_arguments(pieces: list[str]) -> list[str]:
         return [text]
     if len(pieces) > 1 and _is_object(pieces[-1]) and all(pieces[-1].startswith(one.rstrip()) for one in pieces):
         return [pieces[-1]]
-    decoder, found, place = json.JSONDecoder(), list[str](), 0
-    while place < len(text) and len(found) <= MOST_JOINED:
+    decoder, objects, place = json.JSONDecoder(), list[str](), 0
+    while place < len(text) and len(objects) <= MOST_JOINED:
         try:
             value, end = decoder.raw_decode(text, place)
         except (ValueError, RecursionError):
@@ -138,10 +138,10 @@ def split_arguments(pieces: list[str]) -> list[str]:
         if not isinstance(value, dict):
             return [text]
         if value or len(text) == end:  # some servers begin with an empty object
-            found.append(text[place:end])
+            objects.append(text[place:end])
         place = len(text) - len(text[end:].lstrip())
-    unique = list(dict.fromkeys(json.dumps(json.loads(one), sort_keys=True) for one in found))
-    return [found[0]] if len(unique) == 1 else found or [text]
+    unique = list(dict.fromkeys(json.dumps(json.loads(one), sort_keys=True) for one in objects))
+    return [objects[0]] if len(unique) == 1 else objects or [text]
 
 
 def _index(value: Any) -> int | None:

@@ -112,8 +112,8 @@ def as_text(
         lines.append(f"- {tool.name}: {' '.join(tool.description.split())} Arguments: {parameters}")
     if with_examples:
         lines += ["", *examples(request.tools)]
-    told = "\n".join(lines)
-    return (f"{system}\n\n{told}" if system else told), [_plain(message) for message in messages]
+    text = "\n".join(lines)
+    return (f"{system}\n\n{text}" if system else text), [_plain(message) for message in messages]
 
 
 def examples(tools: Sequence[ToolSpec]) -> list[str]:
@@ -159,8 +159,8 @@ def _message_example(send: ToolSpec) -> list[str]:
     arguments = example_arguments(send.input_schema)
     to = next((arguments[key] for key in _RECIPIENT if key in arguments), "")
     text = next((one for key, one in arguments.items() if key not in _RECIPIENT), "")
-    told = f"{text[:1].lower()}{text[1:]}" if isinstance(text, str) else json.dumps(text)
-    return [f"User: Tell {to or 'the commander'} that {told}", f"You: {_call_step(send.name, arguments)}"]
+    example = f"{text[:1].lower()}{text[1:]}" if isinstance(text, str) else json.dumps(text)
+    return [f"User: Tell {to or 'the commander'} that {example}", f"You: {_call_step(send.name, arguments)}"]
 
 
 def _in_words(arguments: Mapping[str, Any]) -> str:

@@ -208,10 +208,10 @@ def read_markup(text: str, schemas: Schemas) -> tuple[AnswerCall, ...] | None:
     calls: list[AnswerCall] = []
     place = _skip(text, 0)
     while place < len(text):
-        found = next((one for read in _READERS if (one := read(text, place, schemas)) is not None), None)
-        if found is None:
+        markup = next((one for read in _READERS if (one := read(text, place, schemas)) is not None), None)
+        if markup is None:
             return None
-        name, arguments, place = found
+        name, arguments, place = markup
         mended, broken = repair(arguments)
         if name not in schemas or broken:
             return None

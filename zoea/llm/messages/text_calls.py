@@ -69,12 +69,12 @@ def read_text_calls(answer: Answer, tools: Collection[str], schemas: Schemas | N
     if answer.calls or answer.finish is Finish.LENGTH or not tools or len(answer.text) > MAX_TEXT:
         return answer
     text = plain(answer.text)
-    found = _markup_in(text, {name: (schemas or {}).get(name, {}) for name in tools})
-    if found is None and "{" in text:
-        found = _calls_in(text, tools)
-    if found is None:
+    markup = _markup_in(text, {name: (schemas or {}).get(name, {}) for name in tools})
+    if markup is None and "{" in text:
+        markup = _calls_in(text, tools)
+    if markup is None:
         return answer
-    preamble, calls = found
+    preamble, calls = markup
     return replace(answer, text=preamble, calls=calls, finish=Finish.CALLS, are_calls_text=True)
 
 

@@ -427,9 +427,9 @@ def _parse_tools(tools: bytes) -> tuple[Any, bytes]:
 def _read_catalogue(entries: list[dict[str, Any]], tools: bytes) -> _Catalogue:
     """Read the tools, of which a request may have more than those under `tools`."""
     if 0 < len(tools) <= LARGE_CHARS:
-        known = _parse_kept(tools)[2]
-        if len(known.tools) == len(entries):
-            return known
+        catalogue = _parse_kept(tools)[2]
+        if len(catalogue.tools) == len(entries):
+            return catalogue
     return _read_packed(marshal.dumps(entries, _WITHOUT_REFERENCES))
 
 

@@ -344,14 +344,14 @@ class HttpReply:
 
     def list_headers(self) -> dict[str, str]:
         """Return the headers by name in lower case."""
-        found: dict[str, str] = {}
+        headers: dict[str, str] = {}
         try:
             for name, value in self._response.raw_headers:
                 key, text = name.decode("ascii").lower(), value.decode("ascii")
-                found[key] = f"{found[key]}, {text}" if key in found else text
+                headers[key] = f"{headers[key]}, {text}" if key in headers else text
         except UnicodeDecodeError:
             return dict(self.headers.items())
-        return found
+        return headers
 
     def expect_steady(self, between: float) -> None:
         """Set the longest silence between bytes, from the next read on."""

@@ -76,16 +76,16 @@ def _search_ranked(connection: sqlite3.Connection, query: BroadcastQuery) -> Bro
         if asked is None:
             return BroadcastHits(note=NO_WORDS)
         values.update(terms=asked, most=RANKED + 1)
-        found = _read_rows(
+        rows = _read_rows(
             connection,
             "SELECT g.id, bm25(message_words) AS score FROM message_words f CROSS JOIN message g ON g.id = f.rowid"
             f" WHERE f.message_words MATCH :terms AND {sql} ORDER BY f.rowid DESC LIMIT :most",
             values,
         )
-        if found:
-            if len(found) > RANKED:
+        if rows:
+            if len(rows) > RANKED:
                 notes.append(OLDER.format(RANKED))
-            best = sorted(found[:RANKED], key=lambda row: (row["score"], -row["id"]))[: query.limit]
+            best = sorted(rows[:RANKED], key=lambda row: (row["score"], -row["id"]))[: query.limit]
             return BroadcastHits(
                 _build_hits(_read_broadcasts(connection, [row["id"] for row in best]), query), note="; ".join(notes)
             )

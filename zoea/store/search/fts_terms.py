@@ -88,11 +88,11 @@ def choose_rare_terms(
 
     `newest` is the highest row id of the index; `fold` says that each term covers all cases.
     """
-    found = estimate_shares(connection, index, terms, newest, fold=fold)
-    if not found:
+    shares = estimate_shares(connection, index, terms, newest, fold=fold)
+    if not shares:
         return list(terms)
     chosen, left = list[str](), 1.0
-    for share, term in found:
+    for share, term in shares:
         if chosen and share >= ROW_COST * left * (1 - share):
             break
         chosen.append(term)
@@ -110,10 +110,10 @@ def estimate_shares(
     if newest < (LARGE // CASES if fold else LARGE):
         return []
     sql = f"SELECT rowid FROM {index} WHERE {index} MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET {PROBE - 1}"
-    found: list[tuple[float, str]] = []
+    shares: list[tuple[float, str]] = []
     for term in terms:
         row = connection.execute(sql, (term,)).fetchone()
         if row is None:
             return [(0.0, term)]
-        found.append((PROBE / max(PROBE, newest - row[0] + 1), term))
-    return sorted(found)
+        shares.append((PROBE / max(PROBE, newest - row[0] + 1), term))
+    return sorted(shares)

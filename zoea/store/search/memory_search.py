@@ -281,8 +281,8 @@ def _is_frequent(connection: sqlite3.Connection, query: MemoryQuery, asked: list
         return False  # the frequency among these rows is unknown
     newest = connection.execute("SELECT coalesce(max(id), 0) FROM memory").fetchone()[0]
     some = asked[:: -(-len(asked) // PROBED)]
-    found = fts_terms.estimate_shares(connection, "memory_exact", some, newest, fold=query.fold)
-    return bool(found) and found[0][0] * LOOKED >= 2 * most
+    shares = fts_terms.estimate_shares(connection, "memory_exact", some, newest, fold=query.fold)
+    return bool(shares) and shares[0][0] * LOOKED >= 2 * most
 
 
 def _scan_floor(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> int:
@@ -290,11 +290,11 @@ def _scan_floor(connection: sqlite3.Connection, query: MemoryQuery, most: int) -
     before = min(query.before_id or NEWEST, NEWEST)
     if query.mysis_ids is not None and len(query.mysis_ids) == 1:
         sql = "SELECT id FROM memory WHERE mysis_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
-        found = connection.execute(sql, (query.mysis_ids[0], before, most)).fetchone()
+        row = connection.execute(sql, (query.mysis_ids[0], before, most)).fetchone()
     else:
         sql = "SELECT max(id) - ? FROM memory WHERE id < ?"
-        found = connection.execute(sql, (most, before)).fetchone()
-    return max(0, found[0] or 0) if found is not None else 0
+        row = connection.execute(sql, (most, before)).fetchone()
+    return max(0, row[0] or 0) if row is not None else 0
 
 
 def _iterate_ids(connection: sqlite3.Connection, sql: str, values: dict[str, object]) -> Iterator[int]:

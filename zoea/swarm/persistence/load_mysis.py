@@ -134,7 +134,7 @@ def read_request_sizes(rows: Iterable[sqlite3.Row]) -> dict[int, tuple[int, int]
     A plan that cannot be read is left out: the inspector names the damage.
     """
     decompressor = zstandard.ZstdDecompressor()
-    found: dict[int, tuple[int, int]] = {}
+    sizes: dict[int, tuple[int, int]] = {}
     for row in rows:
         try:
             # Only this part is decoded, because a plan names every memory of its request.
@@ -143,5 +143,5 @@ def read_request_sizes(rows: Iterable[sqlite3.Row]) -> dict[int, tuple[int, int]
         except (zstandard.ZstdError, ValueError):
             continue
         if budget.get("max_tokens"):
-            found[row["mysis_id"]] = budget.get("final_tokens", 0), budget["max_tokens"]
-    return found
+            sizes[row["mysis_id"]] = budget.get("final_tokens", 0), budget["max_tokens"]
+    return sizes

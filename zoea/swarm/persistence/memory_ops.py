@@ -250,17 +250,17 @@ def store_late_result(conn: WriterConnection, mysis_id: int, call_id: int, resul
 
 def tell_late_results(conn: WriterConnection, mysis_id: int, turn_id: int) -> tuple[Note, ...]:
     """Store the note about results that no turn was told of, when a turn opens."""
-    found = conn.execute(_UNTOLD, (mysis_id,)).fetchall()
-    if not found:
+    rows = conn.execute(_UNTOLD, (mysis_id,)).fetchall()
+    if not rows:
         return ()
     parts = ["[note from Zoea] Results that came after their turn was stopped:"]
-    for row in found[:MOST_TOLD]:
+    for row in rows[:MOST_TOLD]:
         outcome = "failed" if row["is_error"] else "was carried out"
         parts.append(f"{format_call(row['name'], row['arguments'])} of turn {row['number']} {outcome}:")
         text, left = row["content"], len(row["content"]) - CHARS_TOLD
         parts.append(text if left <= 0 else f"{text[:CHARS_TOLD]} [… {left:,} characters left out]")
-    if len(found) > MOST_TOLD:
-        parts.append(f"and {len(found) - MOST_TOLD} more calls ended.")
+    if len(rows) > MOST_TOLD:
+        parts.append(f"and {len(rows) - MOST_TOLD} more calls ended.")
     note = Note(0, row_values.LATE_RESULT, "\n".join(parts))
     conn.execute(
         "INSERT INTO turn_note(turn_id, after_seq, kind, content) VALUES (?,?,?,?)",
@@ -268,6 +268,6 @@ def tell_late_results(conn: WriterConnection, mysis_id: int, turn_id: int) -> tu
     )
     conn.executemany(
         "UPDATE late_result SET told_in_turn = ? WHERE tool_call_id = ?",
-        [(turn_id, row["tool_call_id"]) for row in found],
+        [(turn_id, row["tool_call_id"]) for row in rows],
     )
     return (note,)

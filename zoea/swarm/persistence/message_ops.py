@@ -112,14 +112,14 @@ def broadcast(
     if known is not None:
         return known
     _check_rate(conn, outgoing, MessageKind.BROADCAST, per_hour)
-    found = find_audience(conn, outgoing.sender, to)
-    if not any(MysisState(row["state"]).accepts_messages for row in found):
-        raise _refuse_audience(to, has_match=bool(found))
+    audience = find_audience(conn, outgoing.sender, to)
+    if not any(MysisState(row["state"]).accepts_messages for row in audience):
+        raise _refuse_audience(to, has_match=bool(audience))
     recipients = None if to.is_everybody else {"names": to.names, "tag": to.tag, "state": to.state}
     message_id = store_message(conn, MessageKind.BROADCAST, outgoing, json.dumps(recipients) if recipients else None)
     lines: list[ReceiptLine] = []
     deliveries: list[Delivery] = []
-    for row in found:
+    for row in audience:
         state = MysisState(row["state"])
         if not state.accepts_messages:
             _skip(conn, message_id, row["id"], outgoing, str(state))

@@ -347,8 +347,8 @@ def note_triggers(conn: WriterConnection, frozen: FrozenTurn, message_ids: tuple
     """Return a turn with the ledger messages among the prompts that open it."""
     if frozen.topics is None:
         return frozen
-    found = conn.execute(_TRIGGERS.format(marks=row_values.marks(message_ids)), message_ids).fetchall()
-    return replace(frozen, topics=replace(frozen.topics, triggers=tuple([(row[0], row[1]) for row in found])))
+    rows = conn.execute(_TRIGGERS.format(marks=row_values.marks(message_ids)), message_ids).fetchall()
+    return replace(frozen, topics=replace(frozen.topics, triggers=tuple([(row[0], row[1]) for row in rows])))
 
 
 def end_task(conn: WriterConnection, mysis_id: int, cluster_id: int = SWARM_CLUSTER) -> None:

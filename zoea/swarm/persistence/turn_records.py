@@ -130,8 +130,8 @@ async def read_by_id(store: Store, need: MemoriesById) -> tuple[Memory, ...]:
     """Read memories by their ids, in the order of the ids."""
     marks = row_values.marks(need.memory_ids)
     rows = await store.read(f"{row_values.MEMORY} WHERE m.id IN ({marks})", need.memory_ids)
-    found = {row["id"]: row_values.memory(row) for row in rows}
-    return tuple([found[memory_id] for memory_id in need.memory_ids if memory_id in found])
+    memories = {row["id"]: row_values.memory(row) for row in rows}
+    return tuple([memories[memory_id] for memory_id in need.memory_ids if memory_id in memories])
 
 
 def _earlier_query(need: EarlierTurns) -> tuple[str, tuple[int, ...]]:
@@ -141,8 +141,8 @@ def _earlier_query(need: EarlierTurns) -> tuple[str, tuple[int, ...]]:
 
 async def read_answers(store: Store, turn_id: int) -> dict[str, str]:
     """Read the stored answers of a turn, by the key of their need."""
-    found = await store.read("SELECT need, answer FROM turn_answer WHERE turn_id = ?", (turn_id,))
-    return {row["need"]: row["answer"] for row in found}
+    rows = await store.read("SELECT need, answer FROM turn_answer WHERE turn_id = ?", (turn_id,))
+    return {row["need"]: row["answer"] for row in rows}
 
 
 def _query_values(mysis_id: int, wanted: tuple[Need, ...]) -> dict[str, int]:
@@ -198,10 +198,10 @@ class OpenTurnRow(Struct, frozen=True):
 
 async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
     """Read the open turn of a mysis; None where there is none."""
-    found = await store.read("SELECT * FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis_id,))
-    if not found:
+    rows = await store.read("SELECT * FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis_id,))
+    if not rows:
         return None
-    row = found[0]
+    row = rows[0]
     memories = await store.read(f"{row_values.MEMORY} WHERE m.turn_id = ? ORDER BY m.seq", (row["id"],))
     notes = await store.read("SELECT * FROM turn_note WHERE turn_id = ? ORDER BY after_seq", (row["id"],))
     spent = await store.read(
@@ -251,10 +251,10 @@ WHERE y.state <> 'stopped' AND t.opened_by = 'nudge' AND t.id >
 async def nudges(store: Store, now: int, mysis_id: int | None = None) -> dict[int, tuple[int, ...]]:
     """Return the times of nudges in the last hour, per mysis, for `nudge.max_per_hour`."""
     whose = "" if mysis_id is None else "AND t.mysis_id = :mysis "
-    found: dict[int, list[int]] = {}
+    moments: dict[int, list[int]] = {}
     for row in await store.read(f"{_NUDGES}{whose}ORDER BY t.id", {"since": now - HOUR, "now": now, "mysis": mysis_id}):
-        found.setdefault(row["mysis_id"], []).append(row["opened_at"])
-    return {mysis_id: tuple(times) for mysis_id, times in found.items()}
+        moments.setdefault(row["mysis_id"], []).append(row["opened_at"])
+    return {mysis_id: tuple(times) for mysis_id, times in moments.items()}
 
 
 async def pending(store: Store, mysis_id: int | None = None) -> list[Delivery]:

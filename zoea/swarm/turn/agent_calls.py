@@ -197,8 +197,8 @@ class AgentCalls:
         self, call: TurnCall, answer: Answer, *, asks: bool, scope: str | None
     ) -> tuple[t.PreparedCall, Answer]:
         """Return a call as it is stored, and the answer with it, without the values of secrets."""
-        given = AnswerCall(call.agent.name, call.agent.write_arguments(asks=asks), call.agent.told.call_id)
-        answer = await self._record.masks.conceal_answer(replace(answer, calls=(given,), finish=Finish.CALLS))
+        asked = AnswerCall(call.agent.name, call.agent.write_arguments(asks=asks), call.agent.told.call_id)
+        answer = await self._record.masks.conceal_answer(replace(answer, calls=(asked,), finish=Finish.CALLS))
         (concealed,) = answer.calls
         prepared = t.PreparedCall(
             name=concealed.name,
@@ -350,8 +350,8 @@ class AgentCalls:
 def describe_denial(given: GivenAnswer) -> str:
     """Return the result of a call that was not allowed."""
     expired = given.answer is ApprovalAnswer.EXPIRED
-    said = given.sentence or ("nobody answered in time" if expired else "the commander said no")
-    return f"{given.answer}: {said}"
+    reason = given.sentence or ("nobody answered in time" if expired else "the commander said no")
+    return f"{given.answer}: {reason}"
 
 
 def answer_asked(asked: PermissionAsked, option: str | None) -> None:

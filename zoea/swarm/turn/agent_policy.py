@@ -75,19 +75,19 @@ def find_own(call: MergedCall, tools: Iterable[ToolSpec]) -> ToolSpec | None:
 
     Codex tells such calls as commands: with server, tool and arguments, and `mcp.zoea.zoea_done` as their title.
     """
-    given = call.told.arguments if call.has_arguments else {}
-    if not isinstance(given, dict) or call.files or call.name in _OUTSIDE:
+    arguments = call.told.arguments if call.has_arguments else {}
+    if not isinstance(arguments, dict) or call.files or call.name in _OUTSIDE:
         return None
     named = call.title.removeprefix(_CODEX_TITLE)
-    if is_wrapped := given.keys() == _WRAPPED and named != call.title:
-        if (given["server"], given["tool"]) != (SERVER, named) or not isinstance(given["arguments"], dict):
+    if is_wrapped := arguments.keys() == _WRAPPED and named != call.title:
+        if (arguments["server"], arguments["tool"]) != (SERVER, named) or not isinstance(arguments["arguments"], dict):
             return None
-        given = given["arguments"]
+        arguments = arguments["arguments"]
     elif call.takes_command:
         return None
     for tool in tools:
         if tool.name == named if is_wrapped else re.match(_TITLE.format(tool.name), call.title):
-            return tool if given.keys() <= tool.input_schema.get("properties", {}).keys() else None
+            return tool if arguments.keys() <= tool.input_schema.get("properties", {}).keys() else None
     return None
 
 
@@ -100,12 +100,12 @@ def relative_path(path: str, folder: str) -> str | None:
     """Return a path relative to a folder. None where it may lead out of it, also for a shell or as an address."""
     if path.startswith(("~", "$")) or "://" in path:
         return None
-    given = PurePosixPath(path)
-    if given.is_absolute():
-        if not given.is_relative_to(folder):
+    relative = PurePosixPath(path)
+    if relative.is_absolute():
+        if not relative.is_relative_to(folder):
             return None
-        given = given.relative_to(folder)
-    return None if ".." in given.parts else str(given)
+        relative = relative.relative_to(folder)
+    return None if ".." in relative.parts else str(relative)
 
 
 def choose_option(answer: ApprovalAnswer, options: Iterable[PermissionOption]) -> str | None:
@@ -121,7 +121,7 @@ def choose_option(answer: ApprovalAnswer, options: Iterable[PermissionOption]) -
         wanted = ("allow_once", "allow_always")
     else:
         wanted = ("reject_once", "reject_always")
-    found = next((kinds[kind] for kind in wanted if kind in kinds), None)
-    if found is None and answer.allows:
+    option = next((kinds[kind] for kind in wanted if kind in kinds), None)
+    if option is None and answer.allows:
         return kinds.get("reject_once")
-    return found
+    return option

@@ -396,10 +396,10 @@ class AgentTurn:
             case "max_tokens":
                 await self._record.note("end", "The agent stopped because its answer reached the limit of its length.")
             case other if other != "end_turn":
-                told = f"the end of its turn as {reveal(other[:100])!r}, which the protocol does not have"
+                sentence = f"the end of its turn as {reveal(other[:100])!r}, which the protocol does not have"
                 if not self._has_told:
-                    raise AgentError(f"the agent told {told}, and nothing else")
-                await self._record.note("end", f"The agent told {told}.")
+                    raise AgentError(f"the agent told {sentence}, and nothing else")
+                await self._record.note("end", f"The agent told {sentence}.")
         return await self._conclude()
 
     async def _prompt_again(self, texts: list[str]) -> TurnClosing | None:

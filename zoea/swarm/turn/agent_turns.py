@@ -100,21 +100,21 @@ class AgentTurns(RunnerBase[AgentTurn]):
     # The turns.
 
     async def _prepare(self) -> PreparedTurn:
-        services, known, mysis = self._services, self._read_template(), self._owner.mysis
-        settings = known.template.acp
+        services, resolved, mysis = self._services, self._read_template(), self._owner.mysis
+        settings = resolved.template.acp
         gateway = services.gateway if settings.gateway else None
         access = None if gateway is None else await gateway.open(mysis.id)
         if services.files is None:
             raise FilesError(
                 "an external agent has no folder to work in", hint="Name one in the template: `workbench`."
             )
-        folder = await services.files.folder(mysis.uid, mysis.name, known.template)
+        folder = await services.files.folder(mysis.uid, mysis.name, resolved.template)
         launch = build_launch(settings, folder, access, mysis.model)
         if launch.uses_gateway:
             with services.view.show_preparing(mysis.id):
-                profile = await build_profile(mysis, known, services.providers)
+                profile = await build_profile(mysis, resolved, services.providers)
         else:
-            profile = offline_profile(mysis, known, services.providers)
+            profile = offline_profile(mysis, resolved, services.providers)
         self._live.answered_by = launch.model or launch.name
         session = self._open_session()
         if self._is_old or (self._launch is not None and self._launch != launch):
@@ -200,9 +200,9 @@ class AgentTurns(RunnerBase[AgentTurn]):
             self._let_call()
             return self._agent, []
         stored = await agent_ops.read_session(services.store, mysis_id)
-        known = stored.session_id if stored.agent == launch.name else ""
+        session_id = stored.session_id if stored.agent == launch.name else ""
         fork_of = parent = ""
-        if not known and (commit := self._owner.capture.inherited.commit):
+        if not session_id and (commit := self._owner.capture.inherited.commit):
             folder = None if launch.moves_forks else str(launch.cwd)
             fork_of, parent = await agent_ops.find_forked(services.store, commit, launch.name, folder)
         try:
@@ -210,7 +210,7 @@ class AgentTurns(RunnerBase[AgentTurn]):
                 assert services.files is not None
                 fenced = await services.files.fence(self._owner.mysis.name, launch)
                 tools = await self._serve_tools()
-                self._agent, begun = await AgentSession.open(fenced, self, known, fork_of=fork_of, tools=tools)
+                self._agent, begun = await AgentSession.open(fenced, self, session_id, fork_of=fork_of, tools=tools)
         except BaseException:
             services.agents.leave(self)
             if self._tools is not None:
@@ -268,10 +268,10 @@ class AgentTurns(RunnerBase[AgentTurn]):
                 inherited = (await read_inherited(services.store, need, profile.mysis_id)).messages
             except MissingBlob as error:
                 _log.warning("mysis #%d begins without what it was made from: %s", profile.mysis_id, error.what)
-        told = await agent_ops.read_narrative(services.store, profile.mysis_id, turn_id, inherited)
-        if told:
+        narrative = await agent_ops.read_narrative(services.store, profile.mysis_id, turn_id, inherited)
+        if narrative:
             await self._note_session(turn_id, _NEW_SESSION.format(agent=self._launch_name))
-        return [*prompt, *([_NEW + told] if told else [])]
+        return [*prompt, *([_NEW + narrative] if narrative else [])]
 
     async def _note_session(self, turn_id: int, text: str) -> None:
         """Say in the conversation how the session began."""

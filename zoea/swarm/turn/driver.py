@@ -261,13 +261,13 @@ class TurnDriver:
         if effect.gives_up:
             self._summaries.give_up()
         frozen, known = self._opened.frozen, self._opened.before
-        found = await answer_needs(
+        answers = await answer_needs(
             self._services, frozen, self._turn.memories, known, self._summaries, self._owner.capture
         )
-        if found is None:
+        if answers is None:
             return t.SummaryWanted(self._uptime())
-        before = found.before
-        self._requests.answers, self._requests.store_answers = before.answers, found.store
+        before = answers.before
+        self._requests.answers, self._requests.store_answers = before.answers, answers.store
         return t.TurnOpened(self._uptime(), before.calls, before.texts)
 
     async def _summarise(self) -> None:

@@ -92,14 +92,14 @@ def find_repetition(
     if own:
         newest = (*earlier_calls, *own)[-COMPARED_CALLS:]
         window = [call for call in newest if not any(fnmatchcase(call.name, pattern) for pattern in rules.exempt)]
-        found = _calls(window)
-        if found is not None:
-            return found
+        repetition = _calls(window)
+        if repetition is not None:
+            return repetition
     texts = texts_of(memories)
     if texts:
-        said = Counter((*earlier_texts, *texts)[-COMPARED_CALLS:])
-        if said[texts[-1]] >= SAME_TEXT:
-            return Repetition(f"the same text {said[texts[-1]]} times", frozenset({texts[-1]}))
+        counts = Counter((*earlier_texts, *texts)[-COMPARED_CALLS:])
+        if counts[texts[-1]] >= SAME_TEXT:
+            return Repetition(f"the same text {counts[texts[-1]]} times", frozenset({texts[-1]}))
     return None
 
 

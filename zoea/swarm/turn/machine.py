@@ -348,8 +348,8 @@ def _approved(turn: t.TurnState, approved: t.Approved) -> Step:
     if given.answer.allows:
         memories = _with_calls(turn.memories, (replace(call, state=CallState.PENDING),))
         return _run_more(replace(turn, memories=memories, allowed={**turn.allowed, call.id: given}))
-    said = given.sentence or ("nobody answered in time" if given.answer == "expired" else "the commander said no")
-    denied = ToolResult(f"{given.answer}: {said}", is_error=True)
+    reason = given.sentence or ("nobody answered in time" if given.answer == "expired" else "the commander said no")
+    denied = ToolResult(f"{given.answer}: {reason}", is_error=True)
     op = result_op(turn, approved.call_id, denied, CallState.DENIED)
     return replace(turn, next=t.NextStep.RUN), (t.StoreOp(op),)
 

@@ -35,9 +35,9 @@ def is_last_request(turn: TurnState) -> bool:
 
 def is_used_up(turn: TurnState) -> bool:
     """Return whether the model has answered its last request."""
-    told = next((note.after_seq for note in turn.notes if note.kind == NOTE_KIND), None)
-    return told is not None and any(
-        memory.seq > told for memory in turn.memories if memory.role is Role.ASSISTANT and not memory.partial
+    note_seq = next((note.after_seq for note in turn.notes if note.kind == NOTE_KIND), None)
+    return note_seq is not None and any(
+        memory.seq > note_seq for memory in turn.memories if memory.role is Role.ASSISTANT and not memory.partial
     )
 
 

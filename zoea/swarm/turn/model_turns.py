@@ -31,9 +31,9 @@ class ModelTurns(RunnerBase[TurnDriver]):
         self._window_reported = False
 
     async def _prepare(self) -> PreparedTurn:
-        services, known, mysis = self._services, self._read_template(), self._owner.mysis
+        services, resolved, mysis = self._services, self._read_template(), self._owner.mysis
         with services.view.show_preparing(mysis.id):
-            profile = await build_profile(mysis, known, services.providers)
+            profile = await build_profile(mysis, resolved, services.providers)
         profile = await model_facts.with_facts(services.store, profile)
         self._live.answered_by = "" if mysis.model else profile.model
         self._live.window_assumed = 0 if profile.window_known else profile.window

@@ -253,10 +253,10 @@ async def _latest_broadcast(services: Services, mysis_id: int, opening: tuple[in
 
     Empty where a direct message came after it, or the turn has it as a prompt.
     """
-    found = await services.store.read(swarm_reads.LATEST_BROADCAST, (mysis_id, json.dumps(opening)))
-    if not found or found[0]["id"] in opening:
+    rows = await services.store.read(swarm_reads.LATEST_BROADCAST, (mysis_id, json.dumps(opening)))
+    if not rows or rows[0]["id"] in opening:
         return ""
-    return f"Latest broadcast of the commander: {found[0]['content']}"
+    return f"Latest broadcast of the commander: {rows[0]['content']}"
 
 
 async def _snapshots(services: Services, profile: MysisProfile) -> str:

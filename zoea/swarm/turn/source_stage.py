@@ -54,7 +54,7 @@ def _read_enough(
         return []
     # A state that opens a turn replaces those before it.
     superseded = max(need.without, default=0) if source.topic == SNAPSHOT_TOPIC else 0
-    found: list[TopicMessage] = []
+    enough: list[TopicMessage] = []
     chars = 0
     messages = iterate_topic(
         connection,
@@ -69,11 +69,11 @@ def _read_enough(
     for message in messages:
         if message.id in need.without:
             continue
-        found.append(message)
+        enough.append(message)
         chars += len(render_message(message))
-        if len(found) == most or chars > max_chars:
+        if len(enough) == most or chars > max_chars:
             break
-    return found
+    return enough
 
 
 async def read_criteria_hints(facts: OpenedTurnFacts, need: CriteriaHints) -> StoredAnswer:

@@ -125,12 +125,12 @@ class SummaryStage:
             stored = await turn_records.read_answers(self._services.store, self._frozen.turn_id)
             keys = [(json.loads(need), answer) for need, answer in stored.items() if need.startswith(f'["{_KEY}"')]
             self._known = {key[1]: json.loads(answer) for key, answer in keys}
-        found = await asyncio.to_thread(
+        part = await asyncio.to_thread(
             find_next_part, shape.middle, earlier, self._known, prose_tokens=prose_tokens, room=int(room)
         )
-        if isinstance(found, SummaryProse):
-            return found.text
-        self.wanted = found
+        if isinstance(part, SummaryProse):
+            return part.text
+        self.wanted = part
         return None
 
     async def _find_model(self) -> SummaryModel | None:

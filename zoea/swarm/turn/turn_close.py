@@ -49,8 +49,8 @@ def add_remark(result: ToolResult, call: ToolCall, given: GivenAnswer | None) ->
     how = "The commander allowed this call."
     if given.arguments:
         how = f"The commander changed the arguments of this call. It ran with: {given.arguments}"
-    said = f" The commander says: {given.sentence}" if given.sentence else ""
-    return replace(result, content=f"[note from Zoea] {how}{said}\n\n{result.content}")
+    remark = f" The commander says: {given.sentence}" if given.sentence else ""
+    return replace(result, content=f"[note from Zoea] {how}{remark}\n\n{result.content}")
 
 
 def report_timeout(turn: t.TurnState) -> Failure:
@@ -139,7 +139,7 @@ def describe_end(turn: t.TurnState, at: int, *, concludes: Answer | None = None)
         )
     report = _done_report(turn) if outcome is Outcome.ANSWERED else None
     answers = [memory for memory in turn.memories if memory.role is Role.ASSISTANT and not memory.partial]
-    said = (*(memory.content for memory in answers), concludes.text if concludes else "")
+    texts = (*(memory.content for memory in answers), concludes.text if concludes else "")
     return t.TurnEnd(
         outcome=outcome,
         responded=turn.responded,
@@ -154,7 +154,7 @@ def describe_end(turn: t.TurnState, at: int, *, concludes: Answer | None = None)
         done=report is not None,
         summary=report or "",
         called=any(memory.calls for memory in answers),
-        said=tuple(text for text in said if text.strip()),
+        said=tuple(text for text in texts if text.strip()),
         ticks=waits.newest_ticks(turn.memories, turn.rules_wait),
     )
 
@@ -165,7 +165,7 @@ def _done_report(turn: t.TurnState) -> str | None:
     An external agent may call tools of its own after that.
     """
     calls = (call for memory in reversed(turn.memories) if not memory.partial for call in memory.calls)
-    found = (call for call in calls if call.name == DONE_TOOL and not call.upstream and call.state is CallState.DONE)
-    call = next(found, None)
+    reports = (call for call in calls if call.name == DONE_TOOL and not call.upstream and call.state is CallState.DONE)
+    call = next(reports, None)
     arguments = parsed(call.arguments) if call is not None else None
     return str(arguments.get("summary", "")) if isinstance(arguments, dict) else None

@@ -191,7 +191,7 @@ class _Result(Struct, frozen=True):
 def _results(memories: tuple[Memory, ...], rules: WaitRules) -> list[_Result]:
     """Return the results of these memories that may tell of ticks, in order."""
     upstreams = {call.id: call.upstream for memory in memories for call in memory.calls}
-    found: list[_Result] = []
+    results: list[_Result] = []
     for memory in memories:
         if memory.role is not Role.TOOL or memory.is_error or len(memory.content) > LARGEST_PARSED:
             continue
@@ -201,8 +201,8 @@ def _results(memories: tuple[Memory, ...], rules: WaitRules) -> list[_Result]:
             continue
         value = parsed(memory.content)
         if isinstance(value, dict):
-            found.append(_Result(memory, upstream, names, value, _told_tick(value, names)))
-    return found
+            results.append(_Result(memory, upstream, names, value, _told_tick(value, names)))
+    return results
 
 
 def _told_tick(value: dict[str, Any], names: WaitSettings) -> float | None:

@@ -72,9 +72,9 @@ def _redact_member(key: str, value: Any, redact: Callable[[str], str]) -> Any:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         return redact_json(value, redact)
     plain = str(value)
-    said = f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(plain, ensure_ascii=False)}"
-    judged = (redact if isinstance(value, str) else secret_patterns.redact)(said)
-    if judged == said:
+    member = f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(plain, ensure_ascii=False)}"
+    judged = (redact if isinstance(value, str) else secret_patterns.redact)(member)
+    if judged == member:
         return redact(value) if isinstance(value, str) else value
     if isinstance(value, str):
         by_itself = redact(value)

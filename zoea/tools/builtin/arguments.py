@@ -410,7 +410,7 @@ def _explain(error: ValidationError, schema: Mapping[str, Any]) -> str:
         return _explain_unknown(sorted(unknown), schema)
     if not problem["loc"]:
         return problem["msg"]
-    name, given, context = str(problem["loc"][0]), problem["input"], problem.get("ctx", {})
+    name, value, context = str(problem["loc"][0]), problem["input"], problem.get("ctx", {})
     rule = schema["properties"].get(name, {})
     match problem["type"]:
         case "missing":
@@ -418,17 +418,17 @@ def _explain(error: ValidationError, schema: Mapping[str, Any]) -> str:
         case "blank" | "string_too_short":
             return f"{name} cannot be empty"
         case "string_too_long":
-            return f"{name} must have at most {context['max_length']} characters, not {len(given)}"
+            return f"{name} must have at most {context['max_length']} characters, not {len(value)}"
         case "string_type":
             return f"{name} must be text"
         case "literal_error":
-            return f"{name} must be one of {', '.join(rule['enum'])}, not {given!r:.40}"
+            return f"{name} must be one of {', '.join(rule['enum'])}, not {value!r:.40}"
         case "int_from_float":
-            return f"{name} must be a whole number, not {given!r:.40}"
+            return f"{name} must be a whole number, not {value!r:.40}"
         case "time" | "object":
             return f"{name} {problem['msg']}"
         case _:
             limits = (
                 f"from {rule['minimum']} to {rule['maximum']}" if "maximum" in rule else f"{rule['minimum']} or more"
             )
-            return f"{name} must be {limits}, not {given!r:.40}"
+            return f"{name} must be {limits}, not {value!r:.40}"

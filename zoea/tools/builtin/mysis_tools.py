@@ -194,15 +194,15 @@ class MysisTools:
         return ToolResult(content="You are done. Your turn ends now; the commander reads your summary.")
 
     async def _publish(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
-        given = PublishArguments.parse(arguments)
-        receipt = await self._backend.publish(meta, given.topic, given.text, given.data, given.receiver)
+        parsed = PublishArguments.parse(arguments)
+        receipt = await self._backend.publish(meta, parsed.topic, parsed.text, parsed.data, parsed.receiver)
         readers = ", ".join(line.mysis for line in receipt.lines[:_LISTED_RECIPIENTS] if line.status != "skipped")
-        said = f"Published as message {receipt.id} on {receipt.topic}."
+        answer = f"Published as message {receipt.id} on {receipt.topic}."
         unread = next((f"{line.mysis} is {line.reason}" for line in receipt.lines if line.status == "skipped"), "")
         reads = (
             f"Delivered to {readers}" if readers else f"Nobody reads it now: {unread or 'it has no other subscriber'}"
         )
-        return ToolResult(content=f"{said} {reads}. Do not publish it again.")
+        return ToolResult(content=f"{answer} {reads}. Do not publish it again.")
 
     async def _read_topic(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         return _result(
@@ -228,9 +228,9 @@ class MysisTools:
         return _result(await self._memory_tools(meta, policy).read(ReadArguments.parse(arguments), READ_CHARS))
 
     async def _remember(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
-        given = RememberArguments.parse(arguments)
-        memory_id = await self._backend.preserve(meta, given.id, given.keep)
-        return ToolResult(content=f"Message {memory_id} is kept word for word{'' if given.keep else ' no longer'}.")
+        parsed = RememberArguments.parse(arguments)
+        memory_id = await self._backend.preserve(meta, parsed.id, parsed.keep)
+        return ToolResult(content=f"Message {memory_id} is kept word for word{'' if parsed.keep else ' no longer'}.")
 
     async def _recall(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         """Search by words, best matches first."""

@@ -23,15 +23,15 @@ async def read_topic_rows(given: ReadTopicArguments, read_topics: ReadTopics, re
         topics = within(map(_topic_row, await read_topics()), ROOM)
         return {"topics": topics, "messages": []} | ({} if topics else {"hint": _NOTHING})
     topic = check_topic(given.topic)
-    found = await read_topic(topic, given.limit + 1, given.before_id)
-    if not found and given.before_id is None:
+    messages = await read_topic(topic, given.limit + 1, given.before_id)
+    if not messages and given.before_id is None:
         raise no_such_topic(topic, [one.topic for one in await read_topics()])
-    newest = found[-given.limit :]
+    newest = messages[-given.limit :]
     rows = within((_message_row(one) for one in reversed(newest)), ROOM)[::-1]
     if newest and not rows:
         rows = [_cut_row(newest[-1])]
     answer: Row = {"topics": [], "messages": rows}
-    if rows and (len(rows) < len(newest) or len(newest) < len(found)):
+    if rows and (len(rows) < len(newest) or len(newest) < len(messages)):
         answer["next_before_id"] = rows[0]["id"]
     return answer
 

@@ -138,8 +138,8 @@ def _read_large(data: bytes, key: RequestKey | None) -> dict[str, Any] | bytes:
         return _error(key, UNREADABLE, "its answer cannot be read: it is not a JSON object") if key else b""
     if "method" in message:
         return b""
-    given, failure = to_key(message.get("id")), message.get("error")
-    if given is not None and given == (key or given) and isinstance(message.get("result"), dict):
+    answered, failure = to_key(message.get("id")), message.get("error")
+    if answered is not None and answered == (key or answered) and isinstance(message.get("result"), dict):
         return message
     if isinstance(failure, dict) and _is_error(failure):
         message["error"] = {"code": failure["code"], "message": failure["message"][:MAX_ERROR_CHARS]}
@@ -166,15 +166,15 @@ def check_answer(data: bytes, key: RequestKey) -> bytes:
 
 
 def _checked_message(message: dict[str, Any], data: bytes, key: RequestKey) -> bytes:
-    given = to_key(message.get("id"))
-    if given is not None and given != key:
+    answered = to_key(message.get("id"))
+    if answered is not None and answered != key:
         return _error(key, MISMATCHED, "its answer has the id of another request")
     is_error = _is_error(message.get("error"))
-    if given is None and is_error:
+    if answered is None and is_error:
         return _error(key, message["error"]["code"], message["error"]["message"])
     is_answer = message.get("jsonrpc") == "2.0" and (is_error or isinstance(message.get("result"), dict))
-    if given is None or not is_answer:
-        reason = "it has no id" if given is None else describe_message(data).reason
+    if answered is None or not is_answer:
+        reason = "it has no id" if answered is None else describe_message(data).reason
         return _error(key, UNREADABLE, f"its answer cannot be read: {reason}")
     return (repair_message(data) or data) if b"\\u" in data or is_deep(message) else data
 
@@ -185,11 +185,11 @@ def _is_error(error: Any) -> bool:
 
 def _split(data: bytes, searched: int) -> list[bytes]:
     """Split into events with their ends, and the rest. No event ends before `searched`."""
-    found, start = [], 0
+    parts, start = [], 0
     for end in _END_OF_EVENT.finditer(data, max(0, searched)):
-        found.append(data[start : end.end()])
+        parts.append(data[start : end.end()])
         start = end.end()
-    return [*found, data[start:]]
+    return [*parts, data[start:]]
 
 
 def _error(key: RequestKey, code: int, text: str) -> bytes:

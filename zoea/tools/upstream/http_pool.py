@@ -189,11 +189,11 @@ def _key_of(request: bytes) -> RequestKey | None:
     """Return the id of a request; None for a notification or an answer."""
     if b'"method"' not in request:
         return None
-    found = find_key(request)
-    if found is None:
+    key = find_key(request)
+    if key is None:
         message = json.loads(request)
-        found = to_key(message.get("id")) if "method" in message else None
-    return found
+        key = to_key(message.get("id")) if "method" in message else None
+    return key
 
 
 async def _refuse(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:

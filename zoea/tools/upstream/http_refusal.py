@@ -97,14 +97,14 @@ def read_sentence(body: bytes) -> str:
     """Return what a body says on one line: a JSON member, a page's title, or its text."""
     text = body.decode("utf-8", "replace").strip()
     try:
-        found = _find_sentence(json.loads(text), 4)
+        sentence = _find_sentence(json.loads(text), 4)
     except (ValueError, RecursionError):
-        found = ""
+        sentence = ""
         if _is_page(body):
             title = _TITLE.search(text)
             text = (title[1] or title[2] or "") if title is not None else _TAG.sub(" ", text)
-        found = text
-    line = " ".join(one_line(found).split())
+        sentence = text
+    line = " ".join(one_line(sentence).split())
     return line if len(line) <= MAX_SENTENCE else line[: MAX_SENTENCE - 1] + "…"
 
 
@@ -115,10 +115,10 @@ def _find_sentence(value: Any, depth: int) -> str:
     if isinstance(value, int | float) or not depth:
         return ""
     if isinstance(value, list):
-        return next((found for item in value if (found := _find_sentence(item, depth - 1))), "")
+        return next((sentence for item in value if (sentence := _find_sentence(item, depth - 1))), "")
     if not isinstance(value, dict):
         return ""
-    return next((found for key in _KEYS if (found := _find_sentence(value.get(key), depth - 1))), "")
+    return next((sentence for key in _KEYS if (sentence := _find_sentence(value.get(key), depth - 1))), "")
 
 
 def _read_challenge(headers: Mapping[str, str]) -> str:

@@ -308,5 +308,5 @@ class UpstreamSession:
 
 async def _load_connect() -> Connect:
     """Import the SDK in a thread."""
-    found: Connect = (await import_in_thread(_SDK_MODULE)).connect
-    return found
+    connect: Connect = (await import_in_thread(_SDK_MODULE)).connect
+    return connect

@@ -50,17 +50,17 @@ class UnreadableMessage(Exception):
 def describe_message(data: bytes) -> UnreadableMessage:
     """Say why a message cannot be read, and which request it answers."""
     try:
-        found = json.loads(data)
+        message = json.loads(data)
     except RecursionError:
         return UnreadableMessage("it is nested too deeply", key=find_key(data), is_answer=True)
     except ValueError as error:
         is_answer = b'"jsonrpc"' in data and (b'"result"' in data or b'"error"' in data)
         return UnreadableMessage(f"it is not JSON: {error}", key=find_key(data), is_answer=is_answer)
-    if not isinstance(found, dict):
+    if not isinstance(message, dict):
         return UnreadableMessage("it is not a JSON object", key=None, is_answer=False)
-    key = to_key(found.get("id")) if "method" not in found else None
-    is_answer = "method" not in found and ("result" in found or "error" in found)
-    return UnreadableMessage(_missing_part(found), key=key, is_answer=is_answer)
+    key = to_key(message.get("id")) if "method" not in message else None
+    is_answer = "method" not in message and ("result" in message or "error" in message)
+    return UnreadableMessage(_missing_part(message), key=key, is_answer=is_answer)
 
 
 def describe_long_message(data: bytes, error: Exception) -> UnreadableMessage | None:
@@ -82,8 +82,8 @@ def repair_message(data: bytes) -> bytes | None:
     if _CUT.search(data) is not None:
         data = _cut_message(data)
     try:
-        found = json.loads(data.decode("utf-8", "replace"))
-        return json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
+        message = json.loads(data.decode("utf-8", "replace"))
+        return json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
     except (ValueError, RecursionError):
         return None
 

@@ -40,26 +40,26 @@ class AutopilotProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         """Yield reasoning, text and calls as deltas, then the `Answer`."""
-        said = build_answer(request.messages, request.tools)
+        answer = build_answer(request.messages, request.tools)
         pace = _pace(request.options, self._pace)
         if pace > 0 and self._clock is not None:
-            for kind, text in (("reasoning", said.reasoning), ("text", said.text)):
+            for kind, text in (("reasoning", answer.reasoning), ("text", answer.text)):
                 for piece in _PIECE.findall(text):
                     await self._clock.sleep(round(pace * 1_000_000))
                     yield Delta(**{kind: piece})
         else:
-            if said.reasoning:
-                yield Delta(reasoning=said.reasoning)
-            if said.text:
-                yield Delta(text=said.text)
-        for call in said.calls:
+            if answer.reasoning:
+                yield Delta(reasoning=answer.reasoning)
+            if answer.text:
+                yield Delta(text=answer.text)
+        for call in answer.calls:
             yield Delta(call=call.name)
         yield Answer(
-            text=said.text,
-            reasoning=said.reasoning,
-            calls=said.calls,
-            usage=_usage(request, said.text, said.reasoning, "".join(c.name + c.arguments for c in said.calls)),
-            finish=Finish.CALLS if said.calls else Finish.STOP,
+            text=answer.text,
+            reasoning=answer.reasoning,
+            calls=answer.calls,
+            usage=_usage(request, answer.text, answer.reasoning, "".join(c.name + c.arguments for c in answer.calls)),
+            finish=Finish.CALLS if answer.calls else Finish.STOP,
             model=MODEL,
         )
 
@@ -74,8 +74,8 @@ class AutopilotProvider:
 
 
 def _pace(options: dict[str, Any], default: float) -> float:
-    given = options.get("pace", default)
-    return float(given) if isinstance(given, int | float) else default
+    pace = options.get("pace", default)
+    return float(pace) if isinstance(pace, int | float) else default
 
 
 def _usage(request: ModelRequest, *written: str) -> Usage:

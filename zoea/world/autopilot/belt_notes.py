@@ -67,13 +67,13 @@ _OUTLET = re.compile(r"(p\d+) in (s\d+) \((\d{1,9}) ticks\)")
 
 def parse_notes(text: str) -> list[BeltNote]:
     """Return every note in a text; skip unknown ores."""
-    found = []
+    notes = []
     for match in _LINE.finditer(text[:20_000]):
         ore = match["ore"].lower()
         if ore in ORES:
             outlets = tuple(BeltOutlet(a, b, int(c)) for a, b, c in _OUTLET.findall(match["outlets"]))
-            found.append(BeltNote(match["belt"], match["system"], int(match["orbit"]), ore, outlets))
-    return found
+            notes.append(BeltNote(match["belt"], match["system"], int(match["orbit"]), ore, outlets))
+    return notes
 
 
 def build_note(poi: dict[str, Any]) -> BeltNote | None:
@@ -83,10 +83,10 @@ def build_note(poi: dict[str, Any]) -> BeltNote | None:
             return None
         stations = [(near["poi_id"], near["system_id"], int(near["ticks"])) for near in poi["nearest_stations"]]
         outlets = tuple(BeltOutlet(str(place), str(system), ticks) for place, system, ticks in stations)
-        found = BeltNote(str(poi["poi_id"]), str(poi["system_id"]), int(poi.get("orbit", 0)), str(poi["ore"]), outlets)
+        note = BeltNote(str(poi["poi_id"]), str(poi["system_id"]), int(poi.get("orbit", 0)), str(poi["ore"]), outlets)
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
-    return found if outlets else None
+    return note if outlets else None
 
 
 def rank_routes(findings: Iterable[BeltNote], without: Sequence[str] = ()) -> list[HaulRoute]:

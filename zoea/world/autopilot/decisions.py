@@ -169,5 +169,5 @@ def _answer_with_calls(facts: RequestFacts, why: str, orders: Sequence[PlannedCa
 
 
 def _list(value: Any, key: str) -> list[dict[str, Any]]:
-    found = value.get(key) if isinstance(value, dict) else None
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    items = value.get(key) if isinstance(value, dict) else None
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

@@ -123,8 +123,8 @@ class Knowledge(Struct, frozen=True):
         return tuple(sorted(new, key=lambda belt: (-ORES[seen[belt]], belt))[:2])
 
     def with_findings(self, more: Iterable[BeltNote]) -> Knowledge:
-        known = {finding.belt: finding for finding in (*self.findings, *more)}
-        return replace(self, findings=tuple(known.values()))
+        by_belt = {finding.belt: finding for finding in (*self.findings, *more)}
+        return replace(self, findings=tuple(by_belt.values()))
 
     def to_write_down(self) -> Iterator[PlannedCall]:
         """Yield log entries for everything new that must outlast the turn."""
@@ -280,13 +280,13 @@ def _emptied(notices: list[dict[str, Any]], tick: int) -> set[str]:
 
 
 def _dicts(value: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
-    found = (value or {}).get(key)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    items = (value or {}).get(key)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _number(value: dict[str, Any], key: str) -> float:
-    found = value.get(key)
-    return float(found) if isinstance(found, int | float) and abs(found) <= _MOST else 0.0
+    number = value.get(key)
+    return float(number) if isinstance(number, int | float) and abs(number) <= _MOST else 0.0
 
 
 def _int(value: dict[str, Any], key: str) -> int:

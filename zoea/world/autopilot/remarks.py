@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def explain_missing_world(facts: RequestFacts) -> str:
     """Return an answer for a toolbox without Reef."""
     heard = next((prompt.text.strip() for prompt in reversed(facts.prompts) if prompt.text.strip()), "")
-    said = f' You said: "{heard[:200]}".' if heard else ""
-    return f"I am the autopilot, no model: I can only play Reef, and its tools are not in my toolbox.{said}"
+    quote = f' You said: "{heard[:200]}".' if heard else ""
+    return f"I am the autopilot, no model: I can only play Reef, and its tools are not in my toolbox.{quote}"
 
 
 def announce_calls(facts: RequestFacts, orders: Sequence[PlannedCall]) -> str:
@@ -60,12 +60,12 @@ def report_failure(facts: RequestFacts) -> str:
 
 def _credits(facts: RequestFacts) -> object:
     """Return the credits in the newest result that has them."""
-    told = [
+    amounts = [
         past_call.result["credits"]
         for past_call in facts.past_calls
         if past_call.result and "credits" in past_call.result
     ]
-    return told[-1] if told else "no"
+    return amounts[-1] if amounts else "no"
 
 
 def _sales(facts: RequestFacts) -> str:

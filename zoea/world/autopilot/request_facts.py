@@ -90,14 +90,14 @@ def read_request(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) 
     prompts = tuple(_prompt(m.content) for m in later if m.role is Role.USER and not is_nudge(m))
     asides = [_prompt(m.content).text for m in earlier if m.role is Role.USER]
     commanded = [p.text for p in prompts if not p.sender]
-    told = [f for text in (*asides, *(p.text for p in prompts)) for f in parse_notes(text)]
+    notes = [f for text in (*asides, *(p.text for p in prompts)) for f in parse_notes(text)]
     return RequestFacts(
         names=names,
         prompts=prompts,
         order=" ".join(commanded or asides)[:2_000],
         before=before[-1] if before else (),
         turn=turn,
-        told=tuple(told),
+        told=tuple(notes),
         past_calls=tuple(past_call for piece in turn for past_call in piece),
         listed=listed,
         unseen=listed - _seen_names(messages),
@@ -140,8 +140,8 @@ def _start(messages: Sequence[RequestMessage]) -> int:
         ahead = messages[index - 1] if index else None
         if ahead is None or not (ahead.role is Role.TOOL or _opens(ahead)):
             last = index
-    found = last if last is not None else first
-    return len(messages) if found is None else found
+    start = last if last is not None else first
+    return len(messages) if start is None else start
 
 
 def _prompt(content: str) -> TurnPrompt:
