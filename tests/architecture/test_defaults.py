@@ -15,18 +15,30 @@ from zoea.settings.schema import Settings
 SCHEMA = ("schema.py", "endpoints.py", "commit_settings.py", "server_settings.py", "early_defaults.py")
 OTHER_THINGS = {
     "llm/discovery.py: host": "this machine, where servers are looked for",
+    "llm/local/llama_server.py: context": "what Zoea starts a server with, whose window is known then",
+    "model/request.py: OUTPUT_TOKENS": "the one place: the schema reads it here",
+    "tools/upstream/upstream_config.py: backoff": "the pause before a tool server is opened again",
     "web/browser_server.py: host": "this machine, unless an option names another",
+    "web/gateway.py: HOST": "this machine alone, whatever is set for other servers",
     "runtime/model_discovery.py: discover": "whether a command looks for a server at all",
     "world/world_map.py: systems": "the world is a program of its own, without settings",
     "world/world_server.py: tick": "the same",
 }
-"""Defaults with the name and value of a setting that mean something else."""
+"""What has the name and value of a setting and means something else, or is what the setting reads."""
 
 
 def stated(file: Path) -> Iterator[tuple[str, Any]]:
-    """Each field and argument with a default, by name, and its value where it is a constant."""
+    """Each constant of a module, field and argument with a default, by name, and its value where it is a literal."""
     for node in nodes_of(file):
         pairs: list[tuple[str, ast.expr | None]] = []
+        if isinstance(node, ast.Module):
+            pairs = [
+                (target.id, one.value)
+                for one in node.body
+                if isinstance(one, ast.Assign)
+                for target in one.targets
+                if isinstance(target, ast.Name)
+            ]
         if isinstance(node, ast.ClassDef):
             pairs = [
                 (one.target.id, one.value)
@@ -40,22 +52,30 @@ def stated(file: Path) -> Iterator[tuple[str, Any]]:
             pairs = list(zip(names[first:], node.args.defaults, strict=True))
             pairs += zip((one.arg for one in node.args.kwonlyargs), node.args.kw_defaults, strict=True)
         for name, value in pairs:
-            with suppress(ValueError):  # it is no constant
+            with suppress(ValueError):  # it is no literal
                 yield name, ast.literal_eval(value) if value is not None else None
 
 
 def defaults_stated_twice() -> set[str]:
-    """Return each field and argument with the name and the default of a setting, as `file: name`."""
-    defaults: dict[str, list[Any]] = {}
-    for path, field in iterate_fields(Settings):
-        defaults.setdefault(path[-1], []).append(field.default)
+    """Return each constant, field and argument that repeats a default, as `file: name`.
+
+    It has the value of a setting, and the setting's name or some words of it: `primers` repeats `primers_count`.
+    """
+    defaults = [(words_of(path[-1]), path[-1], field.default) for path, field in iterate_fields(Settings)]
     return {
         f"{file.relative_to(PACKAGE).as_posix()}: {name}"
         for file in SOURCES
         if not (file.parent.name == "settings" and file.name in SCHEMA)
         for name, value in stated(file)
-        if value and any(value == default for default in defaults.get(name.removesuffix("_"), ()))
+        if value
+        for words, setting, default in defaults
+        if value == default and (words_of(name) <= words if value is not True else name.strip("_") == setting)
     }
+
+
+def words_of(name: str) -> set[str]:
+    """Return the words of a name."""
+    return set(name.strip("_").lower().split("_"))
 
 
 def test_no_default_of_a_setting_is_stated_twice() -> None:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from zoea.context.selection import DEFAULT_MAX_CHARS
 from zoea.context.topics.topic_rules import TopicRules
 from zoea.context.window.window_rules import WindowRules
 from zoea.model.enums import OpenedBy
@@ -102,7 +103,7 @@ class FrozenTurn(Struct, frozen=True, forbid_unknown_fields=True):
     situation: str = ""
     calibration: float = 1.0
     max_tokens: int = _BUDGET.token_budget_per_agent
-    max_chars: int = 500_000
+    max_chars: int = DEFAULT_MAX_CHARS
     max_output_tokens: int = _BUDGET.max_output_tokens
     context_window: int | None = None
     tools_tokens: int = 0

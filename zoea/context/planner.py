@@ -22,7 +22,6 @@ from zoea.context.past_packs import past_notes
 from zoea.context.plan_values import Pack, PackStatus, Plan, PlanStep, Reason, StepKind, Truncation
 from zoea.context.selection import (
     DEFAULT_MAX_CHARS,
-    DEFAULT_MAX_TOKENS,
     choose_packs,
     cut_candidate,
     enforce_max_chars,
@@ -33,6 +32,7 @@ from zoea.context.strategies.ledger_topics import source_notes
 from zoea.context.strategies.sliding_window import unsummarised_budget
 from zoea.context.turn_replay import CurrentTurn, TurnReplay, budget_reason
 from zoea.model.errors import PlanError
+from zoea.settings.topic_source import DEFAULT_MAX_TOKENS
 from zoea.text.estimate import CHARS_PER_TOKEN
 
 LOOK_BACK = 20

@@ -14,7 +14,6 @@ from zoea.model.enums import Role
 from zoea.model.errors import SettingsError
 from zoea.model.request import RequestMessage
 
-DEFAULT_MAX_TOKENS = 100_000
 DEFAULT_MAX_CHARS = 500_000
 _LOWEST_FIRST = {priority: -rank for rank, priority in enumerate(Priority)}
 

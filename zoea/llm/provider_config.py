@@ -16,7 +16,7 @@ from zoea.settings.credentials import Credentials
 from zoea.settings.endpoints import ProviderSettings
 from zoea.settings.schema import LlmSettings
 
-AUTOMATIC_CONCURRENCY = 8
+AUTOMATIC_CONCURRENCY: int = ProviderSettings.model_fields["concurrency"].default
 SLOW_READING = 200
 """Tokens a second below which requests to a server of this machine go one after another: each waits less so."""
 _SECRET_NAME = re.compile(r"(?i)auth|key|token|secret|cookie|pass")

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from zoea.settings.schema import SessionSettings
+
 SMALLEST_WINDOW, LARGEST_WINDOW = 5, 200
-DEFAULT_WINDOW, DEBUGGING_WINDOW = 50, 75
 DEBUGGING = "debugging"
 """The preset with a larger window."""
+_SESSION = SessionSettings()
 
 
 class WindowRules(Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,18 +28,18 @@ class WindowRules(Struct, frozen=True, forbid_unknown_fields=True):
         since: The time in µs before which messages are not looked at; 0 is no bound.
     """
 
-    size: int = DEFAULT_WINDOW
-    primers: int = 3
-    recents: int = 20
-    trigger: float = 0.75
-    target: float = 0.375
-    max_history: int = 0
+    size: int = _SESSION.context_window_default
+    primers: int = _SESSION.primers_count
+    recents: int = _SESSION.recents_count
+    trigger: float = _SESSION.compression_trigger_ratio
+    target: float = _SESSION.compression_target_ratio
+    max_history: int = _SESSION.max_history
     since: int = 0
-    debugging: int = DEBUGGING_WINDOW
+    debugging: int = _SESSION.context_window_debugging
 
 
 def choose_size(levels: Iterable[object]) -> int:
-    """Return the first usable window size of the levels, clamped to 5..200, else 50.
+    """Return the first usable window size of the levels, clamped to 5..200, else that of the settings' default.
 
     A level is a number or a text that holds one; None, bools and other values are not usable.
     """
@@ -45,7 +47,7 @@ def choose_size(levels: Iterable[object]) -> int:
         number = whole_number(level)
         if number is not None:
             return min(max(number, SMALLEST_WINDOW), LARGEST_WINDOW)
-    return DEFAULT_WINDOW
+    return _SESSION.context_window_default
 
 
 def whole_number(value: object) -> int | None:

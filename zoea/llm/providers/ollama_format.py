@@ -27,8 +27,9 @@ from zoea.llm.transport.provider_errors import error_from_stream, is_error, no_a
 from zoea.model.enums import Finish, Role
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest, RequestMessage
 from zoea.model.values import Usage
+from zoea.settings.schema import ContextSettings
 
-WINDOW = 8192
+WINDOW = ContextSettings().context_window
 
 
 def body_of(
