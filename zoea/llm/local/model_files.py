@@ -1,8 +1,8 @@
 """The folder of local models: GGUF files that the embedded provider can serve.
 
 It is `models/` in the data directory, with one `NAME.gguf` for each model. A file that the user added is only
-linked: models are gigabytes, and removing one here must never delete the user's file. A fetched model lies in the
-folder itself. Partly written files have another ending and are ignored.
+linked: models are gigabytes, and removing one here must never delete the user's file. One that was put into the
+folder itself is deleted. Files with another ending are ignored.
 """
 
 from __future__ import annotations
