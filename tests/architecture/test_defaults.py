@@ -1,16 +1,21 @@
-"""A default of a setting is stated once: in its field."""
+"""A default of a setting is stated once: in its field. The bodies of `SwarmApi` repeat its defaults as they are."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tests.architecture.sources import PACKAGE, SOURCES, nodes_of
+from zoea.ipc.swarm_proxy import api_functions
+from zoea.runtime.connections import LiveConnections
 from zoea.settings.inert_keys import iterate_fields
 from zoea.settings.schema import Settings
+from zoea.swarm.commander import Commander
+from zoea.swarm.commit_commands import CommitCommands
 
 SCHEMA = ("schema.py", "endpoints.py", "commit_settings.py", "server_settings.py", "early_defaults.py")
 OTHER_THINGS = {
@@ -80,3 +85,17 @@ def words_of(name: str) -> set[str]:
 
 def test_no_default_of_a_setting_is_stated_twice() -> None:
     assert defaults_stated_twice() == OTHER_THINGS.keys()
+
+
+def test_the_bodies_of_the_api_have_its_defaults() -> None:
+    """A front gets those of the protocol; a call within the process those of the body."""
+    parts = (Commander, CommitCommands, LiveConnections)
+    bodies = {name: body for name in api_functions() for part in parts if (body := getattr(part, name, None))}
+    assert bodies.keys() == api_functions().keys()
+    for name, method in api_functions().items():
+        assert find_defaults(method).items() <= find_defaults(bodies[name]).items(), name
+
+
+def find_defaults(function: Callable[..., object]) -> dict[str, object]:
+    """Return the default of each parameter of a function."""
+    return {name: one.default for name, one in inspect.signature(function).parameters.items()}
