@@ -15,13 +15,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -118,7 +117,7 @@ def fixtures() -> None:
     """All scenarios of the suite, on its own fixtures."""
     with program("-m", "tests.conformance.server", "fixtures") as (first, _):
         expected = ["--expected-failures", str(HERE / "expected.yml")]
-        suite("fixtures", first, "fixtures", "--suite", "all", *expected)
+        suite("fixtures", first, "fixtures", ("--suite", "all", *expected))
 
 
 def own(folder: Path) -> None:
@@ -128,54 +127,59 @@ def own(folder: Path) -> None:
     swarm = ("-m", "zoea", "run", "--world", "reef", "--myses", "2", "--start-swarm", "--json")
     with program(*swarm, env=places), program("-m", "zoea", "mcp", "--http", "--port", "0", env=places) as (said, _):
         address = said.rpartition(" ")[2]
-        run_each(lambda scenario: suite("zoea", address, token["token"], "--scenario", scenario), FREE_OF_FIXTURES)
+        suite("zoea", address, token["token"], *(("--scenario", one) for one in FREE_OF_FIXTURES))
         inspect(address, token["token"])
 
 
-def suite(title: str, address: str, token: str, *arguments: str) -> None:
-    """One run of the suite. Raises Failed with what it said."""
-    command = [str(NODE), str(bin_of("conformance")), "server", "--url", address, *arguments]
+def suite(title: str, address: str, token: str, *runs: tuple[str, ...]) -> None:
+    """Runs of the suite with arguments of each. Raises Failed with what it said."""
     options = {"ZOEA_TOKEN": token, "NODE_OPTIONS": f"--import {HERE / 'bearer.mjs'}"}
+    words = [("server", "--url", address, *run) for run in runs]
     with tempfile.TemporaryDirectory() as results:
-        done = subprocess.run(
-            command, env=environment(options), capture_output=True, text=True, timeout=120, cwd=results
-        )
-    if done.returncode != 0:
-        raise Failed(f"{title}: {' '.join(arguments)}\n{done.stdout[-6000:]}{done.stderr[-2000:]}")
-    sys.stdout.write(f"{title}: {' '.join(arguments[:2])}: {_summary(done.stdout)}\n")
+        answers = call_each(bin_of("conformance"), "", words, results, options)
+    for run, said in zip(runs, answers, strict=True):
+        sys.stdout.write(f"{title}: {' '.join(run[:2])}: {_summary(said)}\n")
 
 
 def inspect(address: str, token: str) -> None:
     """The Inspector's command line lists the tools strictly and calls each. Raises Failed."""
-    listed = json.loads(inspector(address, token, "--method", "tools/list", "--strict"))
+    server = (address, "--transport", "http", "--header", f"Authorization: Bearer {token}")
+    runs: list[tuple[str, ...]] = [(*server, "--method", "tools/list", "--strict")]
+    for name, arguments in CALLS.items():
+        pairs = [part for key, value in arguments.items() for part in ("--tool-arg", f"{key}={value}")]
+        runs.append((*server, "--method", "tools/call", "--tool-name", name, *pairs))
+    clients = PROGRAMS / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients"
+    # Its command `mcp-inspector --cli` loads this, and calls it with the arguments.
+    listed, *results = map(json.loads, call_each(clients / "cli" / "build" / "index.js", "runCli", runs, PROGRAMS))
     names = {tool["name"] for tool in listed["tools"]}
     if names != set(CALLS):
         raise Failed(f"the Inspector was shown {sorted(names)}, not {sorted(CALLS)}")
-
-    def call(name: str) -> None:
-        pairs = [part for key, value in CALLS[name].items() for part in ("--tool-arg", f"{key}={value}")]
-        result = json.loads(inspector(address, token, "--method", "tools/call", "--tool-name", name, *pairs))
+    for name, result in zip(CALLS, results, strict=True):
         if result.get("isError") or "structuredContent" not in result:
             raise Failed(f"the Inspector called {name} and got {result}")
-
-    run_each(call, CALLS)
     sys.stdout.write(f"inspector: listed and called {len(names)} tools\n")
 
 
-def inspector(address: str, token: str, *arguments: str) -> str:
-    """One command of the Inspector; what it wrote."""
-    command = [str(NODE), str(bin_of("mcp-inspector")), "--cli", address, "--transport", "http"]
-    command += ["--header", f"Authorization: Bearer {token}", *arguments]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, cwd=PROGRAMS)
-    if done.returncode != 0:
-        raise Failed(f"the Inspector failed at {' '.join(arguments)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done.stdout
-
-
-def run_each(work: Callable[[str], None], names: Iterable[str]) -> None:
-    """Do the work for each name, as many at once as there are cores: each is a Node program that takes a second."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-        list(threads.map(work, names))
+def call_each(
+    module: Path, entry: str, runs: list[tuple[str, ...]], folder: Path | str, options: Mapping[str, str] | None = None
+) -> list[str]:
+    """Run a program of Node with each of the arguments in one process; return what it wrote. Raises Failed."""
+    done = subprocess.run(
+        [str(NODE), str(HERE / "calls.mjs"), str(module.resolve()), *([entry] if entry else [])],
+        env=environment(options),
+        cwd=folder,
+        input="".join(f"{json.dumps(run)}\n" for run in runs),
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    for run, (code, out, err) in zip(runs, answers, strict=False):
+        if code != 0:
+            raise Failed(f"{module.name} failed at {' '.join(run[-6:])}\n{out[-6000:]}{err[-2000:]}")
+    if done.returncode != 0 or len(answers) < len(runs):
+        raise Failed(f"{module} ended after {len(answers)} of {len(runs)} runs\n{done.stderr[-2000:]}")
+    return [out for _, out, _ in answers]
 
 
 @contextlib.contextmanager
