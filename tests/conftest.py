@@ -72,6 +72,12 @@ def pytest_xdist_auto_num_workers() -> int:
     return 2 * len(os.sched_getaffinity(0))
 
 
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Fork the workers from one process that has loaded Zoea, unless what is covered while it is loaded counts."""
+    if not config.getoption("cov_source", None):
+        subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]  # private
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run long tests first, and give each test at least an hour at full strength."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
@@ -113,7 +119,8 @@ def pytest_runtest_teardown() -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """Leave the memory of a worker to the system; Python would look through all of it once more."""
+    """End what workers were forked from, and leave memory to the system: Python would look through all of it again."""
+    fork_server.close()
     gc.freeze()
 
 

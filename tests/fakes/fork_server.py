@@ -2,6 +2,8 @@
 
 What comes out is a child of the test, with its own session, directory, environment and streams, and the exit code of
 the real program. At full strength (`make soak`) every start is a new interpreter.
+
+The workers of a run are such forks too, each with a server of its own beside it, so that Zoea is loaded once for all.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from types import ModuleType
 from typing import Any
 
 from tests.fakes.unwaited_processes import unwaited
@@ -35,7 +39,7 @@ _MOST_BYTES = 1 << 20
 _MOST_STREAMS = 32
 _MOST_DESCRIPTORS = 256
 _ROOM = " " * 8192
-"""An argument of the server, which leaves that much for the command line of a fork."""
+"""An argument and a variable of the server, which leave that much for the command line and environment of a fork."""
 _SET_CHILD_SUBREAPER = 36
 _READ_ONCE = ("PYTHON", "LD_", "TEXTUAL", "TZ", "OPENSSL", "PYDANTIC")
 """What begins so in an environment is read as the interpreter starts or a library is loaded."""
@@ -47,6 +51,8 @@ _PROGRAMS = ("zoea", "tests", "mcp_server_git", "mcp_server_time")
 """The packages whose modules are forked."""
 _NEW_PROGRAMS = ("tests.fakes.fork_server", "tests.e2e.other_version")
 """The server itself, and what changes modules before others that copy from them are loaded."""
+_WORKER = ("-u", "-c", "import sys;exec(eval(sys.stdin.readline()))")
+"""How pytest-xdist starts a worker."""
 _LOCALES = ("LC_ALL", "LC_CTYPE", "LANG")
 _LATER = ("__main__", "llama_child")
 """Modules that run when they are loaded."""
@@ -59,7 +65,7 @@ class ForkServer:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._channel: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | int | None = None
         self._read_once: dict[str, str] = {}
 
     def can_fork(self, environment: Mapping[str, str]) -> bool:
@@ -78,9 +84,9 @@ class ForkServer:
         """Run a program as a child of this process and return its process id.
 
         Args:
-            program: `command`, `module`, `arguments`, `environment`, `folder`, `is_session` (whether it leads one),
-                `is_apart` (whether modules of its folder are not found), `kept` (the numbers of further descriptors)
-                and, where they are not the server's, `most_files` and `ignored` signals.
+            program: `command`, `module` (empty for a worker), `arguments`, `environment`, `folder`, `is_session`
+                (whether it leads one), `is_apart` (whether modules of its folder are not found), `kept` (the numbers of
+                further descriptors) and, where they are not the server's, `most_files` and `ignored` signals.
             streams: Its stdin, stdout and stderr, then the further descriptors.
         """
         with self._lock:
@@ -95,17 +101,20 @@ class ForkServer:
                 _adopt_orphans(False)
         return pid
 
-    def use(self, channel: socket.socket, environment: Mapping[str, str]) -> None:
-        """Take a process that runs already, and what it has read of an environment."""
+    def use(self, channel: socket.socket, pid: int, environment: Mapping[str, str]) -> None:
+        """Take a child of this process that runs already, and what it has read of an environment."""
         channel.settimeout(_PATIENCE_S)
-        self._channel, self._read_once = channel, _select_read_once(environment)
+        self._channel, self._process, self._read_once = channel, pid, _select_read_once(environment)
 
     def close(self) -> None:
         """End the process."""
         if self._channel is not None and self._process is not None:
             self._channel.close()
             self._channel = None
-            self._process.wait(_PATIENCE_S)
+            if isinstance(self._process, int):
+                os.waitpid(self._process, 0)
+            else:
+                self._process.wait(_PATIENCE_S)
 
     def _start(self, environment: Mapping[str, str]) -> socket.socket:
         self._read_once = _select_read_once(environment) | _read_frames()
@@ -114,7 +123,9 @@ class ForkServer:
         with theirs, unwaited.shared():
             self._process = subprocess.Popen(
                 [_EXECUTABLE, "-m", "tests.fakes.fork_server", str(theirs.fileno()), _ROOM],
-                env={name: value for name, value in environment.items() if name != "PYTHONPATH"} | _read_frames(),
+                env={name: value for name, value in environment.items() if name != "PYTHONPATH"}
+                | _read_frames()
+                | {"ROOM": _ROOM},
                 cwd=_ROOT,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -165,6 +176,8 @@ def _read_program(args: Any) -> dict[str, Any] | None:
     if isinstance(args, str | bytes | os.PathLike) or not args or args[0] != _EXECUTABLE:
         return None
     words = [os.fsdecode(one) for one in args[1:]]
+    if tuple(words) == _WORKER:
+        return {"module": "", "arguments": [], "is_apart": False, "command": [_EXECUTABLE, *words]}
     is_apart = words[:1] == ["-P"]
     dash, module, *arguments = [*words[is_apart:], "", ""][: max(2, len(words) - is_apart)]
     if dash != "-m" or module.partition(".")[0] not in _PROGRAMS or module in _NEW_PROGRAMS:
@@ -229,7 +242,7 @@ def _become(program: Mapping[str, Any], streams: list[int], channel: socket.sock
         signal.signal(one, signal.SIG_IGN if one in program["ignored"] else usual)
     if program["is_session"]:
         os.setsid()
-    _show_command(program["command"])
+    _show(program["command"])
     sys.argv = [program["module"], *program["arguments"]]
     added = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
     folders = [] if program["is_apart"] else [program["folder"]]
@@ -257,18 +270,18 @@ def _become(program: Mapping[str, Any], streams: list[int], channel: socket.sock
 def _serve_program() -> dict[str, Any] | None:
     """Fork a process that forks for each start of this program. Return the program in such a fork, None in this one.
 
-    A swarm starts worlds, workbenches and servers; it has threads by then, and cannot be forked itself.
+    A swarm starts worlds, workbenches and servers, and a worker what its tests start; both have threads by then, and
+    cannot be forked themselves.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    if os.fork():
+    if pid := os.fork():
         theirs.close()
-        server.use(ours, os.environ)
-        subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]  # private
+        server.use(ours, pid, os.environ)
         return None
     # Signals to the program's group, its terminal and its folder are none of this process's business.
     os.setsid()
     os.chdir("/")
-    _show_command([_EXECUTABLE, "-m", "tests.fakes.fork_server"])
+    _show([_EXECUTABLE, "-m", "tests.fakes.fork_server"])
     ours.close()
     quiet = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
@@ -281,12 +294,24 @@ def _serve_program() -> dict[str, Any] | None:
     return program
 
 
-def _show_command(words: list[str]) -> None:
-    """Put a command line where the system shows that of this process."""
-    start, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
-    shown = b"".join(os.fsencode(word) + b"\0" for word in words)
-    if len(shown) <= end - start:
-        ctypes.memmove(start, shown.ljust(end - start, b"\0"), end - start)
+def _show(words: list[str]) -> None:
+    """Put a command line and the environment where the system shows those of this process.
+
+    That is where the first environment stood, of which nothing is left by now.
+    """
+    places = list(map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:49]))
+    variables = [f"{name}={value}" for name, value in os.environ.items()]
+    for start, end, texts in zip(places[::2], places[1::2], (words, variables), strict=True):
+        shown = b"".join(os.fsencode(text) + b"\0" for text in texts)
+        if len(shown) <= end - start:
+            ctypes.memmove(start, shown.ljust(end - start, b"\0"), end - start)
+
+
+def _work() -> None:
+    """Be a worker of pytest-xdist, whose tests find the server of this process here."""
+    sys.modules["tests.fakes.fork_server"] = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    exec(_WORKER[-1], sys.modules["__main__"].__dict__)
 
 
 def _run(module: str) -> None:
@@ -314,17 +339,24 @@ def main(descriptor: str) -> None:
     import zoea
 
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    for module in walk_packages(zoea.__path__, "zoea."):
-        if not module.name.endswith(_LATER):
-            import_module(module.name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # as in the tests
+        for module in walk_packages(zoea.__path__, "zoea."):
+            if not module.name.endswith(_LATER):
+                import_module(module.name)
     gc.collect()
     gc.freeze()
     channel = socket.socket(fileno=int(descriptor))
     program = _serve(channel)
     while program is not None:
+        is_worker = not program["module"]
         is_swarm = program["module"] == "zoea" and program["arguments"][:1] == ["run"]
-        started = _serve_program() if is_swarm else None
-        if started is None:
+        started = _serve_program() if is_swarm or is_worker else None
+        if started is None and is_worker:
+            _work()
+        elif started is None:
+            if is_swarm:
+                subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]  # private
             _run(program["module"])
         program = started
 
