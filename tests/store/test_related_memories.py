@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
+
 import pytest
 
 from tests.store.sample_memories import database, remember
 from zoea.store.search import find_related
 from zoea.store.search.fts_index import catch_up
+from zoea.store.search.related_memories import _fold
 
 NEWEST = 1 << 40
 
@@ -125,6 +129,13 @@ def test_a_chinese_question_finds_the_fact_that_shares_two_characters_with_it() 
     catch_up(connection)
 
     assert find_related(connection, 1, "门禁的钥匙在什么地方？", NEWEST, 3, ())[0][0] == fact
+
+
+@pytest.mark.parametrize("letters", ["ſsS", "Kk", "İiıI", "µμΜ", "ΐΐ", "ẞß", "ſtst", "ÄäÄ", "θϑΘ", "ΣςσΣ"])
+def test_a_word_is_left_out_only_where_its_pattern_would_find_nothing(letters: str) -> None:
+    for letter, other in product(letters, repeat=2):
+        if re.search(letter, other, re.IGNORECASE):
+            assert _fold(letter) in _fold(f"x{other}x")
 
 
 def test_the_beginning_of_a_long_word_is_found_too() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import ceil
 
 from msgspec import Struct
@@ -53,6 +54,8 @@ _SAID = 0.8
 _LABEL = compile_lazily(r"\[turn \d+, [^\]\n]*\]|- (?:turn )?\d+[^:\n]{0,60}: |```+\w*|</?[a-z_]+>")
 _digests: dict[tuple[object, ...], RangeDigest] = {}
 _MOST_DIGESTS = 200
+_MOST_REDACTED = 5_000
+"""Lines that are remembered as they are redacted."""
 
 
 class RangeDigest(Struct, frozen=True):
@@ -104,8 +107,14 @@ def _digest(memories: Sequence[Memory], before: Sequence[Memory]) -> RangeDigest
         room -= estimate_text(line.text) + _JOINT
         if room < 0:
             break
-        kept.append(replace(line, text=redact_all(line.text)))
+        kept.append(replace(line, text=_redact_line(line.text)))
     return RangeDigest(len(memories), tuple(kept), len(ranked))
+
+
+@lru_cache(_MOST_REDACTED)
+def _redact_line(text: str) -> str:
+    """Redact a line. The range that still grows is condensed at each turn, of the same lines."""
+    return redact_all(text)
 
 
 def digest_all(memories: Sequence[Memory], before: Sequence[Memory] = ()) -> list[RangeDigest]:
@@ -175,6 +184,8 @@ def compose_summary(digests: Sequence[RangeDigest], max_tokens: int, *, unread: 
 def _fit_prose(digests: Sequence[RangeDigest], lines: Sequence[SalientLine], room: float) -> str:
     """Return what models wrote of all ranges, each cut to its share where the lines need room too."""
     parts = [(one.prose, one.messages) for one in digests if one.prose]
+    if not parts:
+        return ""
     taken = sum(_cost(line) for line in lines)
     most = max(int(room * _PROSE_SHARE), int(room - taken))
     size = sum(estimate_text(prose) + 1 for prose, _ in parts)

@@ -13,7 +13,7 @@ import re
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import log
 
 from msgspec import Struct
@@ -145,16 +145,18 @@ MOST_READ = 2_000
 
 
 class _Vocabulary(Struct, frozen=True):
-    """How often words, and words side by side, stand in lines; each text counts once."""
+    """How often words, and words side by side, stand in lines; each text counts once. `single` stand in one line."""
 
     texts: frozenset[str]
     words: Tally[str]
     pairs: Tally[tuple[str, str]]
+    single: frozenset[tuple[str, str]]
 
     @classmethod
     def of(cls, entries: Mapping[str, _Entry]) -> _Vocabulary:
-        words = Tally([word for entry in entries.values() for word in entry.words])
-        return cls(frozenset(entries), words, Tally([pair for entry in entries.values() for pair in entry.pairs]))
+        words = Tally(chain.from_iterable([entry.words for entry in entries.values()]))
+        pairs = Tally(chain.from_iterable([entry.pairs for entry in entries.values()]))
+        return cls(frozenset(entries), words, pairs, frozenset([pair for pair, count in pairs.items() if count == 1]))
 
 
 _vocabularies: dict[tuple[tuple[int, int], ...], _Vocabulary] = {}
@@ -185,12 +187,16 @@ def rank_lines(memories: Iterable[Memory], before: Sequence[Memory] = ()) -> lis
     new = _Vocabulary.of({text: entry for text, entry in own.items() if text not in older.texts})
     count = len(older.texts) + len(new.texts)
     words = {word for entry in entries for word in entry.words}
-    rarity = {word: log((count + 1) / (older.words[word] + new.words[word])) / log(count + 1) for word in words}
+    in_older, in_new, whole = older.words.get, new.words.get, log(count + 1)  # `Counter` takes long for what it lacks
+    rarity = {word: log((count + 1) / (in_older(word, 0) + in_new(word, 0))) / whole for word in words}
+    single = frozenset([pair for pair in new.single if pair not in older.pairs])
     novelty = []
     for entry in entries:
         size = _RAREST * (2 if entry.is_wide else 1)
         rare = sum(sorted([rarity[word] for word in entry.words], reverse=True)[:size]) / size
-        once = sum([older.pairs[pair] + new.pairs[pair] == 1 for pair in entry.pairs])
+        once = len(entry.pairs & single)
+        if entry.text in older.texts:
+            once = sum([pair not in new.pairs for pair in entry.pairs & older.single])
         novelty.append(rare * (_LEAST_NEW + (once / len(entry.pairs) if entry.pairs else 0.0)))
     # Pairs of characters are new more often than words. So what is new counts less where all lines of a script are.
     # Signs add more where few lines of a script have them, because there they tell more than what is new.
