@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from types import ModuleType
@@ -27,6 +28,10 @@ PATTERNS = [
     )
     for name in names
 ]
+SHORT_STEP = STEP if os.environ.get("ZOEA_SOAK") else STEP // 8
+"""Characters of a step while the results of many are compared; four times those that decide where a match begins."""
+SIZE = 1_000_000 if os.environ.get("ZOEA_SOAK") else 250_000
+"""Characters of a long answer; eight steps are enough to tell one search from several."""
 FOUND = (
     '{"password": "hunter22x"}',
     "your password is hunter22x.",
@@ -46,10 +51,16 @@ FOUND = (
 
 @given(st.lists(st.tuples(st.integers(-40, 40), st.sampled_from(FOUND)), min_size=1, max_size=4))
 def test_steps_find_what_one_search_finds(places: list[tuple[int, str]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stepped_search, "STEP", SHORT_STEP)
+        check_steps(places)
+
+
+def check_steps(places: list[tuple[int, str]]) -> None:
     text = ""
     for number, (offset, found) in enumerate(places, 1):
         # Each begins, or ends, about where a step does.
-        filled = number * STEP + offset - len(text) - (len(found) if number % 2 else 0)
+        filled = number * SHORT_STEP + offset - len(text) - (len(found) if number % 2 else 0)
         text += ("the belt holds iron\n" * (filled // 20 + 1))[: max(0, filled)] + " " + found + "\n"
     for pattern in PATTERNS:
         assert replace_in_steps(pattern, lambda match: f"«{match[0]}»", text) == pattern.sub(
@@ -89,17 +100,21 @@ def _longest_search(monkeypatch: pytest.MonkeyPatch, modules: tuple[ModuleType, 
     return lambda: max(spans)
 
 
-TEXTS = {
-    "words": "the belt holds iron, and " * 40_000,
-    "words about a key": "the key holds iron, and " * 40_000,
-    "one line": "x" * 1_000_000,
-    "lines": "a line\n" * 140_000,
-    "JSON": '{"key": [' + '{"name": "iron", "token": "none"}, ' * 20_000 + "1]}",
-    "lines of JSON": '{"name": "iron", "token": "none"}\n' * 20_000,
-    "marks": "e" + "\u0301" * 1_000_000,
-    "hexadecimal digits": "0123456789abcdef\n" * 60_000,
-    "a table": "| name | password |\n| --- | --- |\n" + "| iron | none of these |\n" * 30_000,
+PARTS = {
+    "words": "the belt holds iron, and ",
+    "words about a key": "the key holds iron, and ",
+    "one line": "x",
+    "lines": "a line\n",
+    "JSON": '{"name": "iron", "token": "none"}, ',
+    "lines of JSON": '{"name": "iron", "token": "none"}\n',
+    "marks": "\u0301",
+    "hexadecimal digits": "0123456789abcdef\n",
+    "a table": "| iron | none of these |\n",
 }
+TEXTS = {name: part * (SIZE // len(part)) for name, part in PARTS.items()}
+TEXTS["JSON"] = '{"key": [' + TEXTS["JSON"] + "1]}"
+TEXTS["marks"] = "e" + TEXTS["marks"]
+TEXTS["a table"] = "| name | password |\n| --- | --- |\n" + TEXTS["a table"]
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -135,6 +135,6 @@ def find_identifiers(text: str) -> list[str]:
 
 def _is_mixed(word: str) -> bool:
     """Return whether a word has letters and digits and at most `_LONGEST` characters."""
-    if len(word) > _LONGEST:
+    if len(word) > _LONGEST or word.isalpha() or word.isdigit():  # most words
         return False
     return any(one.isdigit() for one in word) and any(one.isalpha() for one in word)

@@ -28,6 +28,9 @@ _INSIDE = {
     "'''": re.compile(r"'{3,5}"),
     "#": re.compile(r"\n"),
 }
+_KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')"""
+_PLAIN_PAIR = re.compile(rf"([ \t]*+{_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART})*+[ \t]*+=)[ \t]*+[^\[{{ \t]")
+"""A key, and a value that has no keys of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,8 @@ def _find_lines(text: str) -> dict[KeyPath, int]:
     for start, statement in split_statements(text):
         line += text.count("\n", counted, start)
         counted = start
-        found = tomllib.loads(statement)
+        plain = _PLAIN_PAIR.match(statement)  # `tomllib` takes 100 ns for each character of a text
+        found = tomllib.loads(f"{plain[1]} 0" if plain else statement)
         if statement.lstrip().startswith("["):
             *_, table = _iterate_paths(found, ())
             if statement.lstrip().startswith("[["):

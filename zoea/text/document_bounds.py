@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from zoea.text.stepped_search import search_in_steps
+from zoea.text.stepped_search import STEP, search_in_steps
 
 MOST_MEMORY = 256 * 1024 * 1024
 """Bytes of memory that a document which others wrote may take."""
@@ -25,14 +25,16 @@ _FOUR_BYTES = re.compile(rb"[\xf0-\xf7]|\\u[dD][89abAB]")
 _TWO_BYTES = re.compile(rb"[\xc4-\xef]|\\u")
 _SLICE = 262_144
 _BACKSLASH = 0x5C
-_LITERAL = re.compile(rb'"""|\'\'\'|["\'#]')
-_LITERAL_ENDS = {
-    b'"': re.compile(rb'(?:[^"\\\n]|\\.)*+(?:"|(?=\n))'),
-    b"'": re.compile(rb"[^'\n]*+(?:'|(?=\n))"),
-    b'"""': re.compile(rb'(?:[^"\\]|\\.|"(?!""))*+"{3,5}', re.DOTALL),
-    b"'''": re.compile(rb"(?:[^']|'(?!''))*+'{3,5}"),
-    b"#": re.compile(rb"[^\n]*+"),
-}
+_TEXT_OF_JSON = re.compile(rb'([^"]++)|"(?:[^"\\]++|\\.)*+"|("(?:[^"\\]++|\\.)*+\\?\Z)', re.DOTALL)
+"""What stands outside of texts, a text, or one that goes on behind the end."""
+_LITERAL_OF_TOML = re.compile(
+    rb"""([^"'#]++)"""
+    rb"""|\"{3}(?:(?:[^"\\]++|\\.|"(?!""))*+\"{3,5}|.*)|'{3}(?:(?:[^']++|'(?!''))*+'{3,5}|.*)"""
+    rb"""|"(?:(?:[^"\\\n]++|\\[^\n])*+(?:"|(?=\n))|.*)|'(?:[^'\n]*+(?:'|(?=\n))|.*)"""
+    rb"""|\#[^\n]*+(?:\n[ \t]*+\#[^\n]*+)*+""",
+    re.DOTALL,
+)
+"""What stands outside of literals, a text of each kind, or comments. A text without end reaches to the end."""
 _LONG_KEY = re.compile(rb'(?<![\w"-])(?:[\w"-]++[ \t]*+\.[ \t]*+){%d}' % MOST_DEPTH)
 _LONG_NUMBER = re.compile(rb"(?<!\w)[0-9][\w.]{100}")
 _BRACKET = re.compile(rb"[\[\]{}]")
@@ -78,10 +80,9 @@ def check_settings_text(text: str) -> str:
     Raises:
         ValueError: It has too many values, keys of too many parts, or too long numbers, or is nested too deep.
     """
-    data = text.encode()
-    if count_marks(data, (b"=", b",", b":", b"\n["), MOST_VALUES + 1, _outside_literals) > MOST_VALUES:
+    plain = b'""'.join(_LITERAL_OF_TOML.findall(text.encode()))
+    if sum(map(plain.count, (b"=", b",", b":", b"\n["))) > MOST_VALUES:
         raise ValueError(f"has more than {MOST_VALUES:,} values")
-    plain = b'""'.join(data[start:end] for start, end in _outside_literals(data))
     if _LONG_KEY.search(plain):
         raise ValueError("is nested too deep")
     if _LONG_NUMBER.search(plain):
@@ -94,53 +95,37 @@ def check_settings_text(text: str) -> str:
     return text
 
 
-_Spans = Callable[[bytes], Iterator[tuple[int, int]]]
-
-
-def _outside_texts(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield from where to where no text of a JSON document reaches."""
+def _outside_texts(data: bytes) -> Iterator[bytes]:
+    """Yield the parts of a JSON document that no text reaches, each of a slice."""
     at = 0
     while at < len(data):
-        quote = data.find(b'"', at)
-        yield at, len(data) if quote < 0 else quote
-        at = len(data) if quote < 0 else _find_end_of_text(data, quote + 1)
+        end = min(at + STEP, len(data))
+        found = _TEXT_OF_JSON.findall(data[at:end])
+        yield b"".join([outside for outside, _ in found])
+        at = end
+        if is_open := found[-1][1]:
+            at = _find_end_of_text(data, end - len(is_open) + 1)
 
 
-def _outside_literals(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield from where to where no text and no comment of a TOML document reaches."""
-    at = 0
-    while match := _LITERAL.search(data, at):
-        yield at, match.start()
-        end = _LITERAL_ENDS[match[0]].match(data, match.end())
-        at = end.end() if end else len(data)
-    yield at, len(data)
-
-
-def count_marks(
-    data: bytes, marks: Sequence[bytes], most: int, spans: _Spans = _outside_texts, *, few: int | None = None
-) -> int:
-    """Count marks outside of texts up to `most`. If there are few, those in texts count too.
+def count_marks(data: bytes, marks: Sequence[bytes], most: int, *, few: int | None = None) -> int:
+    """Count marks of a JSON document outside of its texts up to `most`. If there are few, those in texts count too.
 
     Looking for the texts takes longer than counting everything.
     """
-    count = _count_span(data, marks, most if few is None else few + 1, 0, len(data))
+    slices = (data[start : start + _SLICE] for start in range(0, len(data), _SLICE))
+    count = _count_parts(slices, marks, most if few is None else few + 1)
     if count < most if few is None else count <= few:
         return count
+    return _count_parts(_outside_texts(data), marks, most)
+
+
+def _count_parts(parts: Iterable[bytes], marks: Sequence[bytes], most: int) -> int:
+    """Count as far as `most`, in parts, so that other threads run in between."""
     count = 0
-    for start, end in spans(data):
-        count += _count_span(data, marks, most - count, start, end)
+    for part in parts:
+        count += sum(map(part.count, marks))
         if count >= most:
             break
-    return count
-
-
-def _count_span(data: bytes, marks: Sequence[bytes], most: int, start: int, end: int) -> int:
-    """Count as far as `most`, in slices, so that other threads run in between."""
-    count = 0
-    while start < end and count < most:
-        until = min(end, start + _SLICE)
-        count += sum(data.count(mark, start, until) for mark in marks)
-        start = until
     return count
 
 
