@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import asdict
+
 from zoea.context.frozen_turn import WINDOW_SETTING
 from zoea.context.plan_values import Decision, PackStatus, Plan, PlanStep, Reason, StepKind, Variant
 from zoea.text.sentences import count_of
@@ -111,15 +113,15 @@ def explain_data(plan: Plan) -> dict[str, Any]:
     return {
         "messages": len(plan.messages),
         "trimmed": plan.trimmed,
-        "budget": plan.budget.as_dict(),
+        "budget": asdict(plan.budget),
         "truncation": {
             "applied": truncation.applied,
             "before_chars": truncation.before_chars,
             "after_chars": truncation.after_chars,
         },
         "sections": sections,
-        "packs": [decision.as_dict() for decision in plan.decisions],
-        "steps": [step.as_dict() for step in plan.steps],
+        "packs": [asdict(decision) for decision in plan.decisions],
+        "steps": [asdict(step) for step in plan.steps],
         "left_out_tools": list(plan.left_out_tools),
         "notes": list(plan.notes),
     }

@@ -6,6 +6,7 @@ render the same. Change one only together with `FORMS_VERSION`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -67,6 +68,11 @@ def render_memory(memory: Memory, form: Form) -> RequestMessage:
                 title = f"standing order, given in turn {memory.turn_number}"
                 return RequestMessage(Role.USER, data_block(title, content), memory_id=memory.id)
             return RequestMessage(Role.USER, content, memory.source, memory_id=memory.id)
+
+
+def render_memories(memories: Iterable[Memory], forms: Mapping[int, Form]) -> tuple[RequestMessage, ...]:
+    """Return the messages for memories, each in its form by id."""
+    return tuple([render_memory(memory, forms[memory.id]) for memory in memories])
 
 
 def _recalled(memory: Memory, form: Form) -> RequestMessage:

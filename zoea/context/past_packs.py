@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from zoea.context.forms import BARE, Form, FormKind, render_memory
+from zoea.context.forms import BARE, Form, FormKind, render_memories
 from zoea.context.frozen_turn import EarlierTurn, FrozenTurn
 from zoea.context.inherited_pack import newest_inherited
 from zoea.context.labels import with_labels
@@ -15,7 +15,6 @@ from zoea.context.plan_values import Pack, Priority
 from zoea.context.turn_packs import first_form
 from zoea.context.units import Unit, UnitKind, read_units
 from zoea.model.enums import Role
-from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
 from zoea.text.estimate import tokens
 from zoea.text.sentences import count_of
@@ -115,8 +114,8 @@ def earlier_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack
         "earlier",
         "earlier",
         Priority.MEDIUM,
-        _shown(full, full_forms),
-        _shown(bare, bare_forms) if len(bare) < len(full) else None,
+        render_memories(full, full_forms),
+        render_memories(bare, bare_forms) if len(bare) < len(full) else None,
         full_forms=full_forms,
         compact_forms=bare_forms,
         turn_of={memory.id: memory.turn_id for memory in full},
@@ -128,10 +127,6 @@ def _bare_memories(units: list[Unit]) -> list[Memory]:
     prompts = [unit.memories[0] for unit in units if unit.kind is UnitKind.PROMPT]
     answers = [unit.memories[0] for unit in units if unit.kind is UnitKind.TEXT]
     return [*prompts, *answers[-1:]]
-
-
-def _shown(memories: Iterable[Memory], forms: Mapping[int, Form]) -> tuple[RequestMessage, ...]:
-    return tuple([render_memory(memory, forms[memory.id]) for memory in memories])
 
 
 # Recall.
@@ -158,7 +153,7 @@ def recall_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack 
     shown = newest_inherited(frozen, answers)
     memories = tuple([one for one in memories if one.id > shown])
     forms = {one.id: Form(FormKind.RECALL, RECALLED_CHARS, places[one.id]) for one in memories}
-    return Pack("recall", "recall", Priority.MEDIUM, _shown(memories, forms), full_forms=forms)
+    return Pack("recall", "recall", Priority.MEDIUM, render_memories(memories, forms), full_forms=forms)
 
 
 def past_notes(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[str, ...]:

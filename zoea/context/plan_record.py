@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import asdict
+
 from zoea.context.forms import FORMS_VERSION, Form, FormKind, render_memory
 from zoea.context.labels import with_labels
 from zoea.context.plan_values import Plan
@@ -22,9 +24,9 @@ def encode(plan: Plan) -> dict[str, Any]:
     """Return the stored form of a plan, ready for JSON."""
     encoded = {
         "v": FORMS_VERSION,
-        "decisions": [decision.as_dict() for decision in plan.decisions],
-        "steps": [step.as_dict() for step in plan.steps],
-        "budget": plan.budget.as_dict(),
+        "decisions": [asdict(decision) for decision in plan.decisions],
+        "steps": [asdict(step) for step in plan.steps],
+        "budget": asdict(plan.budget),
         "messages": [_encode_message(message, plan.forms) for message in plan.messages],
     }
     if plan.left_out_tools:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -93,21 +92,6 @@ class Decision(Struct, frozen=True):
     wanted_tokens: int = 0
     setting: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "section": self.section,
-            "priority": self.priority,
-            "status": self.status,
-            "variant": self.variant,
-            "reason": self.reason,
-            "chars": self.chars,
-            "tokens": self.tokens,
-            "truncated": self.truncated,
-            "wanted_tokens": self.wanted_tokens,
-            "setting": self.setting,
-        }
-
 
 class StepKind(StrEnum):
     """The change to one memory inside a pack.
@@ -136,15 +120,6 @@ class PlanStep(Struct, frozen=True):
     after_chars: int
     pack: str = "turn"
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "memory_id": self.memory_id,
-            "before_chars": self.before_chars,
-            "after_chars": self.after_chars,
-            "pack": self.pack,
-        }
-
 
 class Budget(Struct, frozen=True):
     """The token budget of a plan: limit, remainder, excess, and the total of its packs."""
@@ -157,14 +132,6 @@ class Budget(Struct, frozen=True):
     @classmethod
     def of(cls, max_tokens: int, final_tokens: int) -> Budget:
         return cls(max_tokens, max(0, max_tokens - final_tokens), max(0, final_tokens - max_tokens), final_tokens)
-
-    def as_dict(self) -> dict[str, int]:
-        return {
-            "max_tokens": self.max_tokens,
-            "remaining_tokens": self.remaining_tokens,
-            "over_budget_tokens": self.over_budget_tokens,
-            "final_tokens": self.final_tokens,
-        }
 
 
 class Truncation(Struct, frozen=True):

@@ -176,7 +176,7 @@ def read_full_text(database: Path, line_id: int) -> str:
         row = reader.execute(f"{_LINES} WHERE e.id = ?", (line_id,)).fetchone()
     if row is None:
         return ""
-    event = _event(row)
+    event = row_values.event(row)
     return reveal(event_sentence(event, read_event_text(database, event)))
 
 
@@ -198,12 +198,8 @@ def read_log_tail(path: Path, most: int = TAIL_BYTES) -> tuple[str, ...]:
     return tuple(reveal(line) for line in (lines[1:] if size > most else lines))
 
 
-def _event(row: sqlite3.Row) -> Event:
-    return Event(row["id"], row["kind"], row["mysis_id"], json.loads(row["data"]), row["created_at"])
-
-
 def _line(reader: sqlite3.Connection, row: sqlite3.Row) -> LogLine:
-    event = _event(row)
+    event = row_values.event(row)
     names = {row["mysis_id"]: row["name"]} if row["name"] is not None else {}
     return LogLine(
         id=event.id,

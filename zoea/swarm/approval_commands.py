@@ -66,7 +66,7 @@ class ApprovalCommands(SwarmCommands):
         def write(conn: WriterConnection) -> list[sqlite3.Row] | None:
             if not approval_ops.answer(conn, row, given, "commander"):
                 return None
-            return approval_ops.answer_covered(conn, row, answer, "commander")
+            return approval_ops.answer_covered(conn, row, answer)
 
         covered = await self.swarm.write(write)
         if covered is None:

@@ -7,14 +7,12 @@ continues from the table.
 from __future__ import annotations
 
 import asyncio
-import json
-import sqlite3
 from collections import deque
 from collections.abc import AsyncGenerator
 
 from zoea.model.values import Event, Lagged
 from zoea.store.store import Store
-from zoea.swarm.persistence import swarm_reads
+from zoea.swarm.persistence import row_values, swarm_reads
 
 QUEUE = 1000
 _PAGE = 500
@@ -68,14 +66,9 @@ class EventHub:
             page = await self._store.read(swarm_reads.EVENTS_AFTER, (after, _PAGE))
             for row in page:
                 after = row["id"]
-                yield event_of(row)
+                yield row_values.event(row)
             if len(page) < _PAGE:
                 return
-
-
-def event_of(row: sqlite3.Row) -> Event:
-    """Convert a row of the table `event`."""
-    return Event(row["id"], row["kind"], row["mysis_id"], json.loads(row["data"]), row["created_at"])
 
 
 class _EventQueue:

@@ -108,7 +108,7 @@ def write_signature(name: str, description: str, schema: Mapping[str, Any], *, i
     """
     made = flat(schema, with_hints=True)
     wanted = _required(made)
-    properties = _properties(made)
+    properties = properties_of(made)
     names = [*(key for key in properties if key in wanted), *(key for key in properties if key not in wanted)]
     most = len(names) if is_whole else max(MOST_ARGUMENTS, sum(key in wanted for key in names))
     shown = [_write_argument(key, properties[key], key in wanted, is_whole) for key in names[:most]]
@@ -136,7 +136,7 @@ def example_arguments(schema: Mapping[str, Any], variant: int = 0) -> dict[str, 
 def fits(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
     """Return whether a call has the required arguments, no unknown ones, and values of the right types."""
     made = flat(schema)
-    properties = _properties(made)
+    properties = properties_of(made)
     is_open = made.get("additionalProperties") not in (None, False) or not properties
     if any(key not in arguments for key in _required(made)):
         return False
@@ -179,7 +179,7 @@ def _write_type(schema: Mapping[str, Any], is_whole: bool) -> str:
         items = schema.get("items")
         inner = _write_type(_main_choice(items), is_whole) if isinstance(items, Mapping) else ""
         return f"list of {inner}" if inner else "list"
-    if kind == "object" and (keys := list(_properties(schema))):
+    if kind == "object" and (keys := list(properties_of(schema))):
         shown = keys if is_whole else keys[:MOST_VALUES]
         return f"{{{', '.join([*shown, *(['…'] if len(shown) < len(keys) else [])])}}}"
     return _TYPES.get(kind, "") if isinstance(kind, str) else ""
@@ -217,8 +217,8 @@ def _example(schema: Any, name: str, variant: int) -> Any:
         case "array":
             items = schema.get("items")
             return [_example(items if isinstance(items, Mapping) else {}, name.removesuffix("s"), variant)]
-        case kind if kind == "object" or (kind is None and (not name or _properties(schema))):
-            properties = _properties(schema)
+        case kind if kind == "object" or (kind is None and (not name or properties_of(schema))):
+            properties = properties_of(schema)
             return {key: _example(properties.get(key), key, variant) for key in _required(schema)}
         case _:
             return _example_text(schema, name, variant)
@@ -252,6 +252,7 @@ def _required(schema: Mapping[str, Any]) -> list[str]:
     return [key for key in wanted if isinstance(key, str)] if isinstance(wanted, list) else []
 
 
-def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def properties_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schemas of a tool's arguments; none where its server wrote something else."""
     properties = schema.get("properties")
     return properties if isinstance(properties, Mapping) else {}

@@ -8,6 +8,7 @@ from typing import Any
 
 from zoea.model.errors import ToolError
 from zoea.settings.endpoints import LoginSettings
+from zoea.text.tool_signature import properties_of
 from zoea.tools.secret_arguments import is_secret_name, plain_name
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
@@ -33,7 +34,7 @@ def register_arguments(config: UpstreamConfig, schema: Json, name: str) -> dict[
     """
     login = config.login
     assert login is not None
-    properties = _properties(schema)
+    properties = properties_of(schema)
     values = {login.name: name, **login.fixed}
     if login.secret in properties:
         values.setdefault(login.secret, _new_secret(properties[login.secret]))
@@ -57,7 +58,7 @@ def login_arguments(config: UpstreamConfig, schema: Json, fields: Mapping[str, s
 
 def _fill_login(login: LoginSettings, schema: Json, fields: Mapping[str, str]) -> dict[str, Any]:
     mapped = {argument: fields[field] for argument, field in login.mapping.items() if field in fields}
-    return _fill({**fields, **mapped, **login.fixed}, _properties(schema), schema)
+    return _fill({**fields, **mapped, **login.fixed}, properties_of(schema), schema)
 
 
 def _fill(values: Mapping[str, Any], properties: Json, schema: Json) -> dict[str, Any]:
@@ -129,13 +130,8 @@ def is_secret_field(config: UpstreamConfig, key: str, schema: Json) -> bool:
         return True
     if plain_name(key) in _NAME_KEYS or (login is not None and (key == login.name or key in login.fixed)):
         return False
-    properties = _properties(schema)
+    properties = properties_of(schema)
     return not properties or key in properties
-
-
-def _properties(schema: Json) -> Json:
-    properties = schema.get("properties")
-    return properties if isinstance(properties, Mapping) else {}
 
 
 def _new_secret(schema: Any) -> str:
@@ -159,7 +155,7 @@ def _check(config: UpstreamConfig, tool: str, schema: Json, given: Mapping[str, 
     missing = _find_missing(schema, given)
     if missing is None:
         return
-    one = _properties(schema).get(missing)
+    one = properties_of(schema).get(missing)
     choices = one.get("enum") if isinstance(one, Mapping) else None
     options = f" (one of {', '.join(map(str, choices[:10]))})" if isinstance(choices, list) and choices else ""
     raise ToolError(

@@ -17,7 +17,7 @@ from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec
 from zoea.text.control_characters import clean, one_line
 from zoea.text.json_text import parse_object
 from zoea.text.shorten import head
-from zoea.text.tool_signature import first_sentence
+from zoea.text.tool_signature import first_sentence, properties_of
 from zoea.tools.catalogue import digest
 
 MOST_FOUND = 5
@@ -105,15 +105,9 @@ def find_tools(query: str, tools: Sequence[ToolSpec]) -> str:
 
 
 def _as_found(tool: ToolSpec) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "arguments": _properties(tool)} | (
+    return {"name": tool.name, "description": tool.description, "arguments": properties_of(tool.input_schema)} | (
         {"required": tool.input_schema["required"]} if tool.input_schema.get("required") else {}
     )
-
-
-def _properties(tool: ToolSpec) -> dict[str, Any]:
-    """Return the schemas of a tool's arguments; none where its server wrote something else."""
-    properties = tool.input_schema.get("properties")
-    return properties if isinstance(properties, dict) else {}
 
 
 def _score(query: str, words: set[str], tool: ToolSpec) -> int:
@@ -127,7 +121,7 @@ def _score(query: str, words: set[str], tool: ToolSpec) -> int:
     fields = (
         (8, _words(f"{tool.name} {tool.upstream}")),
         (3, _words(tool.description)),
-        (1, _words(" ".join(_properties(tool)))),
+        (1, _words(" ".join(properties_of(tool.input_schema)))),
     )
     return 500 * named + sum(weight * _count(words, set(field)) for weight, field in fields)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from zoea.world.state import World
 
@@ -36,15 +37,7 @@ class CaptainScore(Struct, frozen=True):
         return round(self.earned * 1000 / self.tokens, 2) if self.tokens else None
 
     def as_dict(self) -> dict[str, str | int | float | None]:
-        return {
-            "name": self.name,
-            "credits": self.credits,
-            "earned": self.earned,
-            "ore": self.ore,
-            "distance": self.distance,
-            "tokens": self.tokens,
-            "credits_per_1000_tokens": self.per_thousand,
-        }
+        return {**asdict(self), "credits_per_1000_tokens": self.per_thousand}
 
 
 def compute_scores(world: World, tokens: Mapping[str, int]) -> list[CaptainScore]:

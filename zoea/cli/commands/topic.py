@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from zoea.cli import output
 from zoea.cli.output import Output, Outputs, moment
 from zoea.cli.swarm_access import command
@@ -35,18 +37,7 @@ def list_(where: Places) -> Output:
     """
     database = where.database
     topics, subscribers = ledger.read_topics(database), ledger.read_subscribers(database)
-    rows = [
-        {
-            "topic": one.topic,
-            "messages": one.messages,
-            "newest_id": one.newest_id,
-            "newest_sender": one.newest_sender,
-            "newest_text": one.newest_text,
-            "newest_at": one.newest_at,
-            "subscribers": subscribers.pop(one.topic, []),
-        }
-        for one in topics
-    ]
+    rows = [{**asdict(one), "subscribers": subscribers.pop(one.topic, [])} for one in topics]
     rows += [
         {
             "topic": topic,

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from zoea.context.forms import BARE, Form, FormKind, data_block, note_message, render_memory
+from zoea.context.forms import BARE, Form, FormKind, data_block, note_message, render_memories
 from zoea.context.frozen_turn import FrozenTurn
 from zoea.context.inherited_pack import inherited_needs, inherited_pack
 from zoea.context.labels import with_labels
@@ -125,12 +125,12 @@ def _messages(
 ) -> Pack:
     """Return a pack of messages. Its short form has the outermost units only, with shorter results."""
     full = {memory.id: _form(memory, memory.id in elided, frozen) for memory in memories}
-    shown = _shown(memories, full)
+    shown = render_memories(memories, full)
     units, _ = read_units(memories)
     kept = _outermost(units[::-1] if from_end else units, fewest)
     few = [memory for unit in (kept[::-1] if from_end else kept) for memory in unit.memories]
     compact = {memory.id: _form(memory, True, frozen) for memory in few}
-    short = _shown(few, compact)
+    short = render_memories(few, compact)
     return Pack(
         name,
         name,
@@ -161,10 +161,6 @@ def _form(memory: Memory, is_elided: bool, frozen: FrozenTurn) -> Form:
     if is_elided and memory.role is Role.TOOL and len(memory.content) > min(LONG_RESULT, limit):
         return Form(FormKind.CUT, min(LONG_RESULT, limit))
     return first_form(memory, limit)
-
-
-def _shown(memories: Iterable[Memory], forms: Mapping[int, Form]) -> tuple[RequestMessage, ...]:
-    return tuple([render_memory(memory, forms[memory.id]) for memory in memories])
 
 
 def _summary(view: _View) -> Pack:

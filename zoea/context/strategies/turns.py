@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zoea.context.forms import BARE, ORDER, Form, FormKind, data_block, note_message, render_memory
+from zoea.context.forms import BARE, ORDER, Form, FormKind, data_block, note_message, render_memories, render_memory
 from zoea.context.frozen_turn import FrozenTurn
 from zoea.context.inherited_pack import inherited_needs, inherited_pack
 from zoea.context.needs import LastAnswer, LatestSlice, MemoriesById, Need, NeedAnswer, StandingOrder, TurnSoFar
@@ -26,7 +26,6 @@ from zoea.context.plan_values import Pack, Priority
 from zoea.context.turn_packs import first_form
 from zoea.context.units import latest_slice
 from zoea.model.enums import Role
-from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
 
 SAID_COMPACT = 400
@@ -103,8 +102,8 @@ def _history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack:
     full = {memory.id: past_form(memory, frozen.max_result_chars) for memory in memories}
     least = min(HISTORY_COMPACT, frozen.max_result_chars)
     compact = {memory.id: _elided_form(memory, least) for memory in memories}
-    shown = _shown(memories, compact)
-    full_shown = _shown(memories, full)
+    shown = render_memories(memories, compact)
+    full_shown = render_memories(memories, full)
     return Pack(
         "history",
         "history",
@@ -163,7 +162,3 @@ def situation_pack(frozen: FrozenTurn) -> Pack:
 
 def _elided_form(memory: Memory, keep: int) -> Form:
     return Form(FormKind.CUT, keep) if memory.role is Role.ASSISTANT else first_form(memory, keep)
-
-
-def _shown(memories: tuple[Memory, ...], forms: Mapping[int, Form]) -> tuple[RequestMessage, ...]:
-    return tuple([render_memory(memory, forms[memory.id]) for memory in memories])

@@ -216,7 +216,7 @@ def answer(conn: WriterConnection, asked: sqlite3.Row, given: GivenAnswer, by: s
     return True
 
 
-def answer_covered(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, by: str) -> list[sqlite3.Row]:
+def answer_covered(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer) -> list[sqlite3.Row]:
     """Allow the other open questions that a new grant covers. Returns their rows of `OPEN`, oldest first."""
     if how not in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
         return []
@@ -228,7 +228,7 @@ def answer_covered(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnsw
         if row[of_whom] == asked[of_whom]
         and row["kind"] == asked["kind"]
         and grant_key(row) == grant_key(asked)
-        and answer(conn, row, GivenAnswer(ApprovalAnswer.ONCE), by, by_grant=True)
+        and answer(conn, row, GivenAnswer(ApprovalAnswer.ONCE), "commander", by_grant=True)
     ]
 
 

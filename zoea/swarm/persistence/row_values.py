@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from zoea.model.enums import CallState, MessageKind, MysisState, Role, SenderKind, Source
-from zoea.model.values import Delivery, Failure, Memory, Mysis, Native, Sender, ToolCall, label
+from zoea.model.values import Delivery, Event, Failure, Memory, Mysis, Native, Sender, ToolCall, label
 from zoea.store.database_file import convert_row
 
 LATE_RESULT = "late result"
@@ -164,6 +164,11 @@ def calls(text: str | None) -> tuple[ToolCall, ...]:
 def call(row: sqlite3.Row) -> ToolCall:
     """Convert a row of `tool_call`."""
     return convert_row(ToolCall, row)
+
+
+def event(row: sqlite3.Row) -> Event:
+    """Convert a row of `event`."""
+    return Event(row["id"], row["kind"], row["mysis_id"], json.loads(row["data"]), row["created_at"])
 
 
 def native(text: str | None) -> Native | None:
