@@ -13,6 +13,7 @@ from functools import partial
 from typing import ClassVar
 
 from msgspec import Struct
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -379,9 +380,7 @@ class CommandPromptDialog(CockpitDialog[None]):
         below = self.cockpit.screen_stack[-2] if len(self.cockpit.screen_stack) > 1 else None
         return below.action_context() if isinstance(below, BaseScreen) else self.cockpit.build_context()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._complete()
-
+    @on(Input.Changed)
     def _complete(self) -> None:
         self._found = complete(self.cockpit, self.query_one(Input).value)
         self._chosen = -1

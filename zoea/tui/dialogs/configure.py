@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import on
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
@@ -75,9 +76,7 @@ class ConfigureDialog(FormDialog[None]):
     def _who(self) -> str:
         return one_line(self._views[0].name) if len(self._views) == 1 else count_of(len(self._views), "mysis")
 
-    def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
-        self._offer_models()
-
+    @on(InlineChoice.Changed)
     def _offer_models(self) -> None:
         """Offer the models of the chosen provider, or of the one that all have now."""
         if self._before is not None and (provider := self._chosen("provider") or self._before.provider):

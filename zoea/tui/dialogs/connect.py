@@ -35,6 +35,7 @@ from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
+from zoea.tui.widgets.widget_part import WidgetPart
 
 TYPES = tuple((kind.value, kind.description) for kind in ProviderType if kind.description)
 _ADDRESSES = {kind.value: f"empty: {kind.address}" if kind.address else "not needed" for kind in ProviderType}
@@ -239,9 +240,7 @@ class ConnectDialog(FormDialog[str | None]):
         except SettingsError:
             return Settings().context.context_window
 
-    @property
-    def _models(self) -> ModelField:
-        return self.query_one(ModelField)
+    _models = WidgetPart(ModelField)
 
     def say(self, error: ZoeaError) -> None:
         if isinstance(error, SettingsInvalid):

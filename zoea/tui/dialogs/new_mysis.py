@@ -38,6 +38,7 @@ from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
 from zoea.tui.widgets.task_text import FolderInput, TaskText, find_files, find_folders
+from zoea.tui.widgets.widget_part import WidgetPart
 
 _YES, _NO = "yes", "no"
 _START = [(_YES, "now; without a task or message it waits"), (_NO, "later: it stays idle until you start it")]
@@ -115,9 +116,7 @@ class NewMysisDialog(FormDialog[None]):
     def on_mount(self) -> None:
         self._writing.put(self.cockpit.drafts.of(NEW_MYSIS))
 
-    @property
-    def _writing(self) -> TaskText:
-        return self.query_one("#task", TaskText)
+    _writing = WidgetPart(TaskText, "#task")
 
     # What is folded.
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Grid
 from textual.content import Content
@@ -325,7 +325,6 @@ class ChartsScreen(TabbedScreen):
 
     def bind_actions(self) -> Handlers:
         return {
-            "app.back": self.back,
             "charts.shorter": lambda: self._change_span(-1),
             "charts.longer": lambda: self._change_span(1),
         }
@@ -339,9 +338,6 @@ class ChartsScreen(TabbedScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self._read()
-
-    def back(self) -> None:
-        self.cockpit.pop_screen()
 
     def tick(self) -> None:
         """Read again while the screen is open. The statuses of this moment are those of the header."""
@@ -385,15 +381,13 @@ class ChartsScreen(TabbedScreen):
             plot.put(chart, stats, cockpit.theme_spec, is_ascii=cockpit.is_ascii)
         self._draw_spenders()
 
+    @on(TextBlock.Sized)
     def _draw_spenders(self) -> None:
         panel = self.query_one(SpenderList)
         panel.border_title = "TOP SPENDERS · all their turns"
         size = panel.content_size
         views, bars = self.cockpit.feed.in_order(), ("#", ".") if self.cockpit.is_ascii else ("━", "─")
         panel.put(build_spender_lines(views, size.width, size.height, bars))
-
-    def on_text_block_sized(self, event: TextBlock.Sized) -> None:
-        self._draw_spenders()
 
 
 def plot_colour(colour: str) -> PlotColour:

@@ -50,7 +50,7 @@ class ComparisonScreen(TabbedScreen):
         }
 
     def compose_body(self) -> ComposeResult:
-        yield TextBlock(id="common", classes="panel")
+        yield TextBlock(id="common", classes="panel", title="IN COMMON")
         yield self.strip()
         with Container(id="body"):
             yield FoldingList(self.symbols, id="one", classes="panel", empty="Reading the commits…")
@@ -58,7 +58,6 @@ class ComparisonScreen(TabbedScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one("#common").border_title = "IN COMMON"
         self._read()
 
     def count_of(self, part: str) -> int | None:

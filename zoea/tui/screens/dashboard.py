@@ -6,7 +6,7 @@ import asyncio
 from typing import ClassVar
 
 from msgspec.structs import replace
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
@@ -102,8 +102,8 @@ class DashboardScreen(CockpitScreen[None]):
         )
         self._broadcasts_rule = TitledRule(id="feed-rule")
         self._right = Container(id="right")
-        self._needs = TextBlock(id="needs", classes="panel")
-        self._broadcasts_panel = TextBlock(id="feed", classes="panel")
+        self._needs = TextBlock(id="needs", classes="panel", title="NEEDS YOU")
+        self._broadcasts_panel = TextBlock(id="feed", classes="panel", title="INBOX AND BROADCASTS")
         self._filter = FilterLine(id="filter")
         self._prompt = MessagePrompt(id="prompt")
 
@@ -150,9 +150,7 @@ class DashboardScreen(CockpitScreen[None]):
             yield self._detail
             yield self._broadcasts_rule
             with self._right:
-                self._needs.border_title = "NEEDS YOU"
                 yield self._needs
-                self._broadcasts_panel.border_title = "INBOX AND BROADCASTS"
                 yield self._broadcasts_panel
         yield self._filter
         yield self._prompt
@@ -560,9 +558,6 @@ class DashboardScreen(CockpitScreen[None]):
         super().on_screen_resume()
         self._prompt.resume()
 
-    def on_message_prompt_closed(self, event: MessagePrompt.Closed) -> None:
-        self.table.focus()
-
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         self._draw_needs()
 
@@ -580,7 +575,9 @@ class DashboardScreen(CockpitScreen[None]):
         self._filter.clear()
         self._use_filter(RowFilter())
 
-    def on_filter_line_closed(self, event: FilterLine.Closed) -> None:
+    @on(FilterLine.Closed)
+    @on(MessagePrompt.Closed)
+    def _return_to_table(self) -> None:
         self.table.focus()
 
     def back(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.content import Content
@@ -348,9 +348,7 @@ class FocusScreen(CockpitScreen[None]):
     def on_resize(self) -> None:
         self.call_after_refresh(self.share_room)
 
-    def on_live_answer_grown(self, event: LiveAnswer.Grown) -> None:
-        self.share_room()
-
+    @on(LiveAnswer.Grown)
     def share_room(self) -> None:
         """Place the live answer below the conversation, with up to half of the lines."""
         if not self._has_widgets:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
@@ -20,6 +21,7 @@ from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import key_hints
 from zoea.tui.widgets.line_list import PickItem, PickList
 from zoea.tui.widgets.status_bars import key_name
+from zoea.tui.widgets.widget_part import WidgetPart
 
 KEY_WIDTH = 11
 TITLE_WIDTH = 21
@@ -153,9 +155,7 @@ class HelpScreen(CockpitScreen[None]):
 
     def compose_body(self) -> ComposeResult:
         yield Input(placeholder="Type to find keys and actions", id="wanted")
-        choices = PickList(id="actions", classes="panel")
-        choices.border_title = "HELP"
-        yield choices
+        yield PickList(id="actions", classes="panel", title="HELP")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -172,15 +172,10 @@ class HelpScreen(CockpitScreen[None]):
             if self._action_context.is_ready and self.is_mounted:
                 self._show()
 
-    @property
-    def lines(self) -> PickList:
-        return self.query_one(PickList)
+    lines = WidgetPart(PickList)
 
     def action_context(self) -> ActionContext:
         return self._action_context
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._show()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.lines.action_choose()
@@ -212,6 +207,7 @@ class HelpScreen(CockpitScreen[None]):
         else:
             self.cockpit.pop_screen()
 
+    @on(Input.Changed)
     def _show(self) -> None:
         words = self.query_one(Input).value.casefold().split()
         choices = list(self._choices(words))

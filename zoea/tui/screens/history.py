@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
@@ -35,6 +35,7 @@ from zoea.tui.text_layout import Piece, wrap_words
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.search_inputs import FilterLine
+from zoea.tui.widgets.widget_part import WidgetPart
 
 PAGE = 200
 """Commits that are read when the screen opens."""
@@ -139,9 +140,7 @@ class HistoryScreen(TabbedScreen):
 
     # The shown commit and the choice.
 
-    @property
-    def listed(self) -> CommitList:
-        return self.query_one("#commits", CommitList)
+    listed = WidgetPart(CommitList, "#commits")
 
     @property
     def _has_live(self) -> bool:
@@ -212,16 +211,13 @@ class HistoryScreen(TabbedScreen):
         await self._read(lambda database: read_older(database, self.history, MORE))
         self._loads_older = False
 
+    @on(CommitList.OldestWanted)
     @work(exit_on_error=False, exclusive=True, group="older")
     async def _read_all(self) -> None:
         """Read every older commit, page by page, and go to the oldest."""
         while self.history.has_older and self.is_mounted:
             await self._read(lambda database: read_older(database, self.history, 4 * MORE), oldest=True)
         self._loads_older = False
-
-    def on_commit_list_oldest_wanted(self, event: CommitList.OldestWanted) -> None:
-        event.stop()
-        self._read_all()
 
     @work(exclusive=True, exit_on_error=False, group="newer")
     async def _refresh(self) -> None:
@@ -240,6 +236,7 @@ class HistoryScreen(TabbedScreen):
         else:
             self.listed.refresh()  # the ages
 
+    @on(LineList.Moved, "#commits")
     @work(exclusive=True, exit_on_error=False, group="details")
     async def _read_details(self) -> None:
         """Read the commit under the cursor and show it."""
@@ -355,6 +352,7 @@ class HistoryScreen(TabbedScreen):
         if self.part == "saw":
             self._read_context()
 
+    @on(LineList.Resized, "#about")
     def _show_about(self) -> None:
         about = self.query_one("#about", LineList)
         about.caption("ABOUT THE COMMIT")
@@ -370,23 +368,14 @@ class HistoryScreen(TabbedScreen):
             self._about = [[(line, "quiet")] for line in wrap_words(NO_COMMIT if self._is_read else "", width)]
         about.show(len(self._about))
 
-    def on_line_list_resized(self, event: LineList.Resized) -> None:
-        if event.lines.id == "about":
-            self._show_about()
-        elif event.lines.id == "commits":
-            self._lanes = history_lines.count_lanes(self.history.rows, is_narrow=self.has_class("-narrow"))
-            self.listed.caption(str(self.listed.border_title), self._foot())
+    @on(LineList.Resized, "#commits")
+    def _fit_lanes(self) -> None:
+        self._lanes = history_lines.count_lanes(self.history.rows, is_narrow=self.has_class("-narrow"))
+        self.listed.caption(str(self.listed.border_title), self._foot())
 
     # Moving and acting.
 
-    def on_line_list_moved(self, event: LineList.Moved) -> None:
-        if event.lines.id == "commits":
-            self._read_details()
-
-    def on_line_list_chosen(self, event: LineList.Chosen) -> None:
-        if event.lines.id == "commits":
-            self._open_commit()
-
+    @on(LineList.Chosen, "#commits")
     def _open_commit(self) -> None:
         if self.moment is not None and self.chosen is not None:
             mysis_id = self.chosen.provenance.mysis_id

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from msgspec.structs import replace
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Container
 
@@ -40,6 +40,7 @@ from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
+from zoea.tui.widgets.widget_part import WidgetPart
 
 PAGE = 200
 
@@ -104,23 +105,21 @@ class InspectorScreen(TabbedScreen):
         with Container(id="body"):
             yield LineList(
                 lambda at, width: build_request_line(self._requests[at], width, self.symbols),
-                id="requests", classes="panel", empty=READING,
+                id="requests", classes="panel", title="REQUESTS", empty=READING,
             )  # fmt: skip
-            yield LineList(lambda at, _: self._packs[at], has_cursor=False, id="packs", classes="panel", empty=READING)
-            yield FoldingList(self.symbols, id="messages", classes="panel", empty=READING)
-            yield FoldingList(self.symbols, id="tools", classes="panel", empty=READING)
+            yield LineList(
+                lambda at, _: self._packs[at], has_cursor=False,
+                id="packs", classes="panel", title="PARTS OF THE REQUEST", empty=READING,
+            )  # fmt: skip
+            yield FoldingList(self.symbols, id="messages", classes="panel", title="MESSAGES", empty=READING)
+            yield FoldingList(self.symbols, id="tools", classes="panel", title="TOOLS OFFERED", empty=READING)
             yield LineList(
                 lambda at, width: build_turn_line(self._turns[at], self._longest, self.cockpit.now(), width),
-                id="turns", classes="panel", empty=READING,
+                id="turns", classes="panel", title="TURNS, by how long they took", foot=WORK_LEGEND, empty=READING,
             )  # fmt: skip
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one("#requests", LineList).caption("REQUESTS")
-        self.query_one("#packs", LineList).caption("PARTS OF THE REQUEST")
-        self.messages.caption("MESSAGES")
-        self.query_one("#tools", LineList).caption("TOOLS OFFERED")
-        self.query_one("#turns", LineList).caption("TURNS, by how long they took", WORK_LEGEND)
         self._show_head()
         self._open()
         self._read_turns()
@@ -129,9 +128,7 @@ class InspectorScreen(TabbedScreen):
         """Return the parts; the list of requests needs a wide screen."""
         return super().parts() if self.has_class("-wide") else super().parts()[:-1]
 
-    @property
-    def messages(self) -> FoldingList:
-        return self.query_one("#messages", FoldingList)
+    messages = WidgetPart(FoldingList, "#messages")
 
     @property
     def sent(self) -> tuple[RequestMessage, ...]:
@@ -275,6 +272,7 @@ class InspectorScreen(TabbedScreen):
         """Return why no request is shown; empty where one is."""
         return "" if self.request is not None else NO_REQUEST if self._is_read else READING
 
+    @on(LineList.Resized, "#packs")
     def _show_packs(self) -> None:
         packs = self.query_one("#packs", LineList)
         if packs.width > 0:
@@ -312,10 +310,6 @@ class InspectorScreen(TabbedScreen):
         super()._take_width()
         if self._is_read:
             self._show_head()
-
-    def on_line_list_resized(self, event: LineList.Resized) -> None:
-        if event.lines.id == "packs":
-            self._show_packs()
 
     # Moving.
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.widgets import Input
 
@@ -30,6 +30,7 @@ from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.line_list import LineList, TextLines
+from zoea.tui.widgets.widget_part import WidgetPart
 
 WHO_WIDTH = 12
 KEPT_LINES = 4_000
@@ -73,21 +74,18 @@ class LogScreen(TabbedScreen):
             "app.back": self.back,
             "app.find": self._open_find,
             "log.follow": self._follow,
-            "log.open": lambda: self._open_conversation(self.events.place),
+            "log.open": self._open_conversation,
             "log.requests": self._toggle_requests,
         }
 
     def compose_body(self) -> ComposeResult:
         yield self.strip()
-        events = LineList(self.draw_event, id="events", classes="panel", empty="Reading…")
-        events.caption("LOG")
-        yield events
-        whole = TextLines(by_words=True, id="whole", classes="panel")
-        whole.border_title = "THE CHOSEN EVENT"
-        yield whole
-        file = LineList(lambda at, _: [self._file[at]], has_cursor=False, id="file", classes="panel", empty="Reading…")
-        file.caption("ZOEA.LOG", "tab goes back to the events")
-        yield file
+        yield LineList(self.draw_event, id="events", classes="panel", title="LOG", empty="Reading…")
+        yield TextLines(by_words=True, id="whole", classes="panel", title="THE CHOSEN EVENT")
+        yield LineList(
+            lambda at, _: [self._file[at]], has_cursor=False,
+            id="file", classes="panel", title="ZOEA.LOG", foot="tab goes back to the events", empty="Reading…",
+        )  # fmt: skip
         find = Input(id="find", placeholder="Show only lines with these words; esc shows all")
         find.cursor_blink = False
         yield find
@@ -97,9 +95,7 @@ class LogScreen(TabbedScreen):
         self.query_one("#find").display = False
         self._open()
 
-    @property
-    def events(self) -> LineList:
-        return self.query_one("#events", LineList)
+    events = WidgetPart(LineList, "#events")
 
     # Reading.
 
@@ -271,10 +267,6 @@ class LogScreen(TabbedScreen):
         if text is not None and self._has_widgets and line_id == self._whole:
             self.query_one("#whole", TextLines).put(text)
 
-    def on_line_list_resized(self, event: LineList.Resized) -> None:
-        if event.lines.id == "file":
-            self._wrap_file()
-
     # The file.
 
     @work(exclusive=True, exit_on_error=False, group="file")
@@ -284,6 +276,7 @@ class LogScreen(TabbedScreen):
             self._tail = tail
             self._wrap_file()
 
+    @on(LineList.Resized, "#file")
     def _wrap_file(self) -> None:
         file = self.query_one("#file", LineList)
         if file.width <= 0:
@@ -314,11 +307,9 @@ class LogScreen(TabbedScreen):
         self.go_to_part("events")
         self._open()
 
-    def on_line_list_chosen(self, event: LineList.Chosen) -> None:
-        if event.lines.id == "events":
-            self._open_conversation(event.place)
-
-    def _open_conversation(self, place: int) -> None:
+    @on(LineList.Chosen, "#events")
+    def _open_conversation(self) -> None:
+        place = self.events.place
         line = self.kept_lines.get(self._ids[place]) if place < len(self._ids) else None
         if line is not None and line.mysis_id is not None:
             self.cockpit.push_screen(FocusScreen(line.mysis_id))

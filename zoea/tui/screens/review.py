@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.containers import Vertical
 
@@ -100,7 +100,7 @@ class ReviewScreen(CockpitScreen[None]):
         return {
             "app.back": self.back,
             "app.find": lambda: self._bar.open(),
-            "review.fold": lambda: self._toggle_fold(),
+            "review.fold": self._toggle_fold,
             "review.fold-all": self._toggle_all,
             "review.side-by-side": self._toggle_side_by_side,
             "review.previous-hunk": lambda: self._go_to_hunk(-1),
@@ -296,10 +296,7 @@ class ReviewScreen(CockpitScreen[None]):
 
     # Moving and folding.
 
-    def on_line_list_chosen(self, event: LineList.Chosen) -> None:
-        if event.lines is self.changes:
-            self._toggle_fold()
-
+    @on(LineList.Chosen, "#changes")
     def _toggle_fold(self) -> None:
         if (file := self._file) is not None:
             self._folded ^= {file.path}

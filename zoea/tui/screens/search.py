@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
@@ -28,6 +28,7 @@ from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import LineList
+from zoea.tui.widgets.widget_part import WidgetPart
 
 _SPOTS = (HitPlace.CALL, HitPlace.REASONING)
 _ROLES = {Role.SYSTEM: "system", Role.USER: "prompt", Role.ASSISTANT: "answer", Role.TOOL: "result"}
@@ -66,7 +67,6 @@ class SearchScreen(CockpitScreen[None]):
 
     def bind_actions(self) -> Handlers:
         return {
-            "app.back": self.back,
             "app.find": lambda: self.query_one("#words").focus(),
             "search.open": self._open_hit,
         }
@@ -75,9 +75,7 @@ class SearchScreen(CockpitScreen[None]):
         words = Input(self._typed, id="words", placeholder="Search all conversations")
         words.cursor_blink = False
         yield words
-        hits = LineList(self.draw_hit, id="hits", classes="panel", empty=_HELP)
-        hits.caption("SEARCH")
-        yield hits
+        yield LineList(self.draw_hit, id="hits", classes="panel", title="SEARCH", empty=_HELP)
         yield TextBlock(id="around", classes="panel")
 
     def on_mount(self) -> None:
@@ -97,15 +95,11 @@ class SearchScreen(CockpitScreen[None]):
             worker.group == "search" and worker.node is self and not worker.is_finished for worker in self.workers
         )
 
-    @property
-    def hits(self) -> LineList:
-        return self.query_one("#hits", LineList)
+    hits = WidgetPart(LineList, "#hits")
 
     # Searching.
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._begin()
-
+    @on(Input.Changed)
     def _begin(self) -> None:
         """Search 80 ms after the last key, and interrupt the earlier search."""
         if self._searcher is not None:
@@ -203,6 +197,7 @@ class SearchScreen(CockpitScreen[None]):
             self.hits.show(0, empty=_HELP if self._wish.is_empty or self._wish.problem else nothing)
         self._draw_around()
 
+    @on(LineList.Moved)
     def _draw_around(self) -> None:
         around = self.query_one("#around", TextBlock)
         if not self._hits:
@@ -217,9 +212,6 @@ class SearchScreen(CockpitScreen[None]):
         text = [(piece, "asking" if role == "hit" else role) for piece, role in snippet(hit, len(hit.text), flat=False)]
         around.put([head, text])
 
-    def on_line_list_moved(self, event: LineList.Moved) -> None:
-        self._draw_around()
-
     # Moving.
 
     def action_move(self, by: int) -> None:
@@ -230,10 +222,9 @@ class SearchScreen(CockpitScreen[None]):
     def action_leaf(self, by: int) -> None:
         self.action_move(by * self.hits.leaf)
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.cockpit.action_do("search.open")
-
-    def on_line_list_chosen(self, event: LineList.Chosen) -> None:
+    @on(Input.Submitted)
+    @on(LineList.Chosen)
+    def _do_open(self) -> None:
         self.cockpit.action_do("search.open")
 
     def _open_hit(self) -> None:
@@ -241,9 +232,6 @@ class SearchScreen(CockpitScreen[None]):
             hit = self._hits[self.hits.place]
             words = self._wish.words
             self.cockpit.push_screen(FocusScreen(hit.mysis_id, turn=hit.turn_number, key=key_of(hit), words=words))
-
-    def back(self) -> None:
-        self.cockpit.pop_screen()
 
 
 def key_of(hit: SwarmSearchHit) -> str:

@@ -48,6 +48,7 @@ from zoea.tui.text_layout import Piece, cut_pieces, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList
 from zoea.tui.widgets.search_inputs import FilterLine
+from zoea.tui.widgets.widget_part import WidgetPart
 
 CONNECT = "+"
 ALL = "all"
@@ -101,9 +102,7 @@ class SettingsScreen(CockpitScreen[None]):
 
     def compose_body(self) -> ComposeResult:
         with Container(id="body"):
-            sections = PickList(id="sections", classes="panel")
-            sections.border_title = "SETTINGS"
-            yield sections
+            yield PickList(id="sections", classes="panel", title="SETTINGS")
             with Vertical(id="right"):
                 yield FilterLine(placeholder="words of a setting, on all pages", id="filter")
                 yield PickList(id="fields", classes="panel")
@@ -123,21 +122,10 @@ class SettingsScreen(CockpitScreen[None]):
     def on_unmount(self) -> None:
         self._themes.restore()
 
-    @property
-    def sections(self) -> PickList:
-        return self.query_one("#sections", PickList)
-
-    @property
-    def fields(self) -> PickList:
-        return self.query_one("#fields", PickList)
-
-    @property
-    def editor(self) -> Vertical:
-        return self.query_one("#editor", Vertical)
-
-    @property
-    def value(self) -> Input:
-        return self.query_one("#value", Input)
+    sections = WidgetPart(PickList, "#sections")
+    fields = WidgetPart(PickList, "#fields")
+    editor = WidgetPart(Vertical, "#editor")
+    value = WidgetPart(Input, "#value")
 
     @property
     def holds_keys(self) -> bool:

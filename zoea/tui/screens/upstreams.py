@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from msgspec.structs import replace
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
@@ -86,17 +86,19 @@ class UpstreamsScreen(TabbedScreen):
                 is_title=lambda at: isinstance(self._rows[at], str),
                 id="list",
                 classes="panel",
+                title="UPSTREAMS (TOOL SERVERS) & PROVIDERS",
                 empty="Asking…",
             )
             with Vertical(id="right"):
                 yield TextBlock(id="about", classes="panel")
                 yield FoldingList(self.symbols, id="offers", classes="panel")
-                yield LineList(lambda at, _: [(self._stderr[at], "")], has_cursor=False, id="stderr", classes="panel")
+                yield LineList(
+                    lambda at, _: [(self._stderr[at], "")], has_cursor=False,
+                    id="stderr", classes="panel", title="STDERR",
+                )  # fmt: skip
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one("#list", LineList).caption("UPSTREAMS (TOOL SERVERS) & PROVIDERS")
-        self.query_one("#stderr", LineList).caption("STDERR")
         self._read_upstreams()
         self._try_providers()
 
@@ -222,6 +224,7 @@ class UpstreamsScreen(TabbedScreen):
             (offers, "quiet"),
         ]
 
+    @on(LineList.Moved, "#list")
     def _show_chosen(self) -> None:
         row = self.chosen
         about, offers = self.query_one("#about", TextBlock), self.query_one("#offers", FoldingList)
@@ -249,6 +252,7 @@ class UpstreamsScreen(TabbedScreen):
             offers.put(items, empty=empty)
             offers.caption(title, f"{count_of(len(items), noun)} · enter unfold" if items else "")
 
+    @on(LineList.Resized, "#stderr")
     def _show_stderr(self) -> None:
         shown = self.query_one("#stderr", LineList)
         if shown.width > 0:
@@ -258,14 +262,6 @@ class UpstreamsScreen(TabbedScreen):
             if was_at_end:
                 shown.to_end()
             self.draw_strip()
-
-    def on_line_list_moved(self, event: LineList.Moved) -> None:
-        if event.lines.id == "list":
-            self._show_chosen()
-
-    def on_line_list_resized(self, event: LineList.Resized) -> None:
-        if event.lines.id == "stderr":
-            self._show_stderr()
 
     # Actions.
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
@@ -27,6 +28,7 @@ from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList
 from zoea.tui.widgets.status_bars import key_name
+from zoea.tui.widgets.widget_part import WidgetPart
 
 if TYPE_CHECKING:
     from zoea.llm.discovery import ProbeResult
@@ -83,20 +85,17 @@ class WelcomeScreen(CockpitScreen[None]):
     def compose_body(self) -> ComposeResult:
         with Vertical(id="middle"):
             yield TextBlock(id="title")
-            yield PickList(id="ways", classes="panel")
+            yield PickList(id="ways", classes="panel", title="BEGIN")
             yield TextBlock(id="doing")
 
     def on_mount(self) -> None:
         super().on_mount()
         self._had_none = not self.cockpit.feed.myses
-        self.ways.border_title = "BEGIN"
         self.ways.focus()
         self._draw()
         self.run_worker(DeferredWork(self._discover), exclusive=True, group="look")
 
-    @property
-    def ways(self) -> PickList:
-        return self.query_one(PickList)
+    ways = WidgetPart(PickList)
 
     # Discovery.
 
@@ -151,6 +150,7 @@ class WelcomeScreen(CockpitScreen[None]):
         self.ways.put([*choices, PickItem(), PickItem((("FOUND HERE", "title"),)), *self._found()])
         self._draw_foot()
 
+    @on(PickList.Moved)
     def _draw_foot(self) -> None:
         """Show the current step, or the full text of the chosen line where it is cut."""
         ways, foot = self.ways, self.query_one("#doing", TextBlock)
@@ -162,9 +162,6 @@ class WelcomeScreen(CockpitScreen[None]):
     def on_resize(self) -> None:
         self.ways.styles.max_height = max(_LEAST_LINES, self.size.height - _OTHER_LINES)
         self.call_after_refresh(self._draw)
-
-    def on_pick_list_moved(self, event: PickList.Moved) -> None:
-        self._draw_foot()
 
     def _way(self, action_id: str, text: str, why: str) -> PickItem:
         action = BY_ID[action_id]

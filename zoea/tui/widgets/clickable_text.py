@@ -100,8 +100,9 @@ class TextBlock(Static):
     class Sized(Message):
         """Sent when the size changed."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(self, *, title: str = "", id: str | None = None, classes: str | None = None) -> None:
         super().__init__("", id=id, classes=classes, markup=False)
+        self.border_title = Content(title)
         self._lines: Sequence[Sequence[Piece | ClickablePiece]] = ()
         self.auto_links = False
 

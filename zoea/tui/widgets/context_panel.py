@@ -32,18 +32,16 @@ class ContextPanel(Vertical):
         super().__init__(id=id)
         self._source = source
         self._failed = failed
-        self._sees_block = TextBlock(id="sees", classes="panel")
-        self._state_block = TextBlock(id="state", classes="panel")
+        self._sees_block = TextBlock(id="sees", classes="panel", title="WHAT IT SEES")
+        self._state_block = TextBlock(id="state", classes="panel", title="STATE")
         self._sight: MysisContext | None = None
         self._read_at = 0
         self._is_stale = True
         self._is_reading = False
 
     def compose(self) -> ComposeResult:
-        self._sees_block.border_title = "WHAT IT SEES"
         self._sees_block.border_subtitle = "i inspect"
         yield self._sees_block
-        self._state_block.border_title = "STATE"
         yield self._state_block
 
     def on_show(self) -> None:

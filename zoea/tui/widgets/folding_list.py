@@ -48,8 +48,10 @@ class _Row(Struct, frozen=True):
 class FoldingList(LineList):
     """Show items; enter folds or unfolds the one under the cursor."""
 
-    def __init__(self, symbols: Symbols, *, id: str | None = None, classes: str | None = None, empty: str = "") -> None:
-        super().__init__(self._draw, id=id, classes=classes, empty=empty)
+    def __init__(
+        self, symbols: Symbols, *, id: str, classes: str | None = None, title: str = "", empty: str = ""
+    ) -> None:
+        super().__init__(self._draw, id=id, classes=classes, title=title, empty=empty)
         self.symbols = symbols
         self.is_verbose = False
         self._items: Sequence[FoldingItem] = ()

@@ -60,6 +60,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         is_title: Says of a place that the cursor passes over it. Without it the cursor goes to every line.
         right_of: Returns the pieces at the right end of a line, which are never cut.
         empty: Text that is shown when there are no lines.
+        title, foot: Title and subtitle of the border.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -92,10 +93,13 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         is_title: Callable[[int], bool] = lambda place: False,
         right_of: Callable[[int], Sequence[Piece]] = lambda place: (),
         empty: str = "",
+        title: str = "",
+        foot: str = "",
         id: str | None = None,
         classes: str | None = None,
     ) -> None:
         super().__init__(id=id, classes=classes)
+        self.caption(title, foot)
         self._line_of = line_of
         self._has_cursor = has_cursor
         self._is_title = is_title
@@ -305,11 +309,12 @@ class PickList(LineList):
             super().__init__(sender, place)
             self.id = sender.chosen
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(self, *, title: str = "", id: str | None = None, classes: str | None = None) -> None:
         super().__init__(
             lambda place, _: self._choices[place].pieces,
             is_title=lambda place: not self._choices[place].id,
             right_of=lambda place: self._choices[place].right,
+            title=title,
             id=id,
             classes=classes,
         )
@@ -391,8 +396,10 @@ class TextLines(LineList):
         by_words: Break lines between words, for prose; else keep every character, for data.
     """
 
-    def __init__(self, *, by_words: bool = False, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(lambda at, _: self._lines[at], has_cursor=False, id=id, classes=classes)
+    def __init__(
+        self, *, by_words: bool = False, title: str = "", id: str | None = None, classes: str | None = None
+    ) -> None:
+        super().__init__(lambda at, _: self._lines[at], has_cursor=False, title=title, id=id, classes=classes)
         self._by_words = by_words
         self._text: str | Sequence[Sequence[Piece]] = ""
         self._lines: Sequence[Sequence[Piece]] = []
