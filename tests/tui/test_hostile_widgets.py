@@ -28,7 +28,7 @@ from zoea.model.request import Answer, ModelRequest
 from zoea.tools import UpstreamConfig
 from zoea.tui import commands, dialogs, screens, widgets
 from zoea.tui.dialogs.approvals import ApprovalDialog
-from zoea.tui.dialogs.changed_arguments import ChangedArgumentsDialog
+from zoea.tui.dialogs.call_arguments import ChangedArgumentsDialog
 from zoea.tui.dialogs.configure import ConfigureDialog
 from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog

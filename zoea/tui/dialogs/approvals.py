@@ -13,11 +13,10 @@ from functools import partial
 from typing import ClassVar
 
 from msgspec.structs import replace
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Input
 
 from zoea.files.workbench_tools import TOOLS, WORKBENCH, is_destructive
@@ -35,7 +34,7 @@ from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import of
 from zoea.tui.conversation.argument_lines import has_lines, iterate_argument_lines
 from zoea.tui.conversation.tool_items import build_hint_pieces
-from zoea.tui.dialogs.changed_arguments import ChangedArgumentsDialog
+from zoea.tui.dialogs.call_arguments import ChangedArgumentsDialog
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, fit_text
@@ -101,7 +100,6 @@ class ApprovalDialog(CockpitDialog[None]):
         """None until they are read."""
         self._shows_json = False
         self._deaf: Timer | None = None
-        self._box = Vertical(id="approval", classes="box")
         self._list = _WaitingList(id="waiting")
         self._who = TextBlock(id="who")
         self._call = TextLines(id="call")
@@ -127,13 +125,8 @@ class ApprovalDialog(CockpitDialog[None]):
     def action_context(self) -> ActionContext:
         return replace(super().action_context(), question=self._shown)
 
-    def compose(self) -> ComposeResult:
-        with self._box:
-            yield self._list
-            yield self._who
-            yield self._call
-            yield self._sentence
-            yield self._keys
+    def content(self) -> Iterable[Widget]:
+        return self._list, self._who, self._call, self._sentence, self._keys
 
     def on_mount(self) -> None:
         self._sentence.display = False
@@ -308,7 +301,7 @@ class ApprovalDialog(CockpitDialog[None]):
         shown, now, end = self._shown, self.cockpit.now(), self._ends.get(self._shown.id, "")
         with self.prevent(PickList.Moved):
             self._list.put([self._row(one, now) for one in self._rows.values()], on=str(shown.id))
-        box, place = self._box, list(self._rows).index(shown.id) + 1
+        box, place = self.box, list(self._rows).index(shown.id) + 1
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
         hints = [("approval.mark", "mark")] if len(self._waiting()) > 1 and not (end or self._is_question) else []
         hints += [("approval.change", "edit")] * (shown.kind == "tool" and not (end or self._is_question))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
+from textual.widget import Widget
 
 from zoea.queries.budget_report import BudgetUse, Pressure, read_budgets
 from zoea.settings.endpoints import ProviderType
@@ -17,7 +18,7 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import ListDialog
 from zoea.tui.text_layout import Piece, count_cells, fit_text, wrap_pieces
-from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.clickable_text import TextBlock
 
 _TITLE, _BAR = 16, 10
 _BOX, _EDGES = 76, 7
@@ -40,12 +41,8 @@ _NOTES = (
 class BudgetsDialog(ListDialog):
     """Reads the budgets again while it is open."""
 
-    DEFAULT_CSS = """
-    BudgetsDialog .box { max-height: 100%; }
-    BudgetsDialog #rows { height: auto; max-height: 24; }
-    BudgetsDialog #budgets { height: auto; }
-    """
-
+    TITLE = "BUDGETS"
+    KEYS = "enter change limits · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "change_limits", "change limits")]
 
     def __init__(self) -> None:
@@ -53,12 +50,8 @@ class BudgetsDialog(ListDialog):
         self._found: tuple[BudgetUse, ...] | None = None
         self._rows = TextBlock(id="budgets")
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = "BUDGETS"
-            box.border_subtitle = key_hints("enter change limits · esc back")
-            with VerticalScroll(id="rows"):
-                yield self._rows
+    def content(self) -> Iterable[Widget]:
+        return (VerticalScroll(self._rows, id="rows"),)
 
     def on_mount(self) -> None:
         self.draw()

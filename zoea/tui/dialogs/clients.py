@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.widget import Widget
 from textual.widgets import Input
 
 from zoea.mcp_server.tokens import TokenRow, Tokens, TokenScope
@@ -18,7 +17,7 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import ListDialog
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.clickable_text import TextBlock
 
 _MAY = {TokenScope.READ: "search, list and read", TokenScope.COMMAND: "search, list, read, send and broadcast"}
 _SHOWN = 10
@@ -36,27 +35,18 @@ class _Name(Input):
 class McpClientsDialog(ListDialog):
     """Shows a new token until it closes, and never again."""
 
-    DEFAULT_CSS = """
-    McpClientsDialog .box { width: 84; }
-    McpClientsDialog #door { height: auto; margin-bottom: 1; }
-    McpClientsDialog #notes { height: auto; margin-top: 1; }
-    """
+    TITLE = "MCP CLIENTS"
+    KEYS = "enter new · ^o on/off · ^r revoke · ^t copy token · esc back"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._view: McpView | None = None
-        self._rows: tuple[TokenRow, ...] = ()
-        self._scope = TokenScope.READ
-        self._change: Callable[[], Awaitable[object]] | None = None
-        self.token = ""
+    token = ""
+    _view: McpView | None = None
+    _rows: tuple[TokenRow, ...] = ()
+    _scope = TokenScope.READ
+    _change: Callable[[], Awaitable[object]] | None = None
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = "MCP CLIENTS"
-            box.border_subtitle = key_hints("enter new · ^o on/off · ^r revoke · ^t copy token · esc back")
-            yield TextBlock(id="door")
-            yield _Name(placeholder="name of a client, such as claude", compact=True)
-            yield TextBlock(id="notes")
+    def content(self) -> Iterable[Widget]:
+        name = _Name(placeholder="name of a client, such as claude", compact=True)
+        return TextBlock(id="door"), name, TextBlock(id="notes")
 
     def on_mount(self) -> None:
         self.query_one(_Name).focus()

@@ -11,10 +11,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import work
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
@@ -39,7 +36,7 @@ from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import message_key
 from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.text_layout import strip_emphasis
-from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.line_list import TextLines
 
@@ -230,6 +227,7 @@ class AnswerDialog(CockpitDialog[None]):
         whose: The commit and the name of the mysis.
     """
 
+    KEYS = "enter its conversation · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "its conversation", priority=True)]
 
     def __init__(self, mysis_id: int, whose: str, question: str) -> None:
@@ -239,12 +237,12 @@ class AnswerDialog(CockpitDialog[None]):
         self._question = question
         self._is_answered = False
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = Content(f"ANSWER OF {self._whose}")
-            box.border_subtitle = key_hints("enter its conversation · esc back")
-            yield TextBlock(id="question")
-            yield TextLines(id="answer", by_words=True)
+    @property
+    def heading(self) -> str:
+        return f"ANSWER OF {self._whose}"
+
+    def content(self) -> Iterable[Widget]:
+        return TextBlock(id="question"), TextLines(id="answer", by_words=True)
 
     def on_mount(self) -> None:
         self.query_one("#question", TextBlock).put([[(prose_line(self._question), "commander")]])

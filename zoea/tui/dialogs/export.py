@@ -43,12 +43,6 @@ class ExportDialog(FormDialog[None]):
         name: Its name.
     """
 
-    DEFAULT_CSS = """
-    ExportDialog .box { width: 84; }
-    ExportDialog #forms { height: auto; margin-bottom: 1; }
-    ExportDialog #error { height: auto; margin-top: 1; }
-    """
-
     VERB = "write"
     TITLE = "EXPORT"
     HINTS = "tab format · ^r secrets"

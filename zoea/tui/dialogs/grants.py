@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.widget import Widget
 
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import ZoeaError
@@ -30,23 +30,20 @@ _ALL_FROM = 80
 class GrantsDialog(ListDialog):
     """One row for each grant, with errors below the rows."""
 
+    TITLE = "ALLOWED TOOLS (GRANTS)"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "revoke", "revoke")]
 
     def __init__(self) -> None:
         super().__init__()
         self._grants: tuple[GrantView, ...] | None = None
         self._to_revoke: GrantView | None = None
-        self._box = Vertical(classes="box")
         self._list = PickList(id="grants")
         self._notes = TextBlock(id="notes")
 
-    def compose(self) -> ComposeResult:
-        with self._box:
-            yield self._list
-            yield self._notes
+    def content(self) -> Iterable[Widget]:
+        return self._list, self._notes
 
     def on_mount(self) -> None:
-        self._box.border_title = "ALLOWED TOOLS (GRANTS)"
         self.draw()
         self._list.focus()
         self.read_again()
@@ -114,7 +111,7 @@ class GrantsDialog(ListDialog):
         if grants and self.focused is None:
             self._list.focus()
         can_revoke = grants and not self.action_context().read_only_reason
-        self._box.border_subtitle = key_hints("r revoke · esc back" if can_revoke else "esc back")
+        self.box.border_subtitle = key_hints("r revoke · esc back" if can_revoke else "esc back")
         self._notes.put(self._note_lines(now))
 
     def _note_lines(self, now: int) -> list[list[Piece]]:

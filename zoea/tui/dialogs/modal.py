@@ -37,6 +37,9 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
 
     CSS_PATH: ClassVar[CSSPathType | None] = "modal.tcss"
     IS_SEEN_FIRST = True
+    TITLE: ClassVar[str] = ""
+    KEYS: ClassVar[str] = ""
+    """The keys, as the lower border names them."""
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings((BY_ID["app.back"],)),
         Binding("escape", "leave", "back", show=False),  # also where another key was chosen for it
@@ -44,7 +47,24 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
+        self.box = Vertical(classes="box")
         self._shaded: ShadedLines = {}
+
+    @property
+    def heading(self) -> str:
+        """The title of the box."""
+        return self.TITLE
+
+    def content(self) -> Iterable[Widget]:
+        """Return the widgets in the box."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        self.box.border_title = Content(self.heading)
+        if self.KEYS:
+            self.box.border_subtitle = key_hints(self.KEYS)
+        with self.box:
+            yield from self.content()
 
     def _render_content(self) -> None:
         """Draw the lines of the screen behind that changed, where Textual would draw all of them again."""
@@ -153,7 +173,6 @@ def describe_problem(error: ZoeaError) -> Piece:
 class FormDialog(CockpitDialog[T]):
     """Lines with a label and an input. Enter carries the form out, and an error is shown below its lines."""
 
-    TITLE: ClassVar[str] = ""
     VERB: ClassVar[str] = ""
     """What enter does."""
     HINTS: ClassVar[str] = "tab next field"
@@ -193,23 +212,20 @@ class FormDialog(CockpitDialog[T]):
         """Hold keys until the inputs are filled, because they would replace a text typed before."""
         return not self._is_filled
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = Content(self.heading)
-            for field in self.fields():
-                yield from (field,) if isinstance(field, Widget) else form_row(*field)
-            yield TextBlock(id="error")
+    def content(self) -> Iterable[Widget]:
+        for field in self.fields():
+            yield field if isinstance(field, Widget) else form_row(*field)
+        yield TextBlock(id="error")
 
     def on_resize(self) -> None:
         """Name the keys in the lower border. The first of the hints go where it is narrow."""
-        box = self.query_one(".box")
         if self._is_busy:
-            box.border_subtitle = key_hints(f"under way · esc {'back: it goes on' if self.GOES_ON else 'cancel'}")
+            self.box.border_subtitle = key_hints(f"under way · esc {'back: it goes on' if self.GOES_ON else 'cancel'}")
             return
         hints, room = [hint for hint in self.HINTS.split(" · ") if hint], self.app.size.width - _BORDER
         while hints and len(" · ".join((f"enter {self.VERB}", *hints, "esc back"))) > room:
             del hints[0]
-        box.border_subtitle = key_hints(" · ".join((f"enter {self.VERB}", *hints, "esc back")))
+        self.box.border_subtitle = key_hints(" · ".join((f"enter {self.VERB}", *hints, "esc back")))
 
     def on_mount(self) -> None:
         self.query_one(self.FIRST).focus()
@@ -257,11 +273,9 @@ class FormDialog(CockpitDialog[T]):
         self.call_after_refresh(block.scroll_visible, animate=False)
 
 
-def form_row(label: str, widget: Widget) -> ComposeResult:
-    """Compose one line of a form: a label and an input."""
-    with Horizontal(classes="field"):
-        yield Static(label, classes="label", markup=False)
-        yield widget
+def form_row(label: str, widget: Widget, *, classes: str = "field") -> Horizontal:
+    """Return one line of a form: a label and an input."""
+    return Horizontal(Static(label, classes="label", markup=False), widget, classes=classes)
 
 
 class ConfirmDialog(CockpitDialog[bool]):
@@ -289,10 +303,12 @@ class ConfirmDialog(CockpitDialog[bool]):
         self._lines = lines
         self._yes = yes
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = Content(one_line(self._title))
-            yield TextBlock(id="words")
+    @property
+    def heading(self) -> str:
+        return one_line(self._title)
+
+    def content(self) -> Iterable[Widget]:
+        return (TextBlock(id="words"),)
 
     def on_mount(self) -> None:
         lines: list[list[Piece]] = [[(line, "" if number else "strong")] for number, line in enumerate(self._lines)]

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from textual import events
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Input, OptionList, Static, TextArea
+from textual.widgets import Input, OptionList, TextArea
 from textual.widgets.option_list import Option
 
 from zoea.model.errors import UsageError
@@ -26,7 +26,7 @@ from zoea.text import estimate
 from zoea.text.control_characters import one_line, reveal
 from zoea.text.sentences import count_of
 from zoea.text.task_parts import MOST, TaskParts
-from zoea.tui.dialogs.modal import FormDialog
+from zoea.tui.dialogs.modal import FormDialog, form_row
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import LAST_CHOICES, NEW_MYSIS, message_key
@@ -105,10 +105,8 @@ class NewMysisDialog(FormDialog[None]):
             ("start", InlineChoice(_START, id="start")),
             ("also send", InlineChoice([("", "no broadcast")], id="broadcast")),
         )
-        rows = [
-            Horizontal(Static(label, classes="label", markup=False), field, classes="field") for label, field in rest
-        ]
-        rows.insert(1, Horizontal(Static("template", classes="label", markup=False), templates, classes="field -list"))
+        rows = [form_row(*field) for field in rest]
+        rows.insert(1, form_row("template", templates, classes="field -list"))
         more = Vertical(*rows, id="more")
         more.display = False
         return ("task", task), TextBlock(id="files"), TextBlock(id="effect"), FoldLine(id="fold"), more

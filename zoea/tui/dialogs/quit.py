@@ -7,11 +7,11 @@ ctrl+c skips it.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.widget import Widget
 
 from zoea.model.errors import ZoeaError
 from zoea.model.status import StatusWord
@@ -39,6 +39,7 @@ _AT_WORK = (StatusWord.WORKING, StatusWord.QUEUED, StatusWord.RETRYING)
 class QuitDialog(CockpitDialog[None]):
     """The choices, then the progress of the end."""
 
+    TITLE = "QUIT"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "end('stop')", "end the swarm"),
         Binding("l", "end('leave')", "leave it running"),
@@ -51,10 +52,8 @@ class QuitDialog(CockpitDialog[None]):
         self._since = 0.0
         self._words = TextBlock(id="words")
 
-    def compose(self) -> ComposeResult:
-        with Vertical(id="box", classes="box") as box:
-            box.border_title = "QUIT"
-            yield self._words
+    def content(self) -> Iterable[Widget]:
+        return (self._words,)
 
     @property
     def is_ending(self) -> bool:

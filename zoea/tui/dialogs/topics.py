@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Input
 
 from zoea.model.errors import UsageError, ZoeaError
@@ -63,19 +63,13 @@ class TopicsDialog(ListDialog):
         """The id of the message whose text was laid out last, and its lines."""
         self._not_before = 0.0
         self._identity = ""
-        self._box = Vertical(classes="box")
         self._list = PickList(id="topics")
         self._whole = TextBlock(id="text")
         self._note = TextBlock(id="said")
         self._input = Input(id="publish", compact=True)
 
-    def compose(self) -> ComposeResult:
-        with self._box:
-            yield self._list
-            with VerticalScroll(id="whole", can_focus=False):
-                yield self._whole
-            yield self._input
-            yield self._note
+    def content(self) -> Iterable[Widget]:
+        return self._list, VerticalScroll(self._whole, id="whole", can_focus=False), self._input, self._note
 
     def on_mount(self) -> None:
         self.draw()
@@ -183,12 +177,12 @@ class TopicsDialog(ListDialog):
         if not self.is_attached:
             return
         rows = self._rows if self._topic else _topic_rows(self._topics or (), self.cockpit.now())
-        self._box.border_title = Content(f"TOPIC {one_line(self._topic)}" if self._topic else "TOPICS")
+        self.box.border_title = Content(f"TOPIC {one_line(self._topic)}" if self._topic else "TOPICS")
         self._list.display = bool(rows)
         self._list.put(rows, on=on)
         self._whole.put(self._whole_lines())
         self._note.put([[self.note]])
-        self._box.border_subtitle = key_hints(self._keys(has_rows=bool(rows)))
+        self.box.border_subtitle = key_hints(self._keys(has_rows=bool(rows)))
 
     def _keys(self, *, has_rows: bool) -> str:
         if self._input.has_class("-open"):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.widget import Widget
 from textual.widgets import Input
 
 from zoea.model.errors import NoRunningSwarm, WorkspaceHeld, ZoeaError
@@ -40,14 +40,14 @@ class WorkspaceHeldDialog(CockpitDialog[str]):
     def _is_held(self) -> bool:
         return isinstance(self._error, NoRunningSwarm | WorkspaceHeld)
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = "THE WORKSPACE IS IN USE" if self._is_held else "THE SWARM COULD NOT BE OPENED"
-            yield TextBlock(id="words")
-            name = Input(id="name", placeholder="Name of a workspace; enter opens it", compact=True)
-            name.cursor_blink = False
-            name.display = False
-            yield name
+    @property
+    def heading(self) -> str:
+        return "THE WORKSPACE IS IN USE" if self._is_held else "THE SWARM COULD NOT BE OPENED"
+
+    def content(self) -> Iterable[Widget]:
+        name = Input(id="name", placeholder="Name of a workspace; enter opens it", compact=True)
+        name.cursor_blink = name.display = False
+        return TextBlock(id="words"), name
 
     def on_mount(self) -> None:
         error = self._error

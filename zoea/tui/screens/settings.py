@@ -6,6 +6,7 @@ A value is written to the person's `config.toml` when it is entered.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.types import CSSPathType
+from textual.widget import Widget
 from textual.widgets import Input
 
 from zoea.model.errors import SettingsError, ZoeaError
@@ -516,10 +518,12 @@ class KeyCaptureDialog(CockpitDialog[str]):
         self._action = action
         self._chosen = chosen
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = Content(f"A KEY FOR {self._action.title.upper()}")
-            yield TextBlock(id="words")
+    @property
+    def heading(self) -> str:
+        return f"A KEY FOR {self._action.title.upper()}"
+
+    def content(self) -> Iterable[Widget]:
+        return (TextBlock(id="words"),)
 
     def on_mount(self) -> None:
         self._draw("")
