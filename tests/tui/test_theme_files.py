@@ -157,7 +157,7 @@ def test_a_theme_without_the_names_of_later_releases_takes_the_usual_ones(tmp_pa
     file.write_text(f'name = "mine"\ntitle = "Mine"\ndark = true\n[colours]\n{colours}\n[roles]\nidle = "error"\n')
     look = themes.read_theme(file)
     assert set(look.roles) == {*themes.ROLES, *themes.STATUS_ROLES}
-    assert look.glyphs == themes.GLYPHS | themes.STATUS_GLYPHS
+    assert look.glyphs == themes.GLYPHS
 
 
 def test_a_glyph_holds_escapes_for_hidden_characters_and_is_short(tmp_path: Path) -> None:

@@ -327,7 +327,6 @@ class ForkDialog(FirstRequestDialog):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Show the number that the message ends with as how many."""
-        super().on_input_changed(event)
         field, count = self.query_one("#count", Input), TaskParts.read(self.typed("message")).count
         if event.input.id == "message" and (count > 1 or field.disabled):
             self._own_count = self._own_count if field.disabled else field.value

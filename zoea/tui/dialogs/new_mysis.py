@@ -263,7 +263,7 @@ class NewMysisDialog(FormDialog[None]):
 
     def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
         if event.choice.id == "provider" and self._choices is not None:
-            self.query_one(ModelField).placeholder = self._model_hint(event.choice.value)
+            self.query_one(ModelField).input.placeholder = self._model_hint(event.choice.value)
             self._offer_models()
         self._draw()
 

@@ -29,7 +29,6 @@ class WorkspaceHeldDialog(CockpitDialog[str]):
         Binding("l", f"choose('{READ_ONLY}')", "open read-only"),
         Binding("w", "name", "another workspace"),
         Binding("q", f"choose('{QUIT}')", "quit"),
-        Binding("escape", "back", "back"),
     ]
 
     def __init__(self, error: ZoeaError) -> None:
@@ -70,7 +69,7 @@ class WorkspaceHeldDialog(CockpitDialog[str]):
         name.display = True
         name.focus()
 
-    def action_back(self) -> None:
+    def back(self) -> None:
         name = self.query_one(Input)
         if name.display:
             name.display = False
@@ -86,6 +85,3 @@ class WorkspaceHeldDialog(CockpitDialog[str]):
             self.notify(error.what, title=error.title, severity="error", markup=False)
         else:
             self.dismiss(f"{OTHER_WORKSPACE}{name}")
-
-    def back(self) -> None:
-        self.action_back()

@@ -336,7 +336,6 @@ class ChartsScreen(TabbedScreen):
                 yield (SpenderList if part == "spenders" else StatPlot)(id=part, classes="panel chart")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._read()
 
     def tick(self) -> None:

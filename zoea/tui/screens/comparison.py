@@ -57,7 +57,6 @@ class ComparisonScreen(TabbedScreen):
             yield FoldingList(self.symbols, id="other", classes="panel", empty="Reading the commits…")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._read()
 
     def count_of(self, part: str) -> int | None:

@@ -93,19 +93,13 @@ class DashboardScreen(CockpitScreen[None]):
         self._needed = self._said = 0
         self._heads = PieceLine(id="heads")
         self._detail_rule = TitledRule(id="detail-rule")
-        self._detail = MysisDetail(
-            lambda: self.cockpit.database,
-            lambda: self.cockpit.now(),
-            lambda: self.cockpit.glyphs,
-            self.say,
-            id="detail",
-        )
+        self._detail = MysisDetail(id="detail")
         self._broadcasts_rule = TitledRule(id="feed-rule")
         self._right = Container(id="right")
         self._needs = TextBlock(id="needs", classes="panel", title="NEEDS YOU")
         self._broadcasts_panel = TextBlock(id="feed", classes="panel", title="INBOX AND BROADCASTS")
         self._filter = FilterLine(id="filter")
-        self._prompt = MessagePrompt(id="prompt")
+        self.prompt = MessagePrompt(id="prompt")
 
     def bind_actions(self) -> Handlers:
         return {
@@ -113,8 +107,8 @@ class DashboardScreen(CockpitScreen[None]):
             "app.find": self._filter.open,
             "app.zoom": lambda: self._zoom(ZOOMABLE[0] if not self.zoomed else ""),
             "approval.oldest": self._open_approvals,
-            "swarm.broadcast": self._prompt.write_to_many,
-            "swarm.broadcast-all": self._prompt.write_to_all,
+            "swarm.broadcast": self.prompt.write_to_many,
+            "swarm.broadcast-all": self.prompt.write_to_all,
             "swarm.attention": self._toggle_attention,
             "swarm.sort-before": lambda: self._sort_by(-1),
             "swarm.sort-after": lambda: self._sort_by(1),
@@ -122,8 +116,8 @@ class DashboardScreen(CockpitScreen[None]):
             "swarm.hive": lambda: self._group_by(self._grouping if self.table.grouping is None else None),
             "swarm.grouping": lambda: self._group_by(self._grouping.following),
             "swarm.next-in-need": self._go_to_next_in_need,
-            "mysis.message": lambda: self._prompt.write_to(self.targets()[0]),
-            "mysis.task": lambda: self._prompt.write_to(self.targets()[0], is_task=True),
+            "mysis.message": lambda: self.prompt.write_to(self.targets()[0]),
+            "mysis.task": lambda: self.prompt.write_to(self.targets()[0], is_task=True),
             "swarm.again": lambda: swarm_commands.run_again(self.cockpit),
             "mysis.mark": self._mark,
             "mysis.mark-all": self._mark_all,
@@ -153,7 +147,7 @@ class DashboardScreen(CockpitScreen[None]):
                 yield self._needs
                 yield self._broadcasts_panel
         yield self._filter
-        yield self._prompt
+        yield self.prompt
 
     def on_mount(self) -> None:
         self.table.focus()
@@ -231,12 +225,8 @@ class DashboardScreen(CockpitScreen[None]):
         self.set_class(is_joined and not self.zoomed, "-joined")
 
     @property
-    def prompt(self) -> MessagePrompt:
-        return self._prompt
-
-    @property
     def holds_keys(self) -> bool:
-        return self._prompt.is_sending
+        return self.prompt.is_sending
 
     def action_context(self) -> ActionContext:
         return self.cockpit.build_context(self.targets())
@@ -280,7 +270,7 @@ class DashboardScreen(CockpitScreen[None]):
             self._draw_detail()
         self._draw_needs()
         self._draw_titles()
-        self._prompt.retarget()
+        self.prompt.retarget()
         super().feed_changed(ids)
         if self.cockpit.opened is not self._broadcasts_from:
             self._broadcasts_from = self.cockpit.opened
@@ -555,8 +545,7 @@ class DashboardScreen(CockpitScreen[None]):
     # Messages.
 
     def on_screen_resume(self) -> None:
-        super().on_screen_resume()
-        self._prompt.resume()
+        self.prompt.resume()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         self._draw_needs()
@@ -572,7 +561,7 @@ class DashboardScreen(CockpitScreen[None]):
         self.table.set_filter(wanted)
 
     def _clear_filter(self) -> None:
-        self._filter.clear()
+        self._filter.action_clear()
         self._use_filter(RowFilter())
 
     @on(FilterLine.Closed)
@@ -586,7 +575,7 @@ class DashboardScreen(CockpitScreen[None]):
         elif self.zoomed:
             self._zoom("")
         elif self._filter.text:
-            self._filter.clear()
+            self._filter.action_clear()
         elif self.cockpit.marks:
             self.cockpit.marks.clear()
             self._marks_changed()

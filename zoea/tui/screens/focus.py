@@ -144,7 +144,6 @@ class FocusScreen(CockpitScreen[None]):
         yield self._prompt
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._is_ready = True
         self.transcript.show_reasoning(self.cockpit.early.show_reasoning)
         self.transcript.focus()
@@ -549,7 +548,6 @@ class FocusScreen(CockpitScreen[None]):
         self.cockpit.ask_swarm(keep())
 
     def on_screen_resume(self) -> None:
-        super().on_screen_resume()
         self.transcript.show_reasoning(self.cockpit.early.show_reasoning)
         self._prompt.resume()
 

@@ -158,7 +158,6 @@ class HelpScreen(CockpitScreen[None]):
         yield PickList(id="actions", classes="panel", title="HELP")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._show()
         self.query_one(Input).focus()
 

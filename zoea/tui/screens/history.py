@@ -134,7 +134,6 @@ class HistoryScreen(TabbedScreen):
         yield self._filter
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._show_history()
         self._read_newest()
 
@@ -211,13 +210,15 @@ class HistoryScreen(TabbedScreen):
         await self._read(lambda database: read_older(database, self.history, MORE))
         self._loads_older = False
 
-    @on(CommitList.OldestWanted)
     @work(exit_on_error=False, exclusive=True, group="older")
-    async def _read_all(self) -> None:
-        """Read every older commit, page by page, and go to the oldest."""
-        while self.history.has_older and self.is_mounted:
-            await self._read(lambda database: read_older(database, self.history, 4 * MORE), oldest=True)
+    async def _read_rest(self, *, oldest: bool) -> None:
+        """Read every older commit, page by page: for the cursor that goes to the oldest, or for the filter."""
+        while (oldest or self._words) and self.history.has_older and self.is_mounted:
+            await self._read(lambda database: read_older(database, self.history, 4 * MORE), oldest=oldest)
         self._loads_older = False
+
+    def on_commit_list_oldest_wanted(self) -> None:
+        self._read_rest(oldest=True)
 
     @work(exclusive=True, exit_on_error=False, group="newer")
     async def _refresh(self) -> None:
@@ -426,7 +427,7 @@ class HistoryScreen(TabbedScreen):
     # The timeline.
 
     def _open_timeline(self) -> None:
-        self._filter.clear()
+        self._filter.action_clear()
         self._show_moment(self.chosen.created_at if self.chosen is not None else self.cockpit.now())
 
     def _moment_handlers(self) -> Handlers:
@@ -467,7 +468,7 @@ class HistoryScreen(TabbedScreen):
         """Bind the keys of the timeline, or those of the history again for None."""
         self.moment = moment
         self.__dict__.pop("handlers", None)
-        self._filter.placeholder = _WORDS_HINT if moment is None else _TIME_HINT
+        self._filter.input.placeholder = _WORDS_HINT if moment is None else _TIME_HINT
         # A key with a title of its own is left out of the footer last.
         for action, title in (
             ("app.find", "choose a time"),
@@ -488,7 +489,7 @@ class HistoryScreen(TabbedScreen):
             self._show_history()
             self._read_details()
         elif self._filter.text:
-            self._filter.clear()
+            self._filter.action_clear()
         else:
             self.dismiss()
 
@@ -503,14 +504,7 @@ class HistoryScreen(TabbedScreen):
         self._show_history(keep=chosen)
         self._read_details()
         if self._words and self.history.has_older:
-            self._read_rest()
-
-    @work(exit_on_error=False, exclusive=True, group="older")
-    async def _read_rest(self) -> None:
-        """Read every older commit, because the filter looks at all."""
-        while self._words and self.history.has_older and self.is_mounted:
-            await self._read(lambda database: read_older(database, self.history, 4 * MORE))
-        self._loads_older = False
+            self._read_rest(oldest=False)
 
     def on_filter_line_closed(self, event: FilterLine.Closed) -> None:
         if self.moment is not None and (text := self._filter.text):
@@ -520,7 +514,7 @@ class HistoryScreen(TabbedScreen):
                 self.notify(one_line(error.text), severity="error", markup=False)
                 self._filter.open()
                 return
-            self._filter.clear()
+            self._filter.action_clear()
             self._show_moment(at)
         self.go_to_part("commits")
 

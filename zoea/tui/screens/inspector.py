@@ -119,7 +119,6 @@ class InspectorScreen(TabbedScreen):
             )  # fmt: skip
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._show_head()
         self._open()
         self._read_turns()

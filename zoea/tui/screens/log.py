@@ -91,7 +91,6 @@ class LogScreen(TabbedScreen):
         yield find
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one("#find").display = False
         self._open()
 

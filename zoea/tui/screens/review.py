@@ -131,7 +131,6 @@ class ReviewScreen(CockpitScreen[None]):
     _bar = WidgetPart(FindBar)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.changes.focus()
         self._read()
 

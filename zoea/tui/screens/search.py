@@ -79,7 +79,6 @@ class SearchScreen(CockpitScreen[None]):
         yield TextBlock(id="around", classes="panel")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one("#words").focus()
         if self._typed:
             self._begin()

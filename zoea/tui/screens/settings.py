@@ -97,7 +97,7 @@ class SettingsScreen(CockpitScreen[None]):
     def bind_actions(self) -> Handlers:
         return {
             "app.back": self.back,
-            "app.find": lambda: self.query_one(FilterLine).open(),
+            "app.find": lambda: self._filter.open(),
             "settings.change": lambda: (self.fields if self.fields.has_focus else self.sections).action_choose(),
             "settings.default": self._restore_default,
         }
@@ -114,7 +114,6 @@ class SettingsScreen(CockpitScreen[None]):
                     yield TextBlock(id="said")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._themes.begin()
         self.sections.focus()
         self.editor.display = False
@@ -128,6 +127,7 @@ class SettingsScreen(CockpitScreen[None]):
     fields = WidgetPart(PickList, "#fields")
     editor = WidgetPart(Vertical, "#editor")
     value = WidgetPart(Input, "#value")
+    _filter = WidgetPart(FilterLine)
 
     @property
     def holds_keys(self) -> bool:
@@ -186,7 +186,7 @@ class SettingsScreen(CockpitScreen[None]):
     def _draw(self) -> None:
         if not self._groups:
             return
-        words = self.query_one(FilterLine).text
+        words = self._filter.text
         self.fields.border_title = Content(f"ALL WITH {reveal(words)}" if words else self._page.upper())
         wanted = words.casefold().split()
         lines = [line for group in self._groups for line in self._group_lines(group, wanted)]
@@ -219,7 +219,7 @@ class SettingsScreen(CockpitScreen[None]):
         self._draw()
 
     def on_filter_line_closed(self, event: FilterLine.Closed) -> None:
-        self._is_at_field |= bool(self.query_one(FilterLine).text)
+        self._is_at_field |= bool(self._filter.text)
         self.fields.focus()
 
     def _field_lines(self, field: SettingField) -> list[PickItem]:
@@ -298,7 +298,7 @@ class SettingsScreen(CockpitScreen[None]):
                 self._themes.restore()
                 self._page = event.id
                 self.note = ("", "")
-                self.query_one(FilterLine).drop()
+                self._filter.drop()
                 self.fields.put([])  # so that the cursor begins at the first line
                 self._draw()
         else:
@@ -340,8 +340,8 @@ class SettingsScreen(CockpitScreen[None]):
             self.fields.focus()
             self.note = ("", "")
             self._draw()
-        elif self.query_one(FilterLine).text:
-            self.query_one(FilterLine).clear()
+        elif self._filter.text:
+            self._filter.action_clear()
         elif self.fields.has_focus and not self._is_at_field:
             self._leave_fields()
         else:
@@ -353,7 +353,6 @@ class SettingsScreen(CockpitScreen[None]):
         self.sections.focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        super().on_descendant_focus(event)
         self._share_width()
         if self._groups:
             self._draw_editor()

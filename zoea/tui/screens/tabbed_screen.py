@@ -33,7 +33,6 @@ class TabbedScreen(CockpitScreen[None]):
         return {"app.zoom": self._toggle_zoom}
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.go_to_part(next(iter(self.PARTS)))
 
     def parts(self) -> tuple[str, ...]:

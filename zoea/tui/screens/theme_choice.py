@@ -26,18 +26,14 @@ class ThemeChooser:
 
     def __init__(self, screen: BaseScreen[Any]) -> None:
         self._screen = screen
-        self._kept = ""
+        self.kept = ""
+        """The name of the theme that is not only previewed."""
         self._stamps: object = None
 
     def begin(self) -> None:
         """Take the current theme as the kept one, and remember the state of the theme files."""
         self._stamps = themes.read_file_stamps(self._screen.cockpit.config)
-        self._kept = self._screen.cockpit.theme_spec.name
-
-    @property
-    def kept(self) -> str:
-        """The name of the theme that is not only previewed."""
-        return self._kept
+        self.kept = self._screen.cockpit.theme_spec.name
 
     def lines(self) -> list[PickItem]:
         """Return a line for each theme, with a mark at the kept one."""
@@ -47,7 +43,7 @@ class ThemeChooser:
         choices = []
         for name, spec in sorted(cockpit.theme_specs.items()):
             is_own = not (shipped / f"{name}.toml").exists()
-            mark = cockpit.glyphs["running"] if name == self._kept else " "
+            mark = cockpit.glyphs["running"] if name == self.kept else " "
             words = f"{'dark' if spec.dark else 'light'}{', your own' if is_own else ''}"
             choices.append(
                 PickItem(
@@ -84,7 +80,7 @@ class ThemeChooser:
 
     def keep(self, name: str) -> None:
         """Show a theme, and write it to the settings."""
-        self._kept = name
+        self.kept = name
         self._screen.cockpit.use_theme(name)
         context = self._screen.action_context()
         if not context.writes_files:
@@ -107,8 +103,8 @@ class ThemeChooser:
     def restore(self) -> None:
         """Show the kept theme again."""
         cockpit = self._screen.cockpit
-        if self._kept in cockpit.theme_specs and cockpit.theme_spec.name != self._kept:
-            cockpit.use_theme(self._kept)
+        if self.kept in cockpit.theme_specs and cockpit.theme_spec.name != self.kept:
+            cockpit.use_theme(self.kept)
 
     def reload_changed(self) -> bool:
         """Read the theme files again if they changed since the last call. True where they did."""

@@ -98,7 +98,6 @@ class UpstreamsScreen(TabbedScreen):
                 )  # fmt: skip
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._read_upstreams()
         self._try_providers()
 
@@ -342,14 +341,10 @@ def _summary(row: UpstreamView | ProviderView) -> tuple[str, str, str]:
     """Return state, latency and the number of tools or models."""
     latency = f"{row.latency_ms:.0f} ms" if row.latency_ms is not None else number_format.UNKNOWN
     if isinstance(row, UpstreamView):
-        return _WORDS.get(row.state, row.state), latency, _many(len(row.tools), "tool")
+        return _WORDS.get(row.state, row.state), latency, count_of(len(row.tools), "tool")
     if row.models is None:
         return "failed", latency, ""
-    return "limited" if row.throttles else "ready", latency, _many(len(row.models), "model")
-
-
-def _many(count: int, word: str) -> str:
-    return f"{count:,} {word}{'s' * (count != 1)}"
+    return "limited" if row.throttles else "ready", latency, count_of(len(row.models), "model")
 
 
 def _role(state: str) -> str:
@@ -366,8 +361,8 @@ def _about_upstream(row: UpstreamView) -> list[list[Piece]]:
             ("  required" if row.required else "", "asking"),
         ],
         [
-            (f"{_many(row.calls, 'call')} since Zoea began, {row.errors} failed, {row.in_flight} running", ""),
-            (f"  {_many(row.sessions, 'connection')}{opened}", "quiet"),
+            (f"{count_of(row.calls, 'call')} since Zoea began, {row.errors} failed, {row.in_flight} running", ""),
+            (f"  {count_of(row.sessions, 'connection')}{opened}", "quiet"),
         ],
     ]
     if row.last_error:

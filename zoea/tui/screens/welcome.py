@@ -89,7 +89,6 @@ class WelcomeScreen(CockpitScreen[None]):
             yield TextBlock(id="doing")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._had_none = not self.cockpit.feed.myses
         self.ways.focus()
         self._draw()
@@ -234,7 +233,6 @@ class WelcomeScreen(CockpitScreen[None]):
             self._draw()
 
     def on_screen_resume(self) -> None:
-        super().on_screen_resume()
         if self._had_none and self.cockpit.feed.myses and not self._doing:
             self.call_after_refresh(self._leave)
 

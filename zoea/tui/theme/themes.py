@@ -73,19 +73,28 @@ STATUS_ROLES = {
     "paused": "commander",
 }
 """Roles of statuses that a theme may leave out, and the role that then stands for each."""
-GLYPHS = {
-    "brand": "⬡",
-    "brand-full": "⬢",
-    "idle": "⬡",
-    "running": "⬢",
-    "stopped": "◌",
-    "errored": "✖",
-    "asking": "⚑",
-    "waiting": "◔",
-    "tool": "⚙",
-    "spark": "▁▂▃▄▅▆▇█",
+_SIGNS = {
+    "brand": ("⬡", "<>"),
+    "brand-full": ("⬢", "<#>"),
+    "idle": ("⬡", "o"),
+    "running": ("⬢", "*"),
+    "stopped": ("◌", "-"),
+    "errored": ("✖", "x"),
+    "asking": ("⚑", "?"),
+    "waiting": ("◔", "~"),
+    "working": ("⬢", "*"),
+    "queued": ("≡", "="),
+    "retrying": ("↻", "@"),
+    "done": ("✓", "+"),
+    "held": ("◫", "H"),
+    "paused": ("‖", "P"),
+    "tool": ("⚙", ">"),
+    "spark": ("▁▂▃▄▅▆▇█", " .:-=+*#"),
 }
+"""Each glyph by name, and what stands for it in ASCII."""
+GLYPHS = {name: glyph for name, (glyph, _) in _SIGNS.items()}
 """The glyph of each name that a theme leaves out."""
+ASCII_GLYPHS = {name: sign for name, (_, sign) in _SIGNS.items()}
 MOST_FILES = 200
 """The most theme files of a folder that count: each takes a millisecond to read, and all are looked at often."""
 MOST_GLYPH, MOST_PROBLEM = 16, 200
@@ -93,27 +102,6 @@ MOST_GLYPH, MOST_PROBLEM = 16, 200
 MOST_LINES = 10
 """The most problems of a file that are shown."""
 
-STATUS_GLYPHS = {"working": "⬢", "queued": "≡", "retrying": "↻", "done": "✓", "held": "◫", "paused": "‖"}
-"""Glyphs of statuses that a theme may leave out."""
-
-ASCII_GLYPHS = {
-    "brand": "<>",
-    "brand-full": "<#>",
-    "idle": "o",
-    "running": "*",
-    "stopped": "-",
-    "errored": "x",
-    "asking": "?",
-    "waiting": "~",
-    "working": "*",
-    "queued": "=",
-    "retrying": "@",
-    "done": "+",
-    "held": "H",
-    "paused": "P",
-    "tool": ">",
-    "spark": " .:-=+*#",
-}
 _HEX = re.compile(r"#[0-9A-Fa-f]{6}")
 _ANSI = re.compile(r"ansi_(bright_)?(black|red|green|yellow|blue|magenta|cyan|white)|ansi_default")
 DEFAULT = "nova"
@@ -257,13 +245,12 @@ def read_theme(file: Path) -> ThemeSpec:
     problems = _Problems()
     colours = _colours(table, problems)
     roles = _roles(table, colours, problems)
-    shipped = GLYPHS | STATUS_GLYPHS
-    given = _strings(table, "glyphs", (), problems, shipped)
+    given = _strings(table, "glyphs", (), problems, GLYPHS)
     problems.wrong += [
         f"glyphs.{name} is longer than {MOST_GLYPH} characters" for name in given if len(given[name]) > MOST_GLYPH
     ]
     # Glyphs are drawn as they are, and a theme may come from elsewhere.
-    glyphs = shipped | {name: reveal(glyph) for name, glyph in given.items()}
+    glyphs = GLYPHS | {name: reveal(glyph) for name, glyph in given.items()}
     problems.missing += [name for name in ("name", "title") if not isinstance(table.get(name), str)]
     if not isinstance(table.get("dark"), bool):
         problems.wrong.append("dark must be true or false")
@@ -363,25 +350,14 @@ _LETTERS = {
     **dict.fromkeys("↓▼▾", "v"),
     "…": "~",
     "×": "x",
-    "✓": "+",
     "√": "v",
-    # Glyphs of states that may occur in text.
+    # Glyphs of states and commits that may occur in text.
     "●": "*",
     "◆": "+",
     "▣": "%",
     "▤": "=",
     "★": "!",
-    "⬡": "o",
-    "⬢": "*",
-    "◌": "-",
-    "✖": "x",
-    "⚑": "?",
-    "◔": "~",
-    "⚙": ">",
-    "≡": "=",
-    "↻": "@",
-    "◫": "H",
-    "‖": "P",
+    **{glyph: sign for glyph, sign in _SIGNS.values() if len(glyph) == len(sign) == 1},
 }
 
 

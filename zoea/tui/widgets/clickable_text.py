@@ -179,10 +179,8 @@ class TitledRule(Widget):
 
     DEFAULT_CSS = "TitledRule { height: 1; width: 100%; }"
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._left: Sequence[ClickablePiece] = ()
-        self._right: Sequence[ClickablePiece] = ()
+    _left: Sequence[ClickablePiece] = ()
+    _right: Sequence[ClickablePiece] = ()
 
     def put(self, left: Sequence[ClickablePiece], right: Sequence[ClickablePiece] = ()) -> None:
         """Show these titles; redraw only if they changed."""

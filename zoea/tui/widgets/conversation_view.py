@@ -88,7 +88,7 @@ class ConversationView(ScrollView, can_focus=True):
         self._edge_reached = edge_reached
         self._document = ConversationDocument(PaintOptions(80, palette, symbols))
         self._index = LineIndex()
-        self._has_older = self._has_newer = False
+        self._has_older = self.has_newer = False
         self._cursor = ""
         self._target: LinePosition | None = None
         self._hit = ""
@@ -106,7 +106,7 @@ class ConversationView(ScrollView, can_focus=True):
         self._index = LineIndex()
         self._cursor = self._hit = self._words = ""
         self._target, self.follows, self.unseen = None, True, 0
-        self._has_older = self._has_newer = False
+        self._has_older = self.has_newer = False
         self.virtual_size = Size(0, 0)
         self.refresh()
 
@@ -128,11 +128,11 @@ class ConversationView(ScrollView, can_focus=True):
         Without `at` and `to_end` everything stays where it is.
         """
         known = {block.key for block in self._document.blocks}
-        if known and not self.follows and not self._has_newer:
+        if known and not self.follows and not self.has_newer:
             last = next((place for place in range(len(blocks), 0, -1) if blocks[place - 1].key in known), len(blocks))
             self.unseen += sum(block.kind in _COUNTED for block in blocks[last:])
         self._document.put(blocks)
-        self._has_older, self._has_newer = has_older, has_newer
+        self._has_older, self.has_newer = has_older, has_newer
         if at is not None:
             self._target = at
             self.follows = False
@@ -196,10 +196,6 @@ class ConversationView(ScrollView, can_focus=True):
         """Return the number of lines."""
         return self._index.height
 
-    @property
-    def has_newer(self) -> bool:
-        return self._has_newer
-
     def mark(self, words: str, key: str = "") -> None:
         """Highlight these words; open the block `key` and scroll to its first match."""
         self._words, self._hit = words, key
@@ -242,7 +238,7 @@ class ConversationView(ScrollView, can_focus=True):
         self._is_applying = True
         self._index = index
         self.virtual_size = Size(self._document.options.width, index.height)
-        if self.follows and not self._has_newer:
+        if self.follows and not self.has_newer:
             if was_last and index.blocks:
                 self._cursor = index.blocks[-1].key
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
@@ -266,7 +262,7 @@ class ConversationView(ScrollView, can_focus=True):
         if not self._is_applying and self._document.blocks:
             if self._has_older and self.scroll_offset.y < NEAR:
                 self.post_message(self.OlderWanted())
-            if self._has_newer and self.scroll_offset.y > self.max_scroll_y - NEAR:
+            if self.has_newer and self.scroll_offset.y > self.max_scroll_y - NEAR:
                 self.post_message(self.NewerWanted())
         self.post_message(self.Moved())
 
@@ -304,7 +300,7 @@ class ConversationView(ScrollView, can_focus=True):
             self._note_place()
 
     def _note_place(self) -> None:
-        self.follows = not self._has_newer and self.scroll_offset.y >= self.max_scroll_y
+        self.follows = not self.has_newer and self.scroll_offset.y >= self.max_scroll_y
         if self.follows:
             self.unseen = 0
         self._look_around()
@@ -314,7 +310,7 @@ class ConversationView(ScrollView, can_focus=True):
         if width != self._document.options.width:
             self._document.options = replace(self._document.options, width=width)
             self._relay()
-        elif self.follows and not self._has_newer:
+        elif self.follows and not self.has_newer:
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
             self.refresh()
 
@@ -323,7 +319,7 @@ class ConversationView(ScrollView, can_focus=True):
         self._cursor_into_sight()
 
     def action_edge(self, last: int) -> None:
-        if (self._has_newer if last else self._has_older) and self._document.blocks:
+        if (self.has_newer if last else self._has_older) and self._document.blocks:
             self.post_message(self.EdgeWanted(bool(last)))
             return
         self._edge_reached()

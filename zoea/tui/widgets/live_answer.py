@@ -56,7 +56,8 @@ class LiveAnswer(VerticalScroll, can_focus=False):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._seen = ""
+        self.text = ""
+        """The end of the answer."""
         self._end = 0
         self._thought = ""
         self._prepared = ""
@@ -76,14 +77,9 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         self.run_worker(DeferredWork(self._feed), group="live")
 
     @property
-    def text(self) -> str:
-        """Return the end of the answer."""
-        return self._seen
-
-    @property
     def is_live(self) -> bool:
         """Return whether there is any answer or reasoning."""
-        return bool(self._seen or self._thought)
+        return bool(self.text or self._thought)
 
     def prepare(self, text: str) -> None:
         """Show what a request without an answer holds.
@@ -119,7 +115,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     def _draw_thought(self) -> None:
         block, self._prepared = self._thought_block, ""
         self._drawn_at = self.size.width
-        block.put(build_thought_lines(self._thought, max(20, self.content_size.width), is_folded=bool(self._seen)))
+        block.put(build_thought_lines(self._thought, max(20, self.content_size.width), is_folded=bool(self.text)))
         block.display = bool(self._thought)
         if self._thought:
             self.display = True
@@ -127,14 +123,14 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     def say(self, tail: str, before: int) -> None:
         """Show the newest part of the answer, which begins at `before` in the stream."""
         end = before + len(tail)
-        if self._seen and end == self._end:
+        if self.text and end == self._end:
             return
-        was_silent, was_prepared = not self._seen, bool(self._prepared)
+        was_silent, was_prepared = not self.text, bool(self._prepared)
         more = find_continuation(before if was_silent else self._end, tail, before)
-        self._seen, self._end = reveal(tail), end
+        self.text, self._end = reveal(tail), end
         if more is None or self._shown > LONGEST:
             self._restart, self._fresh, self._shown = True, [], 0
-            more = self._seen
+            more = self.text
         self._shown += len(more)
         self._fresh.append(more)
         self._woken.set()
@@ -144,7 +140,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     def clear(self) -> None:
         """Hide the answer because it was stored or dropped."""
         if self.is_live or self._prepared:
-            self._seen, self._shown, self._fresh, self._restart = "", 0, [], True
+            self.text, self._shown, self._fresh, self._restart = "", 0, [], True
             self._thought = self._prepared = ""
             self._thought_block.display = False
             self.display = False

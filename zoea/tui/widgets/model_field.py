@@ -63,17 +63,18 @@ class ModelField(Vertical):
 
     def __init__(self, value: str = "", *, placeholder: str = "", id: str) -> None:
         super().__init__(id=f"{id}-field")
-        self._input = _ModelInput(one_line(value), id=id, placeholder=placeholder, compact=True)
-        self._input.field = self
+        self.input = _ModelInput(one_line(value), id=id, placeholder=placeholder, compact=True)
+        self.input.field = self
         self._list = OptionList(id=f"{id}-list", markup=False, compact=True)
         self._list.can_focus = False  # so that tab leads from the name to the next field of the form
-        self._models: tuple[str, ...] | None = None
+        self.models: tuple[str, ...] | None = None
+        """The models of the server; None where they are not known."""
         self._confirmed = ""
         self._picked = ""
         self._providers: Sequence[ProviderView] = ()
 
     def compose(self) -> ComposeResult:
-        yield self._input
+        yield self.input
         yield self._list
 
     def on_mount(self) -> None:
@@ -82,24 +83,11 @@ class ModelField(Vertical):
     @property
     def value(self) -> str:
         """The name, without blanks around it."""
-        return self._input.value.strip()
+        return self.input.value.strip()
 
     @value.setter
     def value(self, name: str) -> None:
         self._suggest(one_line(name))
-
-    @property
-    def placeholder(self) -> str:
-        return self._input.placeholder
-
-    @placeholder.setter
-    def placeholder(self, text: str) -> None:
-        self._input.placeholder = text
-
-    @property
-    def models(self) -> tuple[str, ...] | None:
-        """The models of the server; None where they are not known."""
-        return self._models
 
     @work(exit_on_error=False)
     async def read_providers(self, swarm: HasProviders, known: Callable[[], None]) -> None:
@@ -116,7 +104,7 @@ class ModelField(Vertical):
 
     def offer(self, models: Sequence[str] | None) -> None:
         """Show the models of a server; None where they are not known."""
-        self._models = None if models is None else tuple(models)
+        self.models = None if models is None else tuple(models)
         self._arrange()
 
     def check(self, *, may_be_empty: bool) -> str:
@@ -124,10 +112,10 @@ class ModelField(Vertical):
         name = self.value
         if not name:
             return "" if may_be_empty else "no model is chosen: pick one from the list or type its name"
-        if self._models is None or name in self._models or name == self._confirmed:
+        if self.models is None or name in self.models or name == self._confirmed:
             return ""
         self._confirmed = name
-        near = get_close_matches(name, self._models, n=1, cutoff=0.4)
+        near = get_close_matches(name, self.models, n=1, cutoff=0.4)
         hint = f"; the nearest is {one_line(near[0])}" if near else ""
         return f"the server lists no model {one_line(name)!r}{hint}. Press enter again to keep it"
 
@@ -158,16 +146,16 @@ class ModelField(Vertical):
         self._list.highlighted = index
         self._picked = self._list.get_option_at_index(index).id or ""
         self._suggest(self._picked)
-        self._input.focus()
+        self.input.focus()
 
     def _suggest(self, name: str) -> None:
         """Fill in a name that typing replaces."""
-        self._input.value = name
-        self._input.select_all()
+        self.input.value = name
+        self.input.select_all()
 
     def _arrange(self) -> None:
         """List the models with the typed text. All of them where it is a whole name or in none."""
-        typed, models = self.value.casefold(), self._models or ()
+        typed, models = self.value.casefold(), self.models or ()
         shown = [name for name in models if typed in name.casefold()]
         if not shown or self.value in models:
             shown = list(models)

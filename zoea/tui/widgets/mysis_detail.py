@@ -7,9 +7,8 @@ cursor rests and at most twice a second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -43,29 +42,10 @@ MEMORIES = 48
 
 
 class MysisDetail(Horizontal):
-    """Show one mysis; call `show` when the cursor moves or the mysis changes.
+    """Show one mysis; call `show` when the cursor moves or the mysis changes."""
 
-    Args:
-        database: Returns the file to read; None while no swarm is open.
-        now: Returns the time in µs.
-        glyphs: Returns the theme's glyphs by name.
-        failed: Called when the store could not be read.
-    """
-
-    def __init__(
-        self,
-        database: Callable[[], Path | None],
-        now: Callable[[], int],
-        glyphs: Callable[[], dict[str, str]],
-        failed: Callable[[StoreError], None],
-        *,
-        id: str | None = None,
-    ) -> None:
+    def __init__(self, *, id: str) -> None:
         super().__init__(id=id, classes="panel")
-        self._database = database
-        self._now = now
-        self._glyphs = glyphs
-        self._failed = failed
         self._view: MysisView | None = None
         self._placeholder: list[list[Piece]] = []
         self._blocks: tuple[ConversationBlock, ...] = ()
@@ -77,6 +57,10 @@ class MysisDetail(Horizontal):
         self._line = PieceLine(id="detail-line")
         self._recent = TextBlock(id="recent")
         self._request = TextBlock(id="request")
+
+    @property
+    def _cockpit(self) -> Cockpit:
+        return cast("Cockpit", self.app)
 
     def compose(self) -> ComposeResult:
         yield self._line
@@ -113,7 +97,7 @@ class MysisDetail(Horizontal):
 
     def _begin(self) -> None:
         self._timer = None
-        view, database = self._view, self._database()
+        view, database = self._view, self._cockpit.database
         if view is None or database is None or self._is_reading or not self._recent.display:
             return
         self._is_reading = True
@@ -121,9 +105,9 @@ class MysisDetail(Horizontal):
 
     async def _read_beside(self, database: Path, view: MysisView) -> None:
         try:
-            blocks, seen, runs = await asyncio.to_thread(_newest, database, view.id, self._now())
+            blocks, seen, runs = await asyncio.to_thread(_newest, database, view.id, self._cockpit.now())
         except StoreError as error:
-            self._failed(error)
+            self._cockpit.show_error(error)
             return
         finally:
             self._is_reading = False
@@ -151,14 +135,14 @@ class MysisDetail(Horizontal):
         put_titles(
             self,
             Content.assemble(
-                (f"{self._glyphs().get(state, '?')} ", f"$role-{state}"),
+                (f"{self._cockpit.glyphs.get(state, '?')} ", f"$role-{state}"),
                 (one_line(view.name), "bold"),
-                (f"  {format_state(view, self._now())}", "$text-quiet"),
+                (f"  {format_state(view, self._cockpit.now())}", "$text-quiet"),
             ),
             Content(f"{describe_role(view)} · {describe_player(view)}"),
         )
         is_told = self._recent.display and self._recent.size.height > 1
-        begin, end = build_brief_line(view, self._now(), tells_failure=not is_told)
+        begin, end = build_brief_line(view, self._cockpit.now(), tells_failure=not is_told)
         while (
             end
             and count_cells(end) > self._line.size.width // 2
@@ -168,7 +152,7 @@ class MysisDetail(Horizontal):
             while end and end[-1][0].strip() in ("", "this turn"):
                 end = end[:-1]
         self._line.put(cut_pieces(begin, self._line.size.width - count_cells(end)), end)
-        if self._database() is None:
+        if self._cockpit.database is None:
             self._recent.put([[(status_text(view), "")]])
             self._request.put(())
         else:
@@ -180,11 +164,11 @@ class MysisDetail(Horizontal):
         from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
         from zoea.tui.conversation.recent_lines import build_recent_lines, build_usage_lines
 
-        size = self._recent.content_size
+        size, now = self._recent.content_size, self._cockpit.now()
         if size.width > 0:
-            is_told = report_error(view, self._now()) is not None
+            is_told = report_error(view, now) is not None
             said = [] if is_told else [ConversationBlock("said", BlockKind.ANSWER, 0, body=status_text(view))]
-            self._recent.put(build_recent_lines(self._blocks or said, view, size.width, size.height, self._now()))
+            self._recent.put(build_recent_lines(self._blocks or said, view, size.width, size.height, now))
         if self._read[0] != view.id:
             self._request.put([[("Reading its newest request", "quiet")]])
             return

@@ -68,10 +68,6 @@ class FindBar(Horizontal):
         self.display = False
 
     @property
-    def words(self) -> str:
-        return self.query_one(_Words).value
-
-    @property
     def count(self) -> str:
         """Return the text beside the input."""
         return str(self.query_one("#find-count", Static).content)
@@ -104,7 +100,7 @@ class FindBar(Horizontal):
     def _want(self) -> None:
         if self._timer is not None:  # None if enter was pressed before the timer fired
             self._timer = None
-            self._search(self.words, False)
+            self._search(self.query_one(_Words).value, False)
 
     def _stop(self) -> None:
         if self._timer is not None:
@@ -135,42 +131,31 @@ class FilterLine(Horizontal):
 
     def __init__(self, *, placeholder: str = "name, or tag: state: template: says:", id: str | None = None) -> None:
         super().__init__(id=id)
-        self._input = Input(id="filter-text", placeholder=placeholder, compact=True)
+        self.input = Input(id="filter-text", placeholder=placeholder, compact=True)
 
     def compose(self) -> ComposeResult:
         yield Static("/", id="filter-mark", markup=False)
-        yield self._input
+        yield self.input
 
     def on_mount(self) -> None:
         self.display = False
 
     @property
-    def placeholder(self) -> str:
-        return self._input.placeholder
-
-    @placeholder.setter
-    def placeholder(self, text: str) -> None:
-        self._input.placeholder = text
-
-    @property
     def text(self) -> str:
-        return self._input.value.strip()
+        return self.input.value.strip()
 
     def open(self) -> None:
         self.display = True
-        self._input.focus()
-
-    def clear(self) -> None:
-        self.action_clear()
+        self.input.focus()
 
     def drop(self) -> None:
         """Forget the text without leaving another widget."""
         with self.prevent(Input.Changed):
-            self._input.value = ""
+            self.input.value = ""
         self.display = False
 
     def action_clear(self) -> None:
-        self._input.value = ""
+        self.input.value = ""
         self.action_leave()
 
     def action_leave(self) -> None:

@@ -20,7 +20,7 @@ from zoea.model.enums import MysisState
 from zoea.model.status import StatusWord
 from zoea.text.control_characters import reveal
 from zoea.tui.commands.action import UNLISTED, Action, ActionContext, ActionPlace, needs_target
-from zoea.tui.text_layout import Piece, cut_text
+from zoea.tui.text_layout import Piece, count_cells, cut_text
 from zoea.tui.theme.role_styles import styles_of
 
 _FIRST = ("enter", "ctrl+j", "tab", "escape")
@@ -124,10 +124,8 @@ class PieceLine(Widget):
 
     DEFAULT_CSS = "PieceLine { height: 1; }"
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._left: Sequence[Piece] = ()
-        self._right: Sequence[Piece] = ()
+    _left: Sequence[Piece] = ()
+    _right: Sequence[Piece] = ()
 
     def put(self, left: Sequence[Piece], right: Sequence[Piece] = ()) -> None:
         """Show these pieces; redraw only if they changed."""
@@ -153,11 +151,11 @@ class PieceLine(Widget):
         given = [(clean_line(text), role) for text, role in self._left]
         right = [(clean_line(text), role) for text, role in self._right]
         urgent = max((at for at, (_, role) in enumerate(given, 1) if role in URGENT), default=0)
-        needed = _cells(given[:urgent])
+        needed = count_cells(given[:urgent])
         while right and needed + _apart(right) > width:
             del right[0]  # costs make room for urgent pieces
         left = fit_pieces(given, width - _apart(right))
-        pieces = [*left, (" " * max(0, width - _cells(left) - _cells(right)), ""), *right]
+        pieces = [*left, (" " * max(0, width - count_cells(left) - count_cells(right)), ""), *right]
         segments = [Segment(text, plain + styles.of(role)) for text, role in pieces]
         return Strip(segments).adjust_cell_length(width, plain)
 
@@ -167,7 +165,7 @@ def fit_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
     kept = list(pieces)
     for is_urgent in (False, True):
         for at in reversed(range(len(kept))):
-            over = _cells(kept) - width
+            over = count_cells(kept) - width
             if over <= 0:
                 return kept
             text, role = kept[at]
@@ -179,11 +177,7 @@ def fit_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
 
 def _apart(right: Sequence[Piece]) -> int:
     """Return the cells of the right side with a blank before it."""
-    return _cells(right) + (bool(right) and not right[0][0].startswith(" "))
-
-
-def _cells(pieces: Sequence[Piece]) -> int:
-    return sum(cell_len(text) for text, _ in pieces)
+    return count_cells(right) + (bool(right) and not right[0][0].startswith(" "))
 
 
 def clean_line(text: str) -> str:
@@ -227,9 +221,7 @@ class KeyFooter(PieceLine):
     Keys of disabled actions are drawn in the role `quiet`.
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._clicks: list[tuple[int, str]] = []
+    _clicks: Sequence[tuple[int, str]] = ()
 
     async def on_click(self, event: events.Click) -> None:
         click = next((click for end, click in self._clicks if event.x < end), "")
@@ -348,7 +340,7 @@ class _Key(Struct, frozen=True):
 
     @property
     def width(self) -> int:
-        return sum(cell_len(text) for text, _ in self.pieces)
+        return count_cells(self.pieces)
 
     @property
     def parts(self) -> list[tuple[int, str]]:

@@ -67,10 +67,6 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
     class CursorMoved(Message):
         """Sent when the cursor is on another mysis, or on none."""
 
-        def __init__(self, view: MysisView | None) -> None:
-            super().__init__()
-            self.view = view
-
     class Scrolled(Message):
         """Sent when other rows are visible."""
 
@@ -79,10 +75,6 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     class Chosen(Message):
         """Sent on a double click."""
-
-        def __init__(self, view: MysisView) -> None:
-            super().__init__()
-            self.view = view
 
     def __init__(
         self,
@@ -96,7 +88,8 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__(id=id)
         self._row_of = row_of
         self._cell_of = cell_of
-        self._grouping: HiveGrouping | None = None
+        self.grouping: HiveGrouping | None = None
+        """What the hive is grouped by; None while the table is shown."""
         self._hive = HiveLayout((), (), ())
         self._groups: dict[int, str] = {}
         self._cells_drawn: tuple[object, ...] = ()
@@ -122,7 +115,13 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         before, known = self._shown, self._all
         self._all = {view.id: view for view in views}
         come_or_gone = len(known) != len(self._all) or not (changed or set()) <= known.keys()
-        if changed is None or come_or_gone or self._filter or self.is_attention_first or self._has_regrouped(changed):
+        if (
+            changed is None
+            or come_or_gone
+            or self._filter
+            or self.order.attention_first
+            or self._has_regrouped(changed)
+        ):
             self._longest = min(NAME_MAX, max((len(view.name) for view in views), default=NAME_MIN))
             self._arrange()
             if changed is None or before != self._shown:
@@ -136,37 +135,32 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _has_regrouped(self, changed: frozenset[int]) -> bool:
         """Return whether a cell of the hive belongs to another group now."""
-        grouping = self._grouping
+        grouping = self.grouping
         if grouping is None:
             return False
         return any(self._groups.get(each) != group_of(self._all[each], grouping) for each in changed & self._all.keys())
 
     # The hive.
 
-    @property
-    def grouping(self) -> HiveGrouping | None:
-        """What the hive is grouped by; None while the table is shown."""
-        return self._grouping
-
     def group_by(self, grouping: HiveGrouping | None) -> None:
         """Show the hive in groups, or the table for None. The cursor stays on its mysis."""
-        self._grouping = grouping
+        self.grouping = grouping
         self._arrange()
         self._resize()
         self.move_to(self._cursor)
 
     def _line_of(self, place: int) -> int:
-        return place if self._grouping is None else self._hive.line_of(place)
+        return place if self.grouping is None else self._hive.line_of(place)
 
     def _refresh_place(self, place: int) -> None:
         """Redraw the lines of a row or cell."""
         line = self._line_of(place)
-        for part in range(1 if self._grouping is None else self._hive.height):
+        for part in range(1 if self.grouping is None else self._hive.height):
             self.refresh_line(line + part)
 
     def move_sideways(self, by: int) -> None:
         """Move the cursor by cells of the hive. Rows of the table have no neighbours at their sides."""
-        if self._grouping is not None:
+        if self.grouping is not None:
             self.move_to(self._cursor + by)
 
     def set_filter(self, wanted: RowFilter) -> None:
@@ -181,10 +175,6 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._arrange()
         self._resize()
 
-    @property
-    def is_attention_first(self) -> bool:
-        return self.order.attention_first
-
     def set_glyphs(self, glyphs: dict[str, str]) -> None:
         self._glyphs = glyphs
         self.refresh()
@@ -193,12 +183,12 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         """Redraw visible lines with ages, waits or brightness that changed."""
         self._count_files()
         first = self.scroll_offset.y
-        if self._grouping is None and self.order.is_moving:
+        if self.grouping is None and self.order.is_moving:
             before = self._shown
             self._arrange()  # here and not with each change, so that a row moves at most once a second
             if before != self._shown:
                 self.refresh()
-        if self._grouping is not None:
+        if self.grouping is not None:
             cells = tuple(map(self._cell_of, self._shown))
             if cells != self._cells_drawn or self._hive.height > 1:  # larger cells have times
                 self._cells_drawn = cells
@@ -246,7 +236,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
     def in_sight(self) -> set[int]:
         """Return the ids of the visible rows."""
         first, height = self.scroll_offset.y, self.scrollable_content_region.height
-        if self._grouping is None:
+        if self.grouping is None:
             return set(self._shown[first : first + height])
         lines = self._hive.lines[first : first + height]
         return {mysis_id for line in lines for mysis_id in self._shown[line.first : line.end]}
@@ -262,7 +252,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def move(self, by: int) -> None:
         """Move the cursor by lines."""
-        self.move_to(self._cursor + by if self._grouping is None else self._hive.place_beyond(self._cursor, by))
+        self.move_to(self._cursor + by if self.grouping is None else self._hive.place_beyond(self._cursor, by))
 
     def move_on(self) -> None:
         """Move the cursor to the next mysis."""
@@ -277,10 +267,10 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         line = self._line_of(place)
         self._refresh_place(old)
         self._refresh_place(place)
-        lines = 1 if self._grouping is None else self._hive.height
+        lines = 1 if self.grouping is None else self._hive.height
         self.scroll_to_region(Region(0, line, max(1, self.size.width), lines), animate=False, force=True)
         if old != place:
-            self.post_message(self.CursorMoved(self.cursor))
+            self.post_message(self.CursorMoved())
 
     @property
     def page(self) -> int:
@@ -291,9 +281,9 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         kept = self.cursor.id if self._shown and self.cursor else None
         views = self._filter.select(self._all.values()) if self._filter else list(self._all.values())
-        grouping = self._grouping
+        grouping = self.grouping
         if grouping is not None:
-            keyed = [(hive_key(view, grouping, attention_first=self.is_attention_first), view) for view in views]
+            keyed = [(hive_key(view, grouping, attention_first=self.order.attention_first), view) for view in views]
             keyed.sort(key=itemgetter(0))
             views, groups = [view for _, view in keyed], [key[1] for key, _ in keyed]
             self._groups = {view.id: key[1] for key, view in keyed}
@@ -307,14 +297,14 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             self._cursor = self._places[kept]
         else:
             self._cursor = min(self._cursor, max(0, len(self._shown) - 1))
-            self.post_message(self.CursorMoved(self.cursor))
+            self.post_message(self.CursorMoved())
 
     def _resize(self) -> None:
-        self.virtual_size = Size(0, len(self._shown) if self._grouping is None else len(self._hive.lines))
+        self.virtual_size = Size(0, len(self._shown) if self.grouping is None else len(self._hive.lines))
         self.refresh()
 
     def on_resize(self, event: events.Resize) -> None:
-        if self._grouping is not None:
+        if self.grouping is not None:
             self._arrange()
             self._resize()
         self.refresh()
@@ -336,7 +326,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         place = y + self.scroll_offset.y
         plain, columns = self._shared or (self.rich_style, self.columns)
         styles = styles_of(self)
-        if self._grouping is not None:
+        if self.grouping is not None:
             return self._render_cells(place, width, plain)
         if place >= len(self._shown):
             return Strip.blank(width, plain)
@@ -423,7 +413,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         return line.title or "".join(f" {glyph}" for glyph in glyphs)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        if self._grouping is not None:
+        if self.grouping is not None:
             return strip_overlay.read_selection(selection, len(self._hive.lines), self._cells_text)
         return strip_overlay.read_selection(
             selection, self.count, lambda at: "".join(text for text, _ in self._pieces(at, self.columns))
@@ -440,8 +430,8 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         line = event.y + self.scroll_offset.y
-        place = line if self._grouping is None else self._hive.place_at(line, event.x)
+        place = line if self.grouping is None else self._hive.place_at(line, event.x)
         if place is not None and place < len(self._shown):
             self.move_to(place)
             if event.chain == 2 and self.cursor is not None:
-                self.post_message(self.Chosen(self.cursor))
+                self.post_message(self.Chosen())
