@@ -30,6 +30,17 @@ _NAMED = frozenset(str(key.value) for key in Keys) | {f"f{number}" for number in
 _WRITTEN = {"esc": "escape", "return": "enter", "pgup": "pageup", "pgdn": "pagedown", "del": "delete"}
 
 
+CURSOR_KEYS = (
+    ("j,down", "move(1)"),
+    ("k,up", "move(-1)"),
+    ("g,home", "edge(0)"),
+    ("G,end", "edge(1)"),
+    ("pagedown", "leaf(1)"),
+    ("pageup", "leaf(-1)"),
+)
+"""The keys of every cursor, each with the Textual action of the widget or screen that has it."""
+
+
 class FixedKey(Struct, frozen=True):
     """A key that cannot be remapped: cursor movement and text editing."""
 

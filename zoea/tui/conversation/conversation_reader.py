@@ -220,6 +220,8 @@ class ConversationReader:
         self._failed = failed
         self._wanted: dict[str, ReadWindow] = {}
         self._jumps: set[str] = set()
+        self.jump = 0
+        """The number of the turn that was read last with its neighbours."""
         self._task: asyncio.Task[None] | None = None
         self.window = TurnWindow()
         self.is_loaded = False
@@ -238,6 +240,7 @@ class ConversationReader:
     def around(self, number: int, why: str = "around") -> None:
         """Read a turn and its neighbours, unless `stay` is called before they are read."""
         self._jumps.add(why)
+        self.jump = number
         self._want(why, lambda source, _: read_around(source, number))
 
     def older(self) -> None:

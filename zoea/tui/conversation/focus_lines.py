@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from msgspec import Struct
 from rich.cells import cell_len
 
 from zoea.context.explain import advise
@@ -31,37 +30,34 @@ DETAIL_LEAST = 16
 _BEHIND = " · "
 
 
-class ReadingStatus(Struct, frozen=True):
-    """Describe the reader's place.
+def build_status_pieces(
+    *,
+    unseen: int,
+    turns: int,
+    turn: int,
+    is_empty: bool,
+    is_loaded: bool,
+    has_failed: bool,
+    follows: bool,
+    verbose: bool,
+) -> list[tuple[str, str]]:
+    """Build (text, style) pieces for the lower border.
 
     Args:
         unseen: Blocks that came while the reader was above.
         turn: Number of the turn under the cursor; 0 for none.
     """
-
-    unseen: int = 0
-    turns: int = 0
-    turn: int = 0
-    is_empty: bool = False
-    is_loaded: bool = False
-    has_failed: bool = False
-    follows: bool = False
-    verbose: bool = False
-
-
-def build_status_pieces(edge: ReadingStatus) -> list[tuple[str, str]]:
-    """Build (text, style) pieces for the lower border."""
-    if edge.unseen:
-        said = (f" ↓ {edge.unseen} new ", "bold $role-asking")
-    elif edge.is_empty and edge.has_failed:
+    if unseen:
+        said = (f" ↓ {unseen} new ", "bold $role-asking")
+    elif is_empty and has_failed:
         said = (" Cannot be read: zoea doctor checks the database ", "bold $role-errored")
-    elif edge.is_empty:
-        said = (" No message yet: press m " if edge.is_loaded else " Reading… ", "")
+    elif is_empty:
+        said = (" No message yet: press m " if is_loaded else " Reading… ", "")
     else:
-        count = f"{edge.turns} turn{'s' * (edge.turns != 1)}"
-        where = f"turn {edge.turn} of {edge.turns}" if edge.turn else count
-        said = (f" {count} · follows new lines " if edge.follows else f" {where} · G to the end ", "")
-    return [said, ("· verbose ", "")] if edge.verbose else [said]
+        count = f"{turns} turn{'s' * (turns != 1)}"
+        where = f"turn {turn} of {turns}" if turn else count
+        said = (f" {count} · follows new lines " if follows else f" {where} · G to the end ", "")
+    return [said, ("· verbose ", "")] if verbose else [said]
 
 
 def build_title_pieces(view: MysisView, place: int, many: int, now: int, glyphs: dict[str, str]) -> list[Piece]:

@@ -65,9 +65,6 @@ class BudgetsDialog(ListDialog):
         self.close()
         self.cockpit.push_screen(SettingsScreen(group="budget", field="budget.swarm_per_day"))
 
-    def on_resize(self) -> None:
-        self.draw()
-
     async def catch_up(self) -> None:
         where, now = self.cockpit.places, self.cockpit.now()
         self._found = await asyncio.to_thread(lambda: read_budgets(where.database, load(where).settings, now))

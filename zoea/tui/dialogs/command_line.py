@@ -358,10 +358,8 @@ class CommandPromptDialog(CockpitDialog[None]):
         Binding("enter", "run", "run", priority=True),
     ]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._found: list[CommandCompletion] = []
-        self._chosen = -1
+    _found: Sequence[CommandCompletion] = ()
+    _chosen = -1
 
     def compose(self) -> ComposeResult:
         with Vertical(id="commands"):

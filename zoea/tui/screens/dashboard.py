@@ -20,6 +20,7 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
+from zoea.tui.commands.keymap import CURSOR_KEYS
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
@@ -63,15 +64,10 @@ class DashboardScreen(CockpitScreen[None]):
     LEADS_BACK: ClassVar[bool] = False
     WAITS_WITH_FRAMES: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [
+        *CURSOR_KEYS,
         ("tab,shift+tab", "part"),
-        ("j,down", "cursor(1)"),
-        ("k,up", "cursor(-1)"),
         ("left", "sideways(-1)"),
         ("right", "sideways(1)"),
-        ("g,home", "edge(0)"),
-        ("G,end", "edge(1)"),
-        ("pagedown", "page(1)"),
-        ("pageup", "page(-1)"),
     ]
 
     table: SwarmTable
@@ -466,7 +462,7 @@ class DashboardScreen(CockpitScreen[None]):
 
     # Moving.
 
-    def action_cursor(self, by: int) -> None:
+    def action_move(self, by: int) -> None:
         self.table.move(by)
 
     def action_sideways(self, by: int) -> None:
@@ -475,7 +471,7 @@ class DashboardScreen(CockpitScreen[None]):
     def action_edge(self, last: int) -> None:
         self.table.move_to(self.table.count - 1 if last else 0)
 
-    def action_page(self, by: int) -> None:
+    def action_leaf(self, by: int) -> None:
         self.table.move(by * self.table.page)
 
     # Actions on myses.

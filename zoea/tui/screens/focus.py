@@ -34,7 +34,6 @@ from zoea.tui.conversation.conversation_reader import (
     conversation_version,
 )
 from zoea.tui.conversation.focus_lines import (
-    ReadingStatus,
     build_failure_lines,
     build_status_pieces,
     build_title_pieces,
@@ -98,7 +97,7 @@ class FocusScreen(CockpitScreen[None]):
         self._worth: tuple[Any, ...] = ()
         self._last_view: MysisView | None = None
         self._live_ends = False
-        self._jump = self._result_turn = 0
+        self._result_turn = 0
         self._is_ready = False
         self._wrong = TextBlock(id="wrong")
 
@@ -136,7 +135,7 @@ class FocusScreen(CockpitScreen[None]):
         with Container(id="body"):
             with Vertical(id="talk", classes="panel"):
                 palette = ConversationPalette(self.cockpit.theme_spec, no_color=self.app.no_color)
-                yield ConversationView(palette, self.symbols, self._edge_reached, id="transcript")
+                yield ConversationView(palette, self.symbols, self._reading, id="transcript")
                 yield LiveAnswer(id="live")
                 yield self._wrong
                 yield FindBar(self._finder.search, self._finder.step, id="find")
@@ -212,7 +211,6 @@ class FocusScreen(CockpitScreen[None]):
             if key or words:
                 self.transcript.mark(words, key)
             self._reading.around(turn, "found" if key else "turn")
-            self._jump = turn
         elif isinstance(bookmark, Bookmark):
             self._reading.around(bookmark.turn, "bookmark")
         else:
@@ -237,7 +235,9 @@ class FocusScreen(CockpitScreen[None]):
             at = bookmark.spot
             self.transcript.choose(bookmark.cursor)
         elif why == "turn" or why == "found":
-            at = next((LinePosition(f"turn {turn.id}") for turn in window.turns if turn.number == self._jump), None)
+            at = next(
+                (LinePosition(f"turn {turn.id}") for turn in window.turns if turn.number == self._reading.jump), None
+            )
         if self._live_ends:
             self._live_ends = False
             self.live.clear()
@@ -260,23 +260,6 @@ class FocusScreen(CockpitScreen[None]):
     def _failed(self, error: StoreError) -> None:
         self.cockpit.show_error(error)
         self._subtitle()
-
-    def on_conversation_view_older_wanted(self, event: ConversationView.OlderWanted) -> None:
-        self._reading.older()
-
-    def on_conversation_view_newer_wanted(self, event: ConversationView.NewerWanted) -> None:
-        self._reading.newer()
-
-    def on_conversation_view_edge_wanted(self, event: ConversationView.EdgeWanted) -> None:
-        if event.last:
-            self._reading.newest()
-        else:
-            self._jump = 1
-            self._reading.around(1, "turn")
-
-    def _edge_reached(self) -> None:
-        if self._reading.is_loaded:
-            self._reading.stay()
 
     def on_conversation_view_moved(self, event: ConversationView.Moved) -> None:
         self._subtitle()
@@ -395,7 +378,7 @@ class FocusScreen(CockpitScreen[None]):
             return
         transcript, window = self.transcript, self._reading.window
         block = transcript.cursor
-        edge = ReadingStatus(
+        status = build_status_pieces(
             unseen=transcript.unseen,
             turns=window.last_number,
             turn=block.turn if block is not None else 0,
@@ -405,7 +388,7 @@ class FocusScreen(CockpitScreen[None]):
             follows=transcript.follows,
             verbose=transcript.verbose,
         )
-        put_titles(self._talk, self._talk._border_title, Content.assemble(*build_status_pieces(edge)))
+        put_titles(self._talk, self._talk._border_title, Content.assemble(*status))
 
     # Finding and copying.
 
@@ -441,13 +424,11 @@ class FocusScreen(CockpitScreen[None]):
         if by > 0:
             self.transcript.action_edge(1)
         elif self._reading.window.has_older:
-            self._jump = self._reading.window.turns[0].number - 1
-            self._reading.around(self._jump, "turn")
+            self._reading.around(self._reading.window.turns[0].number - 1, "turn")
 
     def load_around(self, turn: int) -> None:
         """Read the turns around a turn that is not loaded, and show them as the conversation."""
         self._mark_result(False)
-        self._jump = turn
         self._reading.around(turn, "found")
 
     def _show_other_mysis(self, by: int) -> None:

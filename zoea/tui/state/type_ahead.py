@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from textual.app import App, ScreenStackError
 from textual.events import Key, Paste
 from textual.message_pump import MessagePump
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, TextArea
 
 
@@ -173,10 +173,9 @@ class TypeAhead:
 
         A line that is pasted without marks is such keys: no person has seen what it opened.
         """
-        try:
-            screen, has_input = self._app.screen, isinstance(self._app.focused, Input | TextArea)
-        except ScreenStackError:
+        if (screen := self._screen) is None:
             return False
+        has_input = isinstance(self._app.focused, Input | TextArea)
         if event.time != self._burst[0]:
             self._burst = event.time, screen, has_input
         if (
@@ -253,33 +252,27 @@ class TypeAhead:
 
     def _touch(self) -> None:
         """Remember the widgets that a key reaches now, from the focused one up."""
-        for node in self._reached():
-            self._touched.setdefault(node)
+        if (screen := self._screen) is not None:
+            self._touched |= dict.fromkeys((self._app.focused or screen).ancestors_with_self)
 
-    def _reached(self) -> Iterator[MessagePump]:
+    @property
+    def _screen(self) -> Screen[object] | None:
         try:
-            yield from (self._app.focused or self._app.screen).ancestors_with_self
+            return self._app.screen
         except ScreenStackError:
-            return
+            return None
 
     def _state(self) -> tuple[object, object, int]:
-        try:
-            return self._app.screen, self._app.focused, self._admitted
-        except ScreenStackError:
-            return None, None, self._admitted
+        screen = self._screen
+        return screen, self._app.focused if screen is not None else None, self._admitted
 
     def _is_screen_ready(self) -> bool:
-        try:
-            return self._app.screen.is_mounted
-        except ScreenStackError:
-            return False
+        screen = self._screen
+        return screen is not None and screen.is_mounted
 
     def _is_held(self) -> bool:
-        try:
-            screen = self._app.screen
-        except ScreenStackError:
-            return False
-        return isinstance(screen, KeyHolder) and screen.is_mounted and screen.holds_keys
+        screen: object = self._screen
+        return isinstance(screen, KeyHolder) and self._is_screen_ready() and screen.holds_keys
 
     def _is_stuck(self) -> bool:
         return self._task is not None and (self._opening.holds_keys or time.monotonic() - self._begun > PATIENCE_S)

@@ -38,14 +38,8 @@ class HiveGrouping(StrEnum):
     @property
     def following(self) -> HiveGrouping:
         """The grouping that a key chooses after this one."""
-        return _AFTER[self]
-
-
-_AFTER = {
-    HiveGrouping.STATUS: HiveGrouping.TEMPLATE,
-    HiveGrouping.TEMPLATE: HiveGrouping.TAG,
-    HiveGrouping.TAG: HiveGrouping.STATUS,
-}
+        found = list(HiveGrouping)
+        return found[(found.index(self) + 1) % len(found)]
 
 
 def group_of(view: MysisView, grouping: HiveGrouping) -> str:

@@ -7,7 +7,7 @@ and follows the end only while the reader is there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -21,9 +21,11 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from zoea.tui.commands.keymap import CURSOR_KEYS
 from zoea.tui.conversation.block_painter import BODY, PaintOptions
 from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, Symbols
 from zoea.tui.conversation.conversation_document import BlockView, ConversationDocument, estimate_work, paint_blocks
+from zoea.tui.conversation.conversation_reader import ConversationReader
 from zoea.tui.conversation.line_index import LineIndex, LinePosition
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.theme.role_styles import ConversationPalette
@@ -38,33 +40,11 @@ class ConversationView(ScrollView, can_focus=True):
     """Show painted blocks; paint them in a thread if there are many.
 
     Args:
-        edge_reached: Called at once when the reader goes to a first or last turn that is loaded, because a read that
-            was asked for before may end at any moment.
+        reading: Reads more turns near an edge of the loaded ones.
     """
 
     DEFAULT_CSS = "ConversationView { overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("j,down", "step(1)"),
-        ("k,up", "step(-1)"),
-        ("pagedown,space", "page(1)"),
-        ("pageup", "page(-1)"),
-        ("g,home", "edge(0)"),
-        ("G,end", "edge(1)"),
-        ("enter", "fold"),
-    ]
-
-    class OlderWanted(Message):
-        """Sent when the reader nears the beginning of the loaded turns."""
-
-    class NewerWanted(Message):
-        """Sent when the reader nears the end of the loaded turns and newer ones exist."""
-
-    class EdgeWanted(Message):
-        """Sent when the reader goes to a first or last turn that is not loaded."""
-
-        def __init__(self, last: bool) -> None:
-            super().__init__()
-            self.last = last
+    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS, ("space", "leaf(1)"), ("enter", "fold")]
 
     class WholeWanted(Message):
         """Sent when the full text of a memory is needed."""
@@ -80,12 +60,12 @@ class ConversationView(ScrollView, can_focus=True):
         self,
         palette: ConversationPalette,
         symbols: Symbols,
-        edge_reached: Callable[[], None] = lambda: None,
+        reading: ConversationReader,
         *,
         id: str | None = None,
     ) -> None:
         super().__init__(id=id)
-        self._edge_reached = edge_reached
+        self._reading = reading
         self._document = ConversationDocument(PaintOptions(80, palette, symbols))
         self._index = LineIndex()
         self._has_older = self.has_newer = False
@@ -261,9 +241,9 @@ class ConversationView(ScrollView, can_focus=True):
         """Request more turns near an edge of the loaded ones, and report the position."""
         if not self._is_applying and self._document.blocks:
             if self._has_older and self.scroll_offset.y < NEAR:
-                self.post_message(self.OlderWanted())
+                self._reading.older()
             if self.has_newer and self.scroll_offset.y > self.max_scroll_y - NEAR:
-                self.post_message(self.NewerWanted())
+                self._reading.newer()
         self.post_message(self.Moved())
 
     def _seek_hit(self) -> None:
@@ -314,20 +294,22 @@ class ConversationView(ScrollView, can_focus=True):
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
             self.refresh()
 
-    def action_page(self, by: int) -> None:
+    def action_leaf(self, by: int) -> None:
         self._bring(self.scroll_offset.y + by * max(1, self.size.height - 2))
         self._cursor_into_sight()
 
     def action_edge(self, last: int) -> None:
         if (self.has_newer if last else self._has_older) and self._document.blocks:
-            self.post_message(self.EdgeWanted(bool(last)))
+            self._reading.newest() if last else self._reading.around(1, "turn")
             return
-        self._edge_reached()
+        # A read that was asked for before may end at any moment.
+        if self._reading.is_loaded:
+            self._reading.stay()
         self._bring(self.max_scroll_y if last else 0)
         if self._index.blocks:
             self._move_cursor(self._index.blocks[-1 if last else 0].key)
 
-    def action_step(self, by: int) -> None:
+    def action_move(self, by: int) -> None:
         """Move to the next block. Scroll first if the current one is taller than the view."""
         here = self.cursor
         if here is None:

@@ -24,6 +24,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from zoea.text.control_characters import reveal
+from zoea.tui.commands.keymap import CURSOR_KEYS
 from zoea.tui.text_layout import Piece, wrap_characters, wrap_pieces, wrap_words
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
@@ -63,15 +64,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         title, foot: Title and subtitle of the border.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("j,down", "move(1)"),
-        ("k,up", "move(-1)"),
-        ("g,home", "edge(0)"),
-        ("G,end", "edge(1)"),
-        ("pagedown", "leaf(1)"),
-        ("pageup", "leaf(-1)"),
-        ("enter", "choose"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS, ("enter", "choose")]
 
     SELECTS: ClassVar[bool] = True
     """Whether the text can be selected with the mouse."""
@@ -214,10 +207,6 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         if self.width != self._width:
             self._width = self.width
             self.post_message(self.Resized(self, self.place))
-
-    def restyle(self) -> None:
-        """Redraw in the current theme."""
-        self.refresh()
 
     # Drawing.
 

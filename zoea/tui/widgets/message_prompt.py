@@ -208,7 +208,7 @@ class MessagePrompt(Vertical):
         self.target = target
         self.mode = DeliveryMode.QUEUE
         self._place = len(self._drafts.history)
-        self._set(self._drafts.of(target.key))
+        self._writing.put(self._drafts.of(target.key))
         self._set_limits(self._drafts.limits_of(target.key))
         self.display = True
         self._describe()
@@ -228,14 +228,14 @@ class MessagePrompt(Vertical):
     def add_text(self, text: str) -> None:
         """Append a text to the draft, on a line of its own."""
         draft = self.text.rstrip()
-        self._set(f"{draft}\n{text}" if draft else text)
+        self._writing.put(f"{draft}\n{text}" if draft else text)
 
     def clear_into_history(self) -> bool:
         """Move the text into the history; return False if there was none."""
         if not self.text.strip():
             return False
         self._note_sent(self.text)
-        self._set("")
+        self._writing.put("")
         self._keep_draft()
         return True
 
@@ -245,7 +245,7 @@ class MessagePrompt(Vertical):
         self._note_sent(self.text)
         if self.target is not None:
             self._drafts.end(self.target.key, self.text)
-        self._set("")
+        self._writing.put("")
         self._set_limits("")
         self.close()
 
@@ -260,7 +260,7 @@ class MessagePrompt(Vertical):
         if self.is_open and self.target is not None and not self.is_sending:
             kept = self._drafts.of(self.target.key)
             if kept.strip() != self.text.strip():
-                self._set(kept)
+                self._writing.put(kept)
 
     def retarget(self) -> None:
         """Update recipients and notes after rows changed."""
@@ -288,9 +288,6 @@ class MessagePrompt(Vertical):
     def _set_limits(self, text: str) -> None:
         self._limits.value = reveal(text)
         self._limits.display = bool(text)
-
-    def _set(self, text: str) -> None:
-        self._writing.put(text)
 
     def _describe(self) -> None:
         if self.target is None:
@@ -350,7 +347,7 @@ class MessagePrompt(Vertical):
         if self._place == len(history):
             self._unsent = self.text
         self._place = place
-        self._set(self._unsent if place == len(history) else history[place])
+        self._writing.put(self._unsent if place == len(history) else history[place])
 
     # Sending.
 

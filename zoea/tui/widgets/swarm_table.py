@@ -115,13 +115,8 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         before, known = self._shown, self._all
         self._all = {view.id: view for view in views}
         come_or_gone = len(known) != len(self._all) or not (changed or set()) <= known.keys()
-        if (
-            changed is None
-            or come_or_gone
-            or self._filter
-            or self.order.attention_first
-            or self._has_regrouped(changed)
-        ):
+        may_move = bool(self._filter) or self.order.attention_first
+        if changed is None or come_or_gone or may_move or self._has_regrouped(changed):
             self._longest = min(NAME_MAX, max((len(view.name) for view in views), default=NAME_MIN))
             self._arrange()
             if changed is None or before != self._shown:
