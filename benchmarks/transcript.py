@@ -21,7 +21,6 @@ from zoea.queries.search_reader import ConversationFinder
 from zoea.store.store import Store
 from zoea.transfer.export import Format, export_to_file
 from zoea.tui.conversation.block_painter import PaintOptions, paint_block
-from zoea.tui.conversation.blocks import Symbols
 from zoea.tui.conversation.conversation_reader import ConversationSource, read_newest, read_older
 from zoea.tui.theme import themes
 from zoea.tui.theme.role_styles import ConversationPalette
@@ -108,9 +107,9 @@ def main() -> int:
         path = Path(folder) / "zoea.db"
         turns = asyncio.run(build(path, memories))
         sys.stdout.write(f"{memories:,} memories in {turns:,} turns, {path.stat().st_size / 1e6:.0f} MB\n")
-        source = ConversationSource(path, 1, START, Symbols())
+        source = ConversationSource(path, 1, START)
         found, _ = themes.load_themes(Path(folder))
-        options = PaintOptions(110, ConversationPalette(found[themes.DEFAULT]), Symbols())
+        options = PaintOptions(110, ConversationPalette(found[themes.DEFAULT]))
         timed("read the newest page", lambda: conversation.read_newest(path, 1))
         window, _ = timed("read it and make blocks", lambda: read_newest(source))
         timed("paint it", lambda: [paint_block(block, options, is_open=block.is_open) for block in window.blocks])

@@ -45,7 +45,7 @@ def test_arguments_that_zoea_fills_in_are_omitted() -> None:
 
 
 def test_long_calls_are_cut_with_a_mark_and_their_length() -> None:
-    assert format_arguments(json.dumps({"text": "x" * 99}), more=">") == f'text="{"x" * 59}> (101 characters)'
+    assert format_arguments(json.dumps({"text": "x" * 99})) == f'text="{"x" * 59}… (101 characters)'
     assert format_arguments(json.dumps({f"k{n}": n for n in range(999)})).endswith("… (12,767 characters)")
     assert format_arguments("x" * 200_000) == "x" * MOST_CHARS + "… (200,000 characters)"
 

@@ -21,7 +21,7 @@ from zoea.queries.request_summary import MysisContext, PackSummary, RequestSumma
 from zoea.store.store import Store
 from zoea.swarm.live_view import LiveMysis
 from zoea.tui.conversation import focus_lines
-from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, Symbols
+from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
 from zoea.tui.conversation.conversation_reader import (
     MOST_MEMORIES,
     ConversationSource,
@@ -181,7 +181,7 @@ class TestWindow:
             )
         for number in range(1, 301):
             _add_turn(path, number)
-        return ConversationSource(path, 1, START, Symbols())
+        return ConversationSource(path, 1, START)
 
     async def test_a_full_window_drops_turns_at_the_other_end(self, source: ConversationSource) -> None:
         window = read_newest(source)
@@ -213,7 +213,7 @@ class TestWindow:
         assert _ends(window) == (True, True)
 
     async def test_an_unknown_mysis_has_an_empty_window(self, source: ConversationSource) -> None:
-        nobody = ConversationSource(source.database, 2, START, Symbols())
+        nobody = ConversationSource(source.database, 2, START)
         assert read_newest(nobody).blocks == ()
         assert read_older(nobody, TurnWindow()) == TurnWindow()
         assert read_newer(nobody, TurnWindow()).turns == ()

@@ -11,7 +11,6 @@ from zoea.model.enums import Role
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Native, Usage
 from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest
-from zoea.tui.conversation.blocks import ASCII_SYMBOLS, Symbols
 from zoea.tui.conversation.request_lines import (
     build_head_lines,
     build_message_items,
@@ -141,7 +140,7 @@ def test_estimate_and_actual_usage_are_shown() -> None:
 def test_the_end_of_a_request_is_described(changed: dict[str, object], said: str) -> None:
     request = replace(REQUEST, **changed)
     assert said in words(build_head_lines(request, REQUEST.created_at))
-    assert build_request_line(request, 34, ASCII_SYMBOLS)
+    assert build_request_line(request)
 
 
 @pytest.mark.parametrize(
@@ -170,9 +169,7 @@ def test_an_unfolded_message_shows_everything_that_was_sent() -> None:
         native=Native("anthropic", "claude", "[signed]"),
     )
     result = RequestMessage(Role.TOOL, "no", call_id="c1", name="look", is_error=True)
-    first, second = build_message_items(
-        (SentMessage(message, "full", 0, 9), SentMessage(result, "cut", 10, 2)), Symbols()
-    )
+    first, second = build_message_items((SentMessage(message, "full", 0, 9), SentMessage(result, "cut", 10, 2)))
     below = "\n".join(text for text, _ in first.body)
     for part in ("thought", "[signed]", "text", 'look({"a": 1})  c1'):
         assert part in below

@@ -40,7 +40,7 @@ def reveal_arguments(arguments: str) -> str:
     return _BLANK.sub(lambda match: escape(match[0]), reveal_exactly(arguments))
 
 
-def format_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> str:
+def format_arguments(arguments: str, *, hidden: str = "") -> str:
     """Format JSON arguments as `item="ore", n=40`. Text that is not a JSON object stays as it is.
 
     Each value is JSON, and a key too that is no plain word, so that what is shown parses to what is sent. A value has
@@ -48,21 +48,20 @@ def format_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> 
 
     Args:
         hidden: Arguments with this value are omitted, such as those Zoea fills in.
-        more: Marks a cut.
     """
     values = parse_arguments(arguments)
     if values is None:
-        return _cut(one_line(reveal_arguments(arguments[:_LOOKED_AT])), MOST_CHARS, len(arguments), more)
+        return _cut(one_line(reveal_arguments(arguments[:_LOOKED_AT])), MOST_CHARS, len(arguments))
     joined = ""
     for key, value in values.items():
         if hidden and value == hidden:
             continue
         text = json.dumps(value, ensure_ascii=False)
-        shown = _cut(reveal_arguments(text[:_LOOKED_AT]), VALUE_CHARS, len(text), more)
+        shown = _cut(reveal_arguments(text[:_LOOKED_AT]), VALUE_CHARS, len(text))
         name = key if len(key) <= _LOOKED_AT and _PLAIN_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)
         joined += f"{', ' if joined else ''}{reveal_arguments(name[:_LOOKED_AT])}={shown}"
         if len(joined) > MOST_CHARS:
-            return _cut(joined, MOST_CHARS, len(arguments), more)
+            return _cut(joined, MOST_CHARS, len(arguments))
     return joined
 
 
@@ -71,8 +70,8 @@ def parse_arguments(arguments: str) -> dict[str, Any] | None:
     return parse_object(arguments) if len(arguments) <= _LARGE else None
 
 
-def _cut(shown: str, most: int, length: int, more: str) -> str:
+def _cut(shown: str, most: int, length: int) -> str:
     """Cut a text that is too long, or begins one that is, and name the length."""
     if len(shown) <= most and length <= _LOOKED_AT:
         return shown
-    return f"{shown[:most]}{more} ({length:,} characters)"
+    return f"{shown[:most]}… ({length:,} characters)"

@@ -30,15 +30,15 @@ DEPTH = 20
 VALUE_CHARS = 400
 
 
-def iterate_tree_lines(value: Any, width: int, symbols: Symbols) -> Iterator[list[Piece]]:
+def iterate_tree_lines(value: Any, width: int) -> Iterator[list[Piece]]:
     """Yield a JSON value as a tree of lines; short values stay on one line.
 
     Each line has at most about `width` characters before it is wrapped.
     """
-    yield from _children(value, "", width, symbols, DEPTH)
+    yield from _children(value, "", width, DEPTH)
 
 
-def _children(value: Any, indent: str, width: int, symbols: Symbols, depth: int) -> Iterator[list[Piece]]:
+def _children(value: Any, indent: str, width: int, depth: int) -> Iterator[list[Piece]]:
     if isinstance(value, dict):
         items = [(f"{prose_line(str(key))}: ", item) for key, item in value.items()]
     elif isinstance(value, list):
@@ -50,10 +50,10 @@ def _children(value: Any, indent: str, width: int, symbols: Symbols, depth: int)
         yield [(indent, "quiet"), ("empty", "quiet")]
     for place, (key, item) in enumerate(items):
         is_last = place == len(items) - 1
-        branch = indent + (symbols.last if is_last else symbols.branch)
+        branch = indent + (Symbols.last if is_last else Symbols.branch)
         if isinstance(item, str) and "\n" in item.strip():
             yield [(branch, "quiet"), (key, "llm"), ("", "")]
-            below = indent + (" " * len(symbols.last) if is_last else symbols.down)
+            below = indent + (" " * len(Symbols.last) if is_last else Symbols.down)
             for line, role in mark_diff(item):
                 yield [(below, "quiet"), (GUTTER, "quiet"), (reveal(line), role)]
             continue
@@ -64,8 +64,8 @@ def _children(value: Any, indent: str, width: int, symbols: Symbols, depth: int)
             continue
         count = f"{len(item)} {'field' if isinstance(item, dict) else 'item'}{'s' * (len(item) != 1)}"
         yield [(branch, "quiet"), (key, "llm"), (count, "quiet")]
-        below = indent + (" " * len(symbols.last) if is_last else symbols.down)
-        yield from _children(item, below, width, symbols, depth - 1)
+        below = indent + (" " * len(Symbols.last) if is_last else Symbols.down)
+        yield from _children(item, below, width, depth - 1)
 
 
 def _fitting(value: Any, width: int) -> str | None:
@@ -98,7 +98,6 @@ class PaintOptions(Struct, frozen=True):
 
     width: int
     palette: ConversationPalette
-    symbols: Symbols
     verbose: bool = False
     shows_reasoning: bool = False
 
@@ -111,10 +110,10 @@ def paint_block(block: ConversationBlock, options: PaintOptions, *, is_open: boo
     if block.head:
         right = list(block.right)
         if block.folds and block.kind is BlockKind.CALL:
-            right.append((f" {options.symbols.open if is_open else options.symbols.folded}", "quiet"))
+            right.append((f" {Symbols.open if is_open else Symbols.folded}", "quiet"))
         left = list(block.head)
         if block.folds and block.kind is not BlockKind.CALL:
-            left.insert(0, (f"{options.symbols.open if is_open else options.symbols.folded} ", "quiet"))
+            left.insert(0, (f"{Symbols.open if is_open else Symbols.folded} ", "quiet"))
         lines.append(paint_row(left, right, _measure(options), options.palette, indent=BODY))
     if is_open or not block.folds:
         lines += _body(block, options)
@@ -138,12 +137,12 @@ def _measure(options: PaintOptions) -> int:
 
 def _rule(block: ConversationBlock, options: PaintOptions, is_open: bool) -> Strip:
     """Paint the line that begins a turn; folded, it shows the prompt."""
-    left = [(options.symbols.rule * 2 + " ", "border"), *block.head]
+    left = [(Symbols.rule * 2 + " ", "border"), *block.head]
     right = [(" ", ""), *block.right] if block.right else []
     if not is_open:
         left.append((f"  {block.brief}", "strong"))
-        right.append((f" {options.symbols.folded}", "quiet"))
-    return paint_row(left, right, _measure(options), options.palette, indent=HEAD, fill=options.symbols.rule)
+        right.append((f" {Symbols.folded}", "quiet"))
+    return paint_row(left, right, _measure(options), options.palette, indent=HEAD, fill=Symbols.rule)
 
 
 def paint_row(
@@ -187,9 +186,9 @@ def _body(block: ConversationBlock, options: PaintOptions) -> list[Strip]:
     if len(drawn) > limit:
         drawn = drawn[:limit]
         words = "v shows more" if limit == LINES else "e exports all of it"
-        drawn.append(_text(f"{options.symbols.more} there is more: {words}", "quiet", options.palette, indent))
+        drawn.append(_text(f"{Symbols.more} there is more: {words}", "quiet", options.palette, indent))
     if block.missing:
-        said = f"{options.symbols.more} {number_format.size(block.missing)} more: enter reads it"
+        said = f"{Symbols.more} {number_format.size(block.missing)} more: enter reads it"
         drawn.append(_text(said, "quiet", options.palette, indent))
     return drawn
 
@@ -215,7 +214,7 @@ def _lines(block: ConversationBlock, options: PaintOptions, width: int, indent: 
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict | list):
-            for pieces in iterate_tree_lines(value, width, options.symbols):
+            for pieces in iterate_tree_lines(value, width):
                 yield from _pieces(pieces, width, palette, indent, by_words=True)
             return
     for text, role in mark_diff(block.body):
@@ -227,7 +226,7 @@ def _is_cut(block: ConversationBlock, options: PaintOptions) -> bool:
     """Return whether the head shows less of the arguments than they hold, or a text in one line."""
     shown = "".join(text for text, _ in block.head)
     room = _measure(options) - BODY - count_cells(block.right) - 3
-    return options.symbols.more in shown or cell_len(shown) > room or has_texts(block.arguments)
+    return Symbols.more in shown or cell_len(shown) > room or has_texts(block.arguments)
 
 
 def _pieces(

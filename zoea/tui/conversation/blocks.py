@@ -92,25 +92,23 @@ class ConversationBlock(Struct, frozen=True):
         return "".join(text for text, _ in self.head)
 
 
-class Symbols(Struct, frozen=True):
-    """The symbols beside the theme's glyphs."""
+class Symbols:
+    """The signs beside the theme's glyphs. Terminals without UTF-8 get those of `themes.AsciiFilter`."""
 
-    ok: str = "✓"
-    bad: str = "✖"
-    run: str = "⋯"
-    ask: str = "⚑"
-    tool: str = "⚙"
-    folded: str = "▸"
-    open: str = "▾"
-    rule: str = "─"
-    branch: str = "├─ "
-    last: str = "└─ "
-    down: str = "│  "
-    more: str = "…"
-    here: str = "▌"
+    ok = "✓"
+    bad = "✖"
+    run = "⋯"
+    ask = "⚑"
+    tool = "⚙"
+    folded = "▸"
+    open = "▾"
+    rule = "─"
+    branch = "├─ "
+    last = "└─ "
+    down = "│  "
+    more = "…"
+    here = "▌"
 
-
-ASCII_SYMBOLS = Symbols("ok", "x", "..", "?", ">", "+", "-", "-", "|- ", "`- ", "|  ", "...", "|")
 
 _OUTCOMES = {
     Outcome.ITERATION_LIMIT: ("the turn reached its limit of requests", "waiting"),
@@ -124,26 +122,24 @@ _OUTCOMES = {
 }
 
 
-def build_page_blocks(page: ConversationPage, now: int, symbols: Symbols) -> tuple[ConversationBlock, ...]:
+def build_page_blocks(page: ConversationPage, now: int) -> tuple[ConversationBlock, ...]:
     """Build the blocks of every turn of a page, then of the waiting messages."""
-    blocks = [block for turn in page.turns for block in build_turn_blocks(turn, now, symbols)]
+    blocks = [block for turn in page.turns for block in build_turn_blocks(turn, now)]
     return (*blocks, *(_pending(delivery, now) for delivery in page.pending))
 
 
 def build_turn_blocks(
-    turn: ConversationTurn, now: int, symbols: Symbols, ticks: Mapping[int, float] = MappingProxyType({})
+    turn: ConversationTurn, now: int, ticks: Mapping[int, float] = MappingProxyType({})
 ) -> tuple[ConversationBlock, ...]:
     """Build the blocks of one turn, in order; `now` dates them and times running calls.
 
     Args:
         ticks: The tick that a result tells, by the id of its memory.
     """
-    return tuple(_of_turn(turn, now, symbols, ticks))
+    return tuple(_of_turn(turn, now, ticks))
 
 
-def _of_turn(
-    turn: ConversationTurn, now: int, symbols: Symbols, ticks: Mapping[int, float]
-) -> Iterator[ConversationBlock]:
+def _of_turn(turn: ConversationTurn, now: int, ticks: Mapping[int, float]) -> Iterator[ConversationBlock]:
     results = {
         entry.memory.call_id: entry for entry in turn.entries if entry.memory.role is Role.TOOL and entry.memory.call_id
     }
@@ -159,7 +155,7 @@ def _of_turn(
         if entry.memory.role is Role.USER:
             yield _prompt(entry, turn, now, is_first=False, is_only=False)
         elif entry.memory.role is Role.ASSISTANT:
-            yield from _answer(entry, turn, results, now, symbols, ticks)
+            yield from _answer(entry, turn, results, now, ticks)
     outcome = _outcome(turn)
     for note in notes:
         if outcome is None or not outcome.body or not find_attempt(note.kind):  # the failure tells why once
@@ -252,7 +248,6 @@ def _answer(
     turn: ConversationTurn,
     results: dict[int, ConversationEntry],
     now: int,
-    symbols: Symbols,
     ticks: Mapping[int, float],
 ) -> Iterator[ConversationBlock]:
     """Build the reasoning of an answer, its text, then its calls with their results."""
@@ -297,7 +292,7 @@ def _answer(
     for place, call in enumerate(memory.calls):
         result = results.get(call.id)
         tick = ticks.get(result.memory.id) if result else None
-        yield _call(call, result, turn, entry.request_id, now, symbols, has_gap=not place, tick=tick)
+        yield _call(call, result, turn, entry.request_id, now, has_gap=not place, tick=tick)
 
 
 def _call(
@@ -306,7 +301,6 @@ def _call(
     turn: ConversationTurn,
     request_id: int | None,
     now: int,
-    symbols: Symbols,
     *,
     has_gap: bool,
     tick: float | None,
@@ -320,7 +314,7 @@ def _call(
             turn.number,
             result.memory.id if result else None,
             request_id,
-            head=((f"{symbols.ok} reports its task as done", "ok"), *kept),
+            head=((f"{Symbols.ok} reports its task as done", "ok"), *kept),
             body=reveal(report).strip(),
             shape=BodyFormat.MARKDOWN,
             is_kept=bool(kept),
@@ -334,13 +328,13 @@ def _call(
         result.memory.id if result else None,
         request_id,
         head=(
-            (f"{symbols.tool} ", "tool"),
+            (f"{Symbols.tool} ", "tool"),
             (one_line(call.name), "called"),
-            (f"({format_arguments(call.arguments, hidden=MASK, more=symbols.more)})", "quiet"),
+            (f"({format_arguments(call.arguments, hidden=MASK)})", "quiet"),
             *kept,
         ),
         is_kept=bool(kept),
-        right=(*([(f"tick {tick:.15g}  ", "quiet")] if tick is not None else []), *_state(call, result, now, symbols)),
+        right=(*([(f"tick {tick:.15g}  ", "quiet")] if tick is not None else []), *_state(call, result, now)),
         body=content,
         arguments=call.arguments,
         role="errored" if is_bad else "",
@@ -354,24 +348,24 @@ def _call(
     )
 
 
-def _state(call: ToolCall, result: ConversationEntry | None, now: int, symbols: Symbols) -> tuple[Piece, ...]:
+def _state(call: ToolCall, result: ConversationEntry | None, now: int) -> tuple[Piece, ...]:
     took = ""
     if call.started_at is not None:
         took = number_format.duration(max(0, (call.ended_at or now) - call.started_at))
     size = number_format.size(result.chars) if result is not None else ""
     match call.state:
         case CallState.DONE:
-            return ((f"{symbols.ok} ", "ok"), (f"{took:>6}{size:>9}", "quiet"))
+            return ((f"{Symbols.ok} ", "ok"), (f"{took:>6}{size:>9}", "quiet"))
         case CallState.PENDING:
             return (("queued", "quiet"),)
         case CallState.APPROVAL:
-            return ((f"{symbols.ask} asks you", "asking"),)
+            return ((f"{Symbols.ask} asks you", "asking"),)
         case CallState.SENT:
-            return ((f"{symbols.run} running {took}", "running"),)
+            return ((f"{Symbols.run} running {took}", "running"),)
         case CallState.UNKNOWN:
-            return ((f"{symbols.bad} result unknown", "waiting"),)
+            return ((f"{Symbols.bad} result unknown", "waiting"),)
         case _:
-            return ((f"{symbols.bad} {call.state}", "errored"), (f"  {took}" if took else "", "quiet"))
+            return ((f"{Symbols.bad} {call.state}", "errored"), (f"  {took}" if took else "", "quiet"))
 
 
 def _note(turn: ConversationTurn, after: int, kind: str, content: str) -> ConversationBlock:

@@ -24,7 +24,7 @@ from zoea.text.control_characters import prose_line
 from zoea.text.sentences import count_of
 from zoea.text.shorten import head_with_length
 from zoea.tui.conversation.argument_lines import list_changes
-from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, Symbols, build_page_blocks, build_turn_blocks
+from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, build_page_blocks, build_turn_blocks
 
 MOST_MEMORIES = 600
 
@@ -44,7 +44,6 @@ class ConversationSource(Struct, frozen=True):
     database: Path
     mysis_id: int
     now: int
-    symbols: Symbols
     ticks: Callable[[tuple[Memory, ...]], Mapping[int, float]] = _tell_no_tick
     turn_limit: int = 0
 
@@ -189,12 +188,12 @@ def _blocks(source: ConversationSource, page: ConversationPage) -> dict[int, tup
     made: dict[int, tuple[ConversationBlock, ...]] = {}
     for turn in page.turns:
         ticks = source.ticks(tuple(entry.memory for entry in turn.entries))
-        made[turn.number] = build_turn_blocks(turn, source.now, source.symbols, ticks)
+        made[turn.number] = build_turn_blocks(turn, source.now, ticks)
     return made
 
 
 def _waiting(source: ConversationSource, page: ConversationPage) -> tuple[ConversationBlock, ...]:
-    return build_page_blocks(replace(page, turns=()), source.now, source.symbols)
+    return build_page_blocks(replace(page, turns=()), source.now)
 
 
 ReadWindow = Callable[[ConversationSource, TurnWindow], TurnWindow]

@@ -178,9 +178,9 @@ def describe_context(context: MaterializedContext) -> str:
     return f"{messages}, ~{number_format.tokens(context.token_count)} tokens, {_TIERS[context.tier]}"
 
 
-def build_entry_items(entries: Sequence[ContextEntry], symbols: Symbols, first: int = 1) -> list[FoldingItem]:
+def build_entry_items(entries: Sequence[ContextEntry], first: int = 1) -> list[FoldingItem]:
     """Build one item per message: who said it and its size, then its text and calls."""
-    return [_item(number, entry, symbols) for number, entry in enumerate(entries, first)]
+    return [_item(number, entry) for number, entry in enumerate(entries, first)]
 
 
 DIFFERS = "*"
@@ -190,7 +190,7 @@ _BRIEF, _CALLS_SHOWN = 2, 4
 
 
 def build_compared_items(
-    entries: Sequence[ContextEntry], other: Sequence[ContextEntry], symbols: Symbols, first: int
+    entries: Sequence[ContextEntry], other: Sequence[ContextEntry], first: int
 ) -> tuple[list[FoldingItem], int]:
     """Build one item per message, its calls first, with a mark where the other commit has no such message.
 
@@ -200,8 +200,8 @@ def build_compared_items(
     for number, entry in enumerate(entries, first):
         differs = _said(entry) not in known
         marked += differs
-        item = _item(number, entry, symbols)
-        calls = _list_calls(entry, symbols)
+        item = _item(number, entry)
+        calls = _list_calls(entry)
         body = [*calls, *item.body[: len(item.body) - len(calls)]]
         head = [(DIFFERS if differs else " ", "asking"), *item.head]
         items.append(FoldingItem(head, item.right, body, _BRIEF + min(len(calls), _CALLS_SHOWN)))
@@ -212,7 +212,7 @@ def _said(entry: ContextEntry) -> tuple[object, ...]:
     return entry.role, entry.content, tuple((call.name, call.arguments) for call in entry.calls)
 
 
-def _item(number: int, entry: ContextEntry, symbols: Symbols) -> FoldingItem:
+def _item(number: int, entry: ContextEntry) -> FoldingItem:
     who = {Role.USER: entry.sender or entry.source or "user", Role.ASSISTANT: "answer", Role.TOOL: "result"}
     head: list[Piece] = [
         (f"{number:>3} ", "quiet"),
@@ -229,20 +229,20 @@ def _item(number: int, entry: ContextEntry, symbols: Symbols) -> FoldingItem:
     body: list[Piece] = [(entry.reasoning, "reasoning")] if entry.reasoning else []
     body += [(entry.content, "")] if entry.content else []
     body += [(f"[{one.media_type}] {one.note}", "quiet") for one in entry.media]
-    calls = _list_calls(entry, symbols)
+    calls = _list_calls(entry)
     brief = _BRIEF + min(len(calls) - len(entry.calls), _CALLS_SHOWN)
     size = [(f" ~{number_format.tokens(entry.token_count)} tokens", "quiet")]
     return FoldingItem(head, size, [*body, *calls], brief)
 
 
-def _list_calls(entry: ContextEntry, symbols: Symbols) -> list[Piece]:
+def _list_calls(entry: ContextEntry) -> list[Piece]:
     """Return the lines of calls: arguments that hold texts as texts, others as JSON."""
     lines: list[Piece] = []
     for call in entry.calls:
         if not has_lines(call.arguments):
-            lines.append((f"{symbols.tool} {reveal_call(call.name, call.arguments)}", "tool"))
+            lines.append((f"{Symbols.tool} {reveal_call(call.name, call.arguments)}", "tool"))
             continue
-        lines.append((f"{symbols.tool} {one_line(call.name)}", "tool"))
+        lines.append((f"{Symbols.tool} {one_line(call.name)}", "tool"))
         for pieces in iterate_argument_lines(call.arguments):
             lines.append(("  " + "".join(text for text, _ in pieces), pieces[-1][1]))
     return lines

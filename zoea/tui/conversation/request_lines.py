@@ -92,10 +92,10 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
     return [first, second, third]
 
 
-def build_request_line(request: StoredRequest, width: int, symbols: Symbols) -> list[Piece]:
+def build_request_line(request: StoredRequest) -> list[Piece]:
     """Build one line of the request list."""
     role, _ = _state(request)
-    sign = {"errored": symbols.bad, "waiting": symbols.run}.get(role, symbols.ok)
+    sign = {"errored": Symbols.bad, "waiting": Symbols.run}.get(role, Symbols.ok)
     is_of_turn = request.turn_number is not None and request.purpose == "turn"
     turn = f"t{request.turn_number}.{request.iteration}" if is_of_turn else request.purpose
     actual = request.usage.input_tokens
@@ -212,12 +212,12 @@ def _step_lines(step: PlanStep, width: int) -> list[list[Piece]]:
     return [[(fit_text(first if not place else "", 8) + "  ", "quiet"), (line, "")] for place, line in enumerate(lines)]
 
 
-def build_message_items(sent: Sequence[SentMessage], symbols: Symbols) -> list[FoldingItem]:
+def build_message_items(sent: Sequence[SentMessage]) -> list[FoldingItem]:
     """Build one item per message as planned: role, form and size, then the text."""
-    return [_message(place, each, symbols) for place, each in enumerate(sent)]
+    return [_message(place, each) for place, each in enumerate(sent)]
 
 
-def _message(place: int, sent: SentMessage, symbols: Symbols) -> FoldingItem:
+def _message(place: int, sent: SentMessage) -> FoldingItem:
     message = sent.message
     role = _ROLES[message.role]
     head: list[Piece] = [
@@ -244,7 +244,7 @@ def _message(place: int, sent: SentMessage, symbols: Symbols) -> FoldingItem:
         body += [(kept, "quiet"), (native.blocks, "reasoning")]
     if message.content:
         body.append((message.content, "" if message.role is not Role.SYSTEM else "quiet"))
-    body += [(f"{symbols.tool} {reveal_call(call.name, call.arguments)}  {call.id}", "tool") for call in message.calls]
+    body += [(f"{Symbols.tool} {reveal_call(call.name, call.arguments)}  {call.id}", "tool") for call in message.calls]
     return FoldingItem(head, right, body)
 
 

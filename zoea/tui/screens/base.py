@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,9 +29,6 @@ from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import LOW, Piece, count_cells
 from zoea.tui.widgets.line_compositor import LineCompositor
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, is_typing, typed_keys
-
-if TYPE_CHECKING:
-    from zoea.tui.conversation.blocks import Symbols
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,13 +71,6 @@ class BaseScreen(Screen[T]):
     def cockpit(self) -> Cockpit:
         """The app."""
         return cast("Cockpit", self.app)
-
-    @property
-    def symbols(self) -> Symbols:
-        """The symbols of conversations that the terminal's encoding can show."""
-        from zoea.tui.conversation.blocks import ASCII_SYMBOLS, Symbols  # after the first paint
-
-        return Symbols() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII_SYMBOLS
 
     @property
     def holds_keys(self) -> bool:
@@ -188,8 +178,6 @@ class BaseScreen(Screen[T]):
     def theme_changed(self) -> None:
         """Another theme is in force."""
         for widget in self.query("*"):
-            if hasattr(widget, "symbols"):
-                widget.symbols = self.symbols
             restyle: Any = getattr(widget, "restyle", None)
             if restyle is not None:
                 restyle()

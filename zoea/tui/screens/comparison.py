@@ -53,8 +53,8 @@ class ComparisonScreen(TabbedScreen):
         yield TextBlock(id="common", classes="panel", title="IN COMMON")
         yield self.strip()
         with Container(id="body"):
-            yield FoldingList(self.symbols, id="one", classes="panel", empty="Reading the commits…")
-            yield FoldingList(self.symbols, id="other", classes="panel", empty="Reading the commits…")
+            yield FoldingList(id="one", classes="panel", empty="Reading the commits…")
+            yield FoldingList(id="other", classes="panel", empty="Reading the commits…")
 
     def on_mount(self) -> None:
         self._read()
@@ -92,7 +92,7 @@ class ComparisonScreen(TabbedScreen):
         for at, part in enumerate(self.PARTS):
             listed, learned = self.query_one(f"#{part}", FoldingList), found.learned[at]
             left_out = max(0, len(learned) - ENTRIES)
-            items, marked = build_compared_items(learned[left_out:], found.learned[1 - at], self.symbols, left_out + 1)
+            items, marked = build_compared_items(learned[left_out:], found.learned[1 - at], left_out + 1)
             listed.put(items, empty="Nothing new: it is the commit that both have in common")
             foot = f"{count_of(len(learned), 'message')} after it, {marked:,} ({DIFFERS}) only here"
             more = f"; the newest {ENTRIES:,} are listed" if left_out else ""

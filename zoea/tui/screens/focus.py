@@ -26,7 +26,7 @@ from zoea.text.control_characters import reveal
 from zoea.tui import number_format
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers, has_worktree
-from zoea.tui.conversation.blocks import BlockKind
+from zoea.tui.conversation.blocks import BlockKind, Symbols
 from zoea.tui.conversation.conversation_reader import (
     ConversationReader,
     ConversationSource,
@@ -135,7 +135,7 @@ class FocusScreen(CockpitScreen[None]):
         with Container(id="body"):
             with Vertical(id="talk", classes="panel"):
                 palette = ConversationPalette(self.cockpit.theme_spec, no_color=self.app.no_color)
-                yield ConversationView(palette, self.symbols, self._reading, id="transcript")
+                yield ConversationView(palette, self._reading, id="transcript")
                 yield LiveAnswer(id="live")
                 yield self._wrong
                 yield FindBar(self._finder.search, self._finder.step, id="find")
@@ -197,7 +197,7 @@ class FocusScreen(CockpitScreen[None]):
             return None
         ticks = partial(self.cockpit.tick_names.read_ticks, opened.places)
         limit = self.view.turn_limit if self.view is not None else 0
-        return ConversationSource(opened.database, self.mysis_id, self.cockpit.now(), self.symbols, ticks, limit)
+        return ConversationSource(opened.database, self.mysis_id, self.cockpit.now(), ticks, limit)
 
     def _begin(self) -> None:
         """Start to read at the wanted turn, at the bookmark, or at the end."""
@@ -298,7 +298,7 @@ class FocusScreen(CockpitScreen[None]):
         window = self._reading.window
         is_told = bool(window.blocks) and window.blocks[-1].kind is BlockKind.OUTCOME and not window.has_newer
         key, now, room = self.cockpit.key("focus.relaunch"), self.cockpit.now(), self.size.width - _EDGES
-        wrong = build_failure_lines(view, self.symbols.bad, key, now, width=room, is_told=is_told)
+        wrong = build_failure_lines(view, Symbols.bad, key, now, width=room, is_told=is_told)
         self._wrong.put(wrong)
         self._wrong.display = bool(wrong)
 
@@ -325,7 +325,7 @@ class FocusScreen(CockpitScreen[None]):
 
     def theme_changed(self) -> None:
         super().theme_changed()
-        self.transcript.draw_as(ConversationPalette(self.cockpit.theme_spec, no_color=self.app.no_color), self.symbols)
+        self.transcript.draw_as(ConversationPalette(self.cockpit.theme_spec, no_color=self.app.no_color))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.share_room)

@@ -129,8 +129,8 @@ class HistoryScreen(TabbedScreen):
         with Container(id="body"):
             yield CommitList(self._line, id="commits", classes="panel", empty="Reading the history…")
             yield LineList(lambda at, _: self._about[at], has_cursor=False, id="about", classes="panel")
-            yield FoldingList(self.symbols, id="delta", classes="panel")
-            yield FoldingList(self.symbols, id="saw", classes="panel")
+            yield FoldingList(id="delta", classes="panel")
+            yield FoldingList(id="saw", classes="panel")
         yield self._filter
 
     def on_mount(self) -> None:
@@ -271,7 +271,7 @@ class HistoryScreen(TabbedScreen):
         self.context = found
         if found is not None:
             left_out = max(0, len(found.entries) - ENTRIES)
-            saw.put(history_lines.build_entry_items(found.entries[left_out:], self.symbols, left_out + 1))
+            saw.put(history_lines.build_entry_items(found.entries[left_out:], left_out + 1))
             said = history_lines.describe_context(found)
             saw.caption("ALL IT KNEW", f"{said}; the newest {ENTRIES:,} are listed" if left_out else said)
 
@@ -344,7 +344,7 @@ class HistoryScreen(TabbedScreen):
         if details is None:
             delta.put([], empty=NO_COMMIT if not self.history.live.messages else "Committed after the next answer")
         else:
-            items = history_lines.build_entry_items(details.delta, self.symbols)
+            items = history_lines.build_entry_items(details.delta)
             delta.put(items, empty=one_line(details.missing) or "No messages")
         delta.caption("NEW IN IT", details.short_id if details is not None else "")
         self._show_about()

@@ -104,15 +104,15 @@ class InspectorScreen(TabbedScreen):
         yield self.strip()
         with Container(id="body"):
             yield LineList(
-                lambda at, width: build_request_line(self._requests[at], width, self.symbols),
+                lambda at, _: build_request_line(self._requests[at]),
                 id="requests", classes="panel", title="REQUESTS", empty=READING,
             )  # fmt: skip
             yield LineList(
                 lambda at, _: self._packs[at], has_cursor=False,
                 id="packs", classes="panel", title="PARTS OF THE REQUEST", empty=READING,
             )  # fmt: skip
-            yield FoldingList(self.symbols, id="messages", classes="panel", title="MESSAGES", empty=READING)
-            yield FoldingList(self.symbols, id="tools", classes="panel", title="TOOLS OFFERED", empty=READING)
+            yield FoldingList(id="messages", classes="panel", title="MESSAGES", empty=READING)
+            yield FoldingList(id="tools", classes="panel", title="TOOLS OFFERED", empty=READING)
             yield LineList(
                 lambda at, width: build_turn_line(self._turns[at], self._longest, self.cockpit.now(), width),
                 id="turns", classes="panel", title="TURNS, by how long they took", foot=WORK_LEGEND, empty=READING,
@@ -255,7 +255,7 @@ class InspectorScreen(TabbedScreen):
         tools = inspection.tools if inspection is not None else ()
         gone = inspection.gone if inspection is not None else ""
         nothing = self._describe_none()
-        self.messages.put(build_message_items(sent, self.symbols), empty=gone or nothing or "No messages")
+        self.messages.put(build_message_items(sent), empty=gone or nothing or "No messages")
         tokens = sum(each.tokens for each in sent)
         self.messages.caption("MESSAGES", f"{count_of(len(sent), 'message')}, ~{tokens:,} tokens" if sent else "")
         offered = self.query_one("#tools", FoldingList)

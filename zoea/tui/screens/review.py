@@ -21,6 +21,7 @@ from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
+from zoea.tui.conversation.blocks import Symbols
 from zoea.tui.conversation.change_lines import (
     ChangeRow,
     arrange_pairs,
@@ -213,7 +214,7 @@ class ReviewScreen(CockpitScreen[None]):
         row = self._rows[place]
         file = self._files[row.file]
         if row.line < 0:
-            sign = self.symbols.folded if file.path in self._folded else self.symbols.open
+            sign = Symbols.folded if file.path in self._folded else Symbols.open
             return [(f"{sign} ", "quiet"), *describe_file(file)]
         mark = (MARK, "asking") if row.line in self._chosen(row.file) else (" ", "")
         syntax = self._read_syntax(place, row)

@@ -22,6 +22,7 @@ from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
+from zoea.tui.conversation.blocks import Symbols
 from zoea.tui.conversation.tool_items import build_tool_item
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
@@ -91,7 +92,7 @@ class UpstreamsScreen(TabbedScreen):
             )
             with Vertical(id="right"):
                 yield TextBlock(id="about", classes="panel")
-                yield FoldingList(self.symbols, id="offers", classes="panel")
+                yield FoldingList(id="offers", classes="panel")
                 yield LineList(
                     lambda at, _: [(self._stderr[at], "")], has_cursor=False,
                     id="stderr", classes="panel", title="STDERR",
@@ -212,7 +213,7 @@ class UpstreamsScreen(TabbedScreen):
         if isinstance(row, str):
             return [(row, "quiet" if row.startswith(" ") else "title")]
         state, latency, offers = _summary(row)
-        marks = {"running": self.symbols.ok, "errored": self.symbols.bad}
+        marks = {"running": Symbols.ok, "errored": Symbols.bad}
         return [
             (f" {marks.get(_role(state)) or self.cockpit.glyphs[_role(state)]} ", _role(state)),
             (fit_text(one_line(row.name), NAME_WIDTH), "strong"),

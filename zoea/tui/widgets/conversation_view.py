@@ -59,14 +59,13 @@ class ConversationView(ScrollView, can_focus=True):
     def __init__(
         self,
         palette: ConversationPalette,
-        symbols: Symbols,
         reading: ConversationReader,
         *,
         id: str | None = None,
     ) -> None:
         super().__init__(id=id)
         self._reading = reading
-        self._document = ConversationDocument(PaintOptions(80, palette, symbols))
+        self._document = ConversationDocument(PaintOptions(80, palette))
         self._index = LineIndex()
         self._has_older = self.has_newer = False
         self._cursor = ""
@@ -131,11 +130,11 @@ class ConversationView(ScrollView, can_focus=True):
             self._document.options = replace(self._document.options, shows_reasoning=on)
             self._relay()
 
-    def draw_as(self, palette: ConversationPalette, symbols: Symbols) -> None:
+    def draw_as(self, palette: ConversationPalette) -> None:
         """Redraw in another theme."""
         options = self._document.options
-        if options.palette.theme != palette.theme or symbols != options.symbols:
-            self._document.options = replace(options, palette=palette, symbols=symbols)
+        if options.palette.theme != palette.theme:
+            self._document.options = replace(options, palette=palette)
             self._relay()
 
     @property
@@ -415,7 +414,7 @@ class ConversationView(ScrollView, can_focus=True):
 
     def _with_bar(self, strip: Strip) -> Strip:
         first, *rest = strip or [Segment("")]
-        bar = Segment(self._document.options.symbols.here, self._document.options.palette.style("border-focus"))
+        bar = Segment(Symbols.here, self._document.options.palette.style("border-focus"))
         return Strip([bar, Segment(first.text[1:], first.style), *rest])
 
     def _with_words(self, strip: Strip, block: ConversationBlock) -> Strip:

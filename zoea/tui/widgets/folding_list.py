@@ -48,11 +48,8 @@ class _Row(Struct, frozen=True):
 class FoldingList(LineList):
     """Show items; enter folds or unfolds the one under the cursor."""
 
-    def __init__(
-        self, symbols: Symbols, *, id: str, classes: str | None = None, title: str = "", empty: str = ""
-    ) -> None:
+    def __init__(self, *, id: str, classes: str | None = None, title: str = "", empty: str = "") -> None:
         super().__init__(self._draw, id=id, classes=classes, title=title, empty=empty)
-        self.symbols = symbols
         self.is_verbose = False
         self._items: Sequence[FoldingItem] = ()
         self._open: set[int] = set()
@@ -129,7 +126,7 @@ class FoldingList(LineList):
         if not row.is_head:
             return [(" " * INDENT, ""), (row.text, row.role)]
         item = self._items[row.item]
-        mark = self.symbols.open if self.is_open(row.item) else self.symbols.folded
+        mark = Symbols.open if self.is_open(row.item) else Symbols.folded
         return spread_pieces([(f"{mark} ", "quiet"), *item.head], item.right, width)
 
 

@@ -70,8 +70,6 @@ class InlineChoice(Widget, can_focus=True):
         styles, plain, width = styles_of(self), self.rich_style, self.size.width
         label = one_line(self._options[self._at][1])
         marks = ("‹ ", " ›") if len(self._options) > 1 else ("", "")
-        if self.app.console.encoding.lower().startswith("utf") is False:
-            marks = ("< ", " >") if len(self._options) > 1 else ("", "")
         role = "key" if self.has_focus else "quiet"
         room = max(1, width - len(marks[0]) - len(marks[1]))
         shown = fit_text(label, min(room, len(label) * 2)).rstrip()

@@ -240,11 +240,11 @@ def _newest(
     """Read the newest blocks, the newest request, and whether a call is running."""
     from zoea.queries import conversation
     from zoea.queries.request_summary import read_newest_request
-    from zoea.tui.conversation.blocks import Symbols, build_page_blocks
+    from zoea.tui.conversation.blocks import build_page_blocks
 
     page = conversation.read_newest(database, mysis_id, memories=MEMORIES)
     runs = any(turn.is_running_a_call for turn in page.turns[-1:])
-    return build_page_blocks(page, now, Symbols()), read_newest_request(database, mysis_id), runs
+    return build_page_blocks(page, now), read_newest_request(database, mysis_id), runs
 
 
 def build_empty_lines(cockpit: Cockpit) -> list[list[Piece]]:
