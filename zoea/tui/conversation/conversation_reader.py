@@ -29,10 +29,6 @@ from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, build_pag
 MOST_MEMORIES = 600
 
 
-def _tell_no_tick(memories: tuple[Memory, ...]) -> Mapping[int, float]:
-    return {}
-
-
 class ConversationSource(Struct, frozen=True):
     """Say where to read a conversation and what its blocks need.
 
@@ -44,7 +40,7 @@ class ConversationSource(Struct, frozen=True):
     database: Path
     mysis_id: int
     now: int
-    ticks: Callable[[tuple[Memory, ...]], Mapping[int, float]] = _tell_no_tick
+    ticks: Callable[[tuple[Memory, ...]], Mapping[int, float]] = lambda memories: {}
     turn_limit: int = 0
 
 

@@ -189,6 +189,7 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
     tokens = number_format.UNKNOWN if is_out else f"~{number_format.tokens(decision.tokens)}"
     form_role = "quiet" if is_empty or (form == "in full" and not decision.truncated) else "asking"
     wanted = f", wants ~{number_format.tokens(decision.wanted_tokens)}" if is_out and decision.wanted_tokens else ""
+    why, room = describe_reason(decision.reason) + wanted + cut, width - id_width - TOKENS_WIDTH - 12
     lines: list[list[Piece]] = [
         [
             ("━ " if not is_out else "  ", role),
@@ -196,7 +197,7 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
             (fit_text(tokens, TOKENS_WIDTH, right=True), "quiet" if is_out else ""),
             (" ", ""),
             (fit_text(form, 9), form_role),
-            (_cut(describe_reason(decision.reason) + wanted + cut, width - id_width - TOKENS_WIDTH - 12), "quiet"),
+            (fit_text(why, room).rstrip() if room > 1 else why, "quiet"),
         ]
     ]
     if advice := advise(decision.setting, decision.reason):
@@ -274,10 +275,6 @@ def _state(request: StoredRequest) -> tuple[str, str]:
 
 def _describe_end(request: StoredRequest) -> str:
     return _ENDS.get(request.finish_reason, f"ended: {request.finish_reason or 'the model gave no reason'}")
-
-
-def _cut(text: str, width: int) -> str:
-    return fit_text(text, width).rstrip() if width > 1 else text
 
 
 def _describe_error(off: float) -> str:

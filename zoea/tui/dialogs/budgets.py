@@ -23,12 +23,7 @@ from zoea.tui.widgets.clickable_text import TextBlock
 _TITLE, _BAR = 16, 10
 _BOX, _EDGES = 76, 7
 """Columns of the box, and those of its frame, padding and scrollbar."""
-_ROLES = {
-    Pressure.LOW: "running",
-    Pressure.MEDIUM: "running",
-    Pressure.HIGH: "waiting",
-    Pressure.CRITICAL: "errored",
-}
+_ROLES = {Pressure.LOW: "running", Pressure.MEDIUM: "running", Pressure.HIGH: "waiting", Pressure.CRITICAL: "errored"}
 _READ_EVERY = 2.0
 _UNCOUNTED = "The built-in player (autopilot) uses no model: it is not counted."
 _NOTES = (

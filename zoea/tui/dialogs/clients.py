@@ -80,17 +80,18 @@ class McpClientsDialog(ListDialog):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
+
+        def make() -> None:
+            self.token = self._tokens.new(name, self._scope, self.cockpit.now())
+
         if name := self.name_given:
-            self._change_by(lambda: asyncio.to_thread(self._make, name))
+            self._change_by(lambda: asyncio.to_thread(make))
 
     # Tokens and server.
 
     @property
     def _tokens(self) -> Tokens:
         return Tokens(Credentials(self.cockpit.places.credentials))
-
-    def _make(self, name: str) -> None:
-        self.token = self._tokens.new(name, self._scope, self.cockpit.now())
 
     def _change_by(self, change: Callable[[], Awaitable[object]]) -> None:
         """Change the token file or the server once no other change is under way, then read both."""

@@ -308,10 +308,7 @@ class ForkDialog(FirstRequestDialog):
 
     def inputs(self) -> Iterable[tuple[str, Widget]]:
         return (
-            (
-                "first message",
-                Input(id="message", placeholder="empty: they wait; x3 makes three", compact=True),
-            ),
+            ("first message", Input(id="message", placeholder="empty: they wait; x3 makes three", compact=True)),
             ("how many", Input("1", id="count", compact=True, max_length=2)),
             ("template", InlineChoice([("", "the commit's own")], id="template")),
         )

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
+from textual import on
 from textual.app import ComposeResult
-from textual.events import DescendantBlur, DescendantFocus, Resize, ScreenResume
+from textual.events import DescendantBlur, DescendantFocus, Mount, Resize, ScreenResume, ScreenSuspend
 from textual.geometry import Size
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
@@ -138,10 +139,9 @@ class BaseScreen(Screen[T]):
         """Call it after the next frame, unless this screen is left by then: its widgets are gone."""
         return super().call_after_refresh(lambda: None if self._pruning else callback(*args, **more))
 
-    def on_descendant_focus(self, event: DescendantFocus) -> None:
-        self.call_after_refresh(self.place_toasts)
-
-    def on_descendant_blur(self, event: DescendantBlur) -> None:
+    @on(DescendantFocus)
+    @on(DescendantBlur)
+    def _take_focus(self) -> None:
         self.call_after_refresh(self.place_toasts)
 
     async def _on_resize(self, event: Resize) -> None:
@@ -219,27 +219,17 @@ class CockpitScreen(BaseScreen[T]):
         """Compose the widgets between header and footer."""
         raise NotImplementedError
 
-    def on_mount(self) -> None:
-        self.redraw_bars()
-
-    def on_screen_resume(self) -> None:
-        self.redraw_bars()
-
-    def on_screen_suspend(self) -> None:
-        self.redraw_bars()
-
-    def on_descendant_focus(self, event: DescendantFocus) -> None:
-        self.redraw_bars()
-
-    def on_descendant_blur(self, event: DescendantBlur) -> None:
-        self.redraw_bars()
-
     def feed_changed(self, ids: frozenset[int]) -> None:
         self.redraw_bars()
 
     def tick(self) -> None:
         self.redraw_bars()
 
+    @on(Mount)
+    @on(ScreenResume)
+    @on(ScreenSuspend)
+    @on(DescendantFocus)
+    @on(DescendantBlur)
     def redraw_bars(self) -> None:
         """Draw the header from the feed and the footer from the actions."""
         if not self.is_mounted:

@@ -324,10 +324,7 @@ class ChartsScreen(TabbedScreen):
         self._seconds = 0
 
     def bind_actions(self) -> Handlers:
-        return {
-            "charts.shorter": lambda: self._change_span(-1),
-            "charts.longer": lambda: self._change_span(1),
-        }
+        return {"charts.shorter": lambda: self._change_span(-1), "charts.longer": lambda: self._change_span(1)}
 
     def compose_body(self) -> ComposeResult:
         yield self.strip()

@@ -36,7 +36,7 @@ from zoea.tui.swarm_list.panel_room import (
     share_in_one_frame,
 )
 from zoea.tui.swarm_list.row_filter import RowFilter
-from zoea.tui.swarm_list.row_order import RowOrder, SortColumn, describe_order
+from zoea.tui.swarm_list.row_order import RowOrder, describe_order
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, TitledRule, key_hints, put_titles
 from zoea.tui.widgets.message_prompt import MessagePrompt
@@ -134,7 +134,9 @@ class DashboardScreen(CockpitScreen[None]):
         with Container(id="body"):
             with Vertical(id="swarm-box", classes="panel"):
                 yield self._heads
-                self.table = SwarmTable(self._row, self._cell, self.cockpit.glyphs, self._order(), id="swarm")
+                feed, pins = self.cockpit.feed, self.cockpit.pins
+                order = RowOrder(feed.rate, feed.roster.since, pinned=pins)
+                self.table = SwarmTable(self._row, self._cell, self.cockpit.glyphs, order, id="swarm")
                 yield self.table
             yield self._detail_rule
             yield self._detail
@@ -493,10 +495,6 @@ class DashboardScreen(CockpitScreen[None]):
         self._draw_titles()
         self._draw_needs()
         self.redraw_bars()
-
-    def _order(self, column: SortColumn = SortColumn.AGE, *, attention_first: bool = False) -> RowOrder:
-        feed = self.cockpit.feed
-        return RowOrder(feed.rate, feed.roster.since, column, attention_first, self.cockpit.pins)
 
     def _toggle_attention(self) -> None:
         order = self.table.order

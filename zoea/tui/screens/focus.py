@@ -33,12 +33,7 @@ from zoea.tui.conversation.conversation_reader import (
     TurnWindow,
     conversation_version,
 )
-from zoea.tui.conversation.focus_lines import (
-    build_failure_lines,
-    build_status_pieces,
-    build_title_pieces,
-    shorten,
-)
+from zoea.tui.conversation.focus_lines import build_failure_lines, build_status_pieces, build_title_pieces, shorten
 from zoea.tui.conversation.line_index import LinePosition
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.find import FindController

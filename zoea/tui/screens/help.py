@@ -285,7 +285,8 @@ class HelpScreen(CockpitScreen[None]):
         yield PickItem((*head, (first, "quiet" if why else "")), action.id)
         lines: list[Piece] = [(line, "quiet" if why else "") for line in more]
         if why and why != ELSEWHERE:
-            lines += [(line, "waiting") for line in wrap_words(_reason_text(why), room)]
+            reason = why if why.startswith("not ") else f"not now: {why}"
+            lines += [(line, "waiting") for line in wrap_words(reason, room)]
         for text, role in lines:
             yield PickItem(((" " * before, ""), (text, role)))
 
@@ -316,8 +317,3 @@ class HelpScreen(CockpitScreen[None]):
             return
         command = f" · command :{action.command}" if action.command else ""
         self.lines.border_subtitle = key_hints(f'enter do it{command} · setting tui.keys."{action.id}"')
-
-
-def _reason_text(why: str) -> str:
-    """Return the reason as a person reads it."""
-    return why if why.startswith("not ") else f"not now: {why}"

@@ -66,10 +66,7 @@ class SearchScreen(CockpitScreen[None]):
         self._is_searching = False
 
     def bind_actions(self) -> Handlers:
-        return {
-            "app.find": lambda: self.query_one("#words").focus(),
-            "search.open": self._open_hit,
-        }
+        return {"app.find": lambda: self.query_one("#words").focus(), "search.open": self._open_hit}
 
     def compose_body(self) -> ComposeResult:
         words = Input(self._typed, id="words", placeholder="Search all conversations")

@@ -36,16 +36,7 @@ from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.help import PLACE_TITLES
 from zoea.tui.screens.theme_choice import ThemeChooser
 from zoea.tui.state.deferred_work import DeferredWork
-from zoea.tui.state.settings_form import (
-    KEYS,
-    LOOK,
-    SettingField,
-    SettingGroup,
-    groups,
-    lock,
-    parsed,
-    save,
-)
+from zoea.tui.state.settings_form import KEYS, LOOK, SettingField, SettingGroup, groups, lock, parsed, save
 from zoea.tui.text_layout import Piece, cut_pieces, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList

@@ -75,7 +75,7 @@ class WelcomeScreen(CockpitScreen[None]):
         return {
             "welcome.sandbox": self._begin_sandbox,
             "welcome.connect": lambda: self._open_form(None),
-            "welcome.repository": self._work_here,
+            "welcome.repository": lambda: self._create_mysis(self.cockpit.new_myses, str(self._repository)),
             "welcome.new": lambda: self._create_mysis(self.cockpit.new_myses),
         }
 
@@ -262,9 +262,6 @@ class WelcomeScreen(CockpitScreen[None]):
         from zoea.tui.dialogs.new_mysis import NewMysisDialog
 
         self.cockpit.push_screen(NewMysisDialog(given, on))
-
-    def _work_here(self) -> None:
-        self._create_mysis(self.cockpit.new_myses, str(self._repository))
 
     def _connect(self, title: str, type: str, address: str, model: str, key: str = "") -> None:
         """Open the form with a found server or key."""

@@ -56,13 +56,7 @@ class ConversationView(ScrollView, can_focus=True):
     class Moved(Message):
         """Sent when the cursor, the scroll position or the number of unseen blocks changed."""
 
-    def __init__(
-        self,
-        palette: ConversationPalette,
-        reading: ConversationReader,
-        *,
-        id: str | None = None,
-    ) -> None:
+    def __init__(self, palette: ConversationPalette, reading: ConversationReader, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._reading = reading
         self._document = ConversationDocument(PaintOptions(80, palette))

@@ -23,15 +23,7 @@ from textual.strip import Strip
 from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line
 from zoea.tui.state.worktree_access import FileCounts
-from zoea.tui.swarm_list.hive_layout import (
-    CELL,
-    HiveCell,
-    HiveGrouping,
-    HiveLayout,
-    HiveLine,
-    group_of,
-    hive_key,
-)
+from zoea.tui.swarm_list.hive_layout import CELL, HiveCell, HiveGrouping, HiveLayout, HiveLine, group_of, hive_key
 from zoea.tui.swarm_list.mysis_row import (
     NAME_MAX,
     NAME_MIN,
