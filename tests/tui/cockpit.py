@@ -67,6 +67,11 @@ class Stage:
     def screen(self) -> Screen[Any]:
         return self.app.screen
 
+    @property
+    def undoable(self) -> Sequence[tuple[int, str]]:
+        """The myses of the newest command that can be undone."""
+        return self.app.undo[-1].myses if self.app.undo else ()
+
     def shows(self, kind: type[Screen[Any]]) -> bool:
         """Return whether a screen of this kind is on top, with its widgets."""
         return isinstance(self.app.screen, kind) and self.app.screen.is_mounted

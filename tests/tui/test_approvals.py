@@ -30,7 +30,7 @@ from zoea.swarm.persistence import approval_ops
 from zoea.text.large_json import indent
 from zoea.tui.dialogs import approvals
 from zoea.tui.dialogs.approvals import ApprovalDialog
-from zoea.tui.dialogs.call_arguments import ChangedArgumentsDialog
+from zoea.tui.dialogs.upstream_forms import ChangedArgumentsDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.text_layout import wrap_characters
 from zoea.tui.widgets.clickable_text import TextBlock

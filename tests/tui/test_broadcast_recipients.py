@@ -144,7 +144,7 @@ async def test_stop_all_stops_what_the_filter_shows_and_says_so(tmp_path: Path) 
 
 async def test_z_undoes_a_stop_of_several(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        await stage.press("space", "space", "s", until=lambda: len(stage.app.undo.newest) == 2)
+        await stage.press("space", "space", "s", until=lambda: len(stage.undoable) == 2)
         await stage.press("z")
         await stage.until(lambda: all(v.state is MysisState.RUNNING for v in stage.app.feed.myses.values()))
         assert stage.notices[-1] == "alpha and beta started again"
@@ -156,7 +156,7 @@ async def test_an_undo_of_a_stop_starts_only_those_that_ran(tmp_path: Path) -> N
         await stage.until(lambda: stage.view().state is MysisState.RUNNING)
         await stage.press("asterisk", "s")
         await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
-        await stage.until(lambda: [name for _, name in stage.app.undo.newest] == ["alpha"])
+        await stage.until(lambda: [name for _, name in stage.undoable] == ["alpha"])
         await stage.press("z", until=lambda: stage.view().state is MysisState.RUNNING)
         assert stage.view("beta").state is MysisState.STOPPED
 

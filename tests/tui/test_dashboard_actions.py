@@ -159,7 +159,7 @@ async def test_d_names_who_is_deleted_and_does_nothing_until_confirmed(tmp_path:
 async def test_y_deletes_and_z_restores_the_whole_batch(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("space", "space", "D", "y")
-        await stage.until(lambda: len(stage.app.undo.newest) == 2 and not stage.has("alpha") and not stage.has("beta"))
+        await stage.until(lambda: len(stage.undoable) == 2 and not stage.has("alpha") and not stage.has("beta"))
         await stage.press("z", until=lambda: stage.has("alpha", "beta", "gamma"))
         assert stage.notices[-1] == "alpha and beta restored"
         assert await stage.swarm.value("SELECT count(*) FROM mysis WHERE deleted_at IS NOT NULL") == 0
@@ -170,7 +170,7 @@ async def test_an_undo_that_is_refused_can_be_tried_again(tmp_path: Path) -> Non
         await stage.press("D", "y", until=lambda: len(stage.app.undo) == 1)
         await stage.api.create("alpha", start=False)
         await stage.press("z", until=lambda: stage.notices and "was given to another" in stage.notices[-1])
-        assert [name for _, name in stage.app.undo.newest] == ["alpha"]
+        assert [name for _, name in stage.undoable] == ["alpha"]
 
 
 async def test_z_without_anything_to_undo_says_so(tmp_path: Path) -> None:

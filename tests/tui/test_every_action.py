@@ -271,7 +271,7 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path, monkeypat
         await drive("mysis.stop")
         await stage.until(lambda: stage.view("beta").state is MysisState.STOPPED)
         await drive("mysis.delete", ConfirmDialog)
-        await stage.press("y", until=lambda: len(stage.app.undo.newest) == 1)
+        await stage.press("y", until=lambda: len(stage.undoable) == 1)
         await drive("mysis.undo")
         await stage.until(lambda: stage.has("beta"))
         await drive("swarm.stop-all")

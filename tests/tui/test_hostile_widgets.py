@@ -28,10 +28,10 @@ from zoea.model.request import Answer, ModelRequest
 from zoea.tools import UpstreamConfig
 from zoea.tui import commands, dialogs, screens, widgets
 from zoea.tui.dialogs.approvals import ApprovalDialog
-from zoea.tui.dialogs.call_arguments import ChangedArgumentsDialog
 from zoea.tui.dialogs.configure import ConfigureDialog
 from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
+from zoea.tui.dialogs.upstream_forms import ChangedArgumentsDialog
 from zoea.tui.dialogs.workspace_held import WorkspaceHeldDialog
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.screens.inspector import InspectorScreen

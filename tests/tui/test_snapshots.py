@@ -33,9 +33,9 @@ from zoea.swarm import commit_capture
 from zoea.swarm.persistence.stat_ops import MINUTE_US
 from zoea.tui.app import TooSmallScreen
 from zoea.tui.dialogs.approvals import ApprovalDialog
-from zoea.tui.dialogs.call_arguments import TryToolDialog
 from zoea.tui.dialogs.configure import ConfigureDialog
 from zoea.tui.dialogs.connect import ConnectDialog
+from zoea.tui.dialogs.upstream_forms import TryToolDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.welcome import WelcomeScreen
 from zoea.tui.state.swarm_connection import OpenSwarm

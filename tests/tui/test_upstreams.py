@@ -26,7 +26,7 @@ from zoea.store.store import Store
 from zoea.text.large_json import indent
 from zoea.tui.conversation.tool_items import build_argument_skeleton
 from zoea.tui.dialogs import connect
-from zoea.tui.dialogs.call_arguments import TryToolDialog
+from zoea.tui.dialogs.upstream_forms import TryToolDialog
 from zoea.tui.screens.upstreams import UpstreamsScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList

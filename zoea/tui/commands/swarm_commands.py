@@ -17,7 +17,6 @@ from zoea.queries.phrases import describe_reload
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.action import find_refusing_providers
 from zoea.tui.state.cockpit import Cockpit
-from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
 from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost, list_names
 
@@ -232,18 +231,17 @@ def give(cockpit: Cockpit, views: Sequence[MysisView], command: BatchCommand, *,
 
 def undo_last(cockpit: Cockpit) -> None:
     """Undo the last deletion, stop, relaunch or pause, of all myses that it concerned."""
-    step = cockpit.undo.take()
+    step = cockpit.undo.pop()
 
     async def run() -> list[str]:
         done, refused = await _each(cockpit, step.myses, step.command)
-        cockpit.undo.add(UndoStep(tuple(refused), step.command, step.word))
+        cockpit.let_undo(refused, step.command, step.word)
         return done
 
     def told(names: list[str]) -> None:
         if names:
             cockpit.clear_notifications()  # an older notice may still offer what is undone now
             cockpit.notify(f"{_who(names)} {step.word}", markup=False)
-        cockpit.redraw_bars()
 
     cockpit.ask_swarm(run(), done=told)
 
@@ -320,12 +318,17 @@ def _run(
         names, refused = await _each(cockpit, named, lambda mysis_id: command.run(api, f"#{mysis_id}"))
         if (undo := command.undo) is not None:
             can_undo = {view.id for view in views if command.can_undo(view)}
-            taken = tuple(one for one in named if one not in refused and one[0] in can_undo)
-            cockpit.undo.add(UndoStep(taken, lambda mysis_id: undo(cockpit.api, mysis_id), command.undone))
-            cockpit.redraw_bars()
+            taken = (one for one in named if one not in refused and one[0] in can_undo)
+            cockpit.let_undo(taken, lambda mysis_id: undo(cockpit.api, mysis_id), command.undone)
         return names
 
     cockpit.ask_swarm(run(), done=lambda names: done(cockpit, names))
+
+
+def let_remove(cockpit: Cockpit, made: Sequence[MysisView]) -> None:
+    """Let the key for undo remove these new myses."""
+    taken = [(one.id, one.name) for one in made]
+    cockpit.let_undo(taken, lambda mysis_id: cockpit.api.delete(f"#{mysis_id}"), "removed")
 
 
 async def _each(

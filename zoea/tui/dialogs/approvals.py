@@ -34,8 +34,8 @@ from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import of
 from zoea.tui.conversation.argument_lines import has_lines, iterate_argument_lines
 from zoea.tui.conversation.tool_items import build_hint_pieces
-from zoea.tui.dialogs.call_arguments import ChangedArgumentsDialog
 from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.dialogs.upstream_forms import ChangedArgumentsDialog
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints

@@ -30,11 +30,11 @@ from zoea.runtime.first_request_estimate import (
 from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.text.control_characters import one_line, prose_line
 from zoea.text.task_parts import TaskParts
+from zoea.tui.commands import swarm_commands
 from zoea.tui.dialogs.modal import CockpitDialog, FormDialog
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import message_key
-from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.text_layout import strip_emphasis
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
@@ -183,13 +183,6 @@ class FirstRequestDialog(CommitForm):
             text = "The cost is being counted: press enter again when it is shown"
             self.query_one("#error", TextBlock).put([[(text, "waiting")]])
 
-    def let_undo(self, made: list[MysisView]) -> None:
-        """Let the key for undo remove these myses."""
-        cockpit = self.cockpit
-        taken = tuple((one.id, one.name) for one in made)
-        cockpit.undo.add(UndoStep(taken, lambda mysis_id: cockpit.api.delete(f"#{mysis_id}"), "removed"))
-        cockpit.redraw_bars()
-
 
 class AskDialog(FirstRequestDialog):
     """A question and the thread that it belongs to."""
@@ -211,7 +204,7 @@ class AskDialog(FirstRequestDialog):
         if not message:
             raise UsageError("there is no question", hint="Write what you want to know.")
         asked = await self.cockpit.api.ask(self.commit.id, message, thread=self.thread)
-        self.let_undo([asked.mysis])
+        swarm_commands.let_remove(self.cockpit, [asked.mysis])
         said = f"{one_line(asked.mysis.name)} answers in thread {one_line(asked.thread)}; z removes it"
         self.cockpit.notify(said, markup=False)
         if self.is_active:
@@ -369,7 +362,7 @@ class ForkDialog(FirstRequestDialog):
                     await cockpit.api.send(f"#{one.id}", text, idempotency_key=key)
         finally:
             # Those made before one was refused stay, and can be removed.
-            self.let_undo(made)
+            swarm_commands.let_remove(cockpit, made)
             if made:
                 names = ", ".join(one_line(one.name) for one in made)
                 words = "it" if len(made) == 1 else "them"

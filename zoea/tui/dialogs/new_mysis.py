@@ -26,11 +26,11 @@ from zoea.text import estimate
 from zoea.text.control_characters import one_line, reveal
 from zoea.text.sentences import count_of
 from zoea.text.task_parts import MOST, TaskParts
+from zoea.tui.commands import swarm_commands
 from zoea.tui.dialogs.modal import FormDialog, form_row
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import LAST_CHOICES, NEW_MYSIS, message_key
-from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.state.worktree_access import find_named, find_repository
 from zoea.tui.swarm_list.mysis_row import AUTOPILOT
 from zoea.tui.text_layout import Piece
@@ -376,8 +376,8 @@ class NewMysisDialog(FormDialog[None]):
 
     def _note_made(self, made: list[MysisView], task: TaskParts, typed: str) -> None:
         self._count += len(made)
-        cockpit, taken = self.cockpit, tuple((one.id, one.name) for one in made)
-        cockpit.undo.add(UndoStep(taken, lambda mysis_id: cockpit.api.delete(f"#{mysis_id}"), "removed"))
+        cockpit = self.cockpit
+        swarm_commands.let_remove(cockpit, made)
         is_one = len(made) == 1
         names = ", ".join(one_line(one.name) for one in made)
         cockpit.notify(

@@ -333,7 +333,7 @@ class UpstreamsScreen(TabbedScreen):
         if not isinstance(row, UpstreamView) or at is None or at >= len(row.tools):
             self.notify("Put the cursor on a tool of an upstream first", title="try a tool", markup=False)
             return
-        from zoea.tui.dialogs.call_arguments import TryToolDialog
+        from zoea.tui.dialogs.upstream_forms import TryToolDialog
 
         self.cockpit.push_screen(TryToolDialog(row.name, row.tools[at]))
 

@@ -9,11 +9,13 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from msgspec import Struct
 from textual.app import App
 from textual.notifications import Notify, SeverityLevel
 from textual.screen import Screen
@@ -38,8 +40,7 @@ from zoea.tui.state.settings_watch import SettingsWatch
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm, SwarmConnection
 from zoea.tui.state.swarm_feed import SwarmFeed
 from zoea.tui.state.timed_notice import TimedNotice
-from zoea.tui.state.type_ahead import OpeningWait, TypeAhead
-from zoea.tui.state.undo_history import UndoHistory
+from zoea.tui.state.type_ahead import KeyArming, OpeningWait, TypeAhead
 from zoea.tui.swarm_list.message_targets import AskAbove, Audience
 from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.terminal.terminal_control import CursorBlink, TerminalControl
@@ -90,58 +91,29 @@ def _read_rules(places: Places | None) -> WaitRules:
         return WaitRules.of(Settings())
 
 
-WITHIN_S = 2.0
-
-
-class KeyArming:
-    """Remembers the first press of at most one key.
-
-    Args:
-        clock: Returns seconds that never go back.
-        changed: Called when `note` changed.
-    """
-
-    def __init__(self, clock: Callable[[], float], changed: Callable[[], None]) -> None:
-        self._clock = clock
-        self._changed = changed
-        self._what = ""
-        self._until = 0.0
-        self._note = ""
-        self._key = ""
-
-    @property
-    def note(self) -> str:
-        """What a second press does; empty where no key is armed."""
-        return self._note if self._clock() < self._until else ""
-
-    def press(self, what: str, note: str) -> bool:
-        """Arm a key. True on the second press in time."""
-        if what == self._what and self._clock() < self._until:
-            self.disarm()
-            return True
-        self._what, self._note, self._until = what, note, self._clock() + WITHIN_S
-        self._changed()
-        return False
-
-    def saw(self, key: str) -> None:
-        """Disarm when another key than the armed one was pressed."""
-        if self._what and key != self._key:
-            self.disarm()
-        self._key = key
-
-    def disarm(self) -> None:
-        self._what, self._note, self._until = "", "", 0.0
-        self._changed()
-
-
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 
 DRAFTS_PAUSE_S, DRAFTS_SAVE_S = 0.5, 2.0
 """Seconds without typing after which unsent texts are saved, and seconds that saving them may take."""
+MOST_UNDONE = 20
 OTHER_WORKSPACE = "workspace "
 """Prefix of the app's result when another workspace shall be opened; its name follows."""
+
+
+class UndoStep(Struct, frozen=True):
+    """One command to one or several myses.
+
+    Attributes:
+        myses: Ids and names of those that took the command.
+        command: Undoes it for one mysis, given its id.
+        word: What they are afterwards: `restored`, `started again`.
+    """
+
+    myses: tuple[tuple[int, str], ...]
+    command: Callable[[int], Awaitable[object]]
+    word: str
 
 
 class Cockpit(App[str]):
@@ -188,7 +160,8 @@ class Cockpit(App[str]):
         self.pins: set[int] = set()
         self.row_filter = RowFilter()
         self.new_myses = StartOptions()
-        self.undo = UndoHistory()
+        self.undo: deque[UndoStep] = deque(maxlen=MOST_UNDONE)
+        """The commands that can be undone, the newest last."""
         self.bookmarks: dict[int, object] = {}
         self.reported_defects: list[str] = []
         self.drafts = Drafts(drafts, self._save_drafts_soon)
@@ -305,6 +278,14 @@ class Cockpit(App[str]):
             group: Cancel the earlier work of this group.
         """
         self.run_worker(DeferredWork(work), exit_on_error=False, group=group or "default", exclusive=bool(group))
+
+    def let_undo(
+        self, myses: Iterable[tuple[int, str]], command: Callable[[int], Awaitable[object]], word: str
+    ) -> None:
+        """Remember how a command to these myses is undone, where any took it."""
+        if taken := tuple(myses):
+            self.undo.append(UndoStep(taken, command, word))
+        self.redraw_bars()
 
     def _save_drafts_soon(self) -> None:
         """Save unsent texts once typing pauses, because a process that is killed saves nothing at its end."""
