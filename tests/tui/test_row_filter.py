@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.fakes.swarm import FakeSwarm
 from zoea.model.enums import MysisState
 from zoea.model.values import MysisView
-from zoea.tui.swarm_list.message_targets import AskAbove, Audience, refresh_target, target_many
+from zoea.tui.swarm_list.message_targets import Audience, is_confirmed, refresh_target, target_many
 from zoea.tui.swarm_list.row_filter import RowFilter
 
 
@@ -77,7 +77,7 @@ def test_recipients_stay_those_that_the_prompt_named(views: list[MysisView]) -> 
 
 
 def test_a_limit_of_zero_never_asks() -> None:
-    assert AskAbove().is_exceeded(21)
-    assert AskAbove().is_exceeded(1, 200_001)
-    assert not AskAbove().is_exceeded(20, 200_000)
-    assert not AskAbove(0).is_exceeded(1_000, 10_000_000)
+    assert is_confirmed(20, 21)
+    assert is_confirmed(20, 1, 200_001)
+    assert not is_confirmed(20, 20, 200_000)
+    assert not is_confirmed(0, 1_000, 10_000_000)

@@ -14,7 +14,7 @@ from zoea.model.values import Failure, SwarmView
 from zoea.swarm.budgets import spent
 from zoea.tui.screens.base import LAG_SHOWN_US
 from zoea.tui.screens.focus import FocusScreen
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, TypedKey, fit_pieces
+from zoea.tui.widgets.status_bars import FooterKey, KeyFooter, PieceLine, fit_pieces
 
 DISK_FULL = "disk full or failing: nothing can be stored"
 
@@ -47,7 +47,7 @@ def test_urgent_pieces_are_cut_last() -> None:
 
 
 async def test_the_badge_never_cuts_a_key_title(tmp_path: Path) -> None:
-    typed = [TypedKey("question_mark", "help", ""), TypedKey("q", "quit", "")]
+    typed = [FooterKey((("question_mark", ""),), "help"), FooterKey((("q", ""),), "quit")]
     badge = "attached "
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         line = stage.one(KeyFooter)
@@ -58,7 +58,7 @@ async def test_the_badge_never_cuts_a_key_title(tmp_path: Path) -> None:
         for width in range(len(" ? help  q quit ") + len(badge) - 1, 30):
             line.styles.width = width
             await stage.until(partial(is_wide, width))
-            line.describe_typed(typed, badge)
+            line.show(typed, badge)
             drawn = line.render_line(0).text
             assert drawn.startswith(" ? help ")
             assert ("q quit" in drawn) == ("q" in drawn)

@@ -18,7 +18,7 @@ from zoea.text.control_characters import one_line
 from zoea.tui.commands.action import find_refusing_providers
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
-from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost, list_names
+from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost, is_confirmed, list_names
 
 if TYPE_CHECKING:
     from zoea.settings.schema import Settings
@@ -165,7 +165,7 @@ def confirm_broadcast(
     """
 
     def ask(short: tuple[str, ...]) -> None:
-        if not short and not cockpit.ask_above.is_exceeded(target.receivers, target.cost.count(text)):
+        if not short and not is_confirmed(cockpit.early.ask_above, target.receivers, target.cost.count(text)):
             send()
             return
         lines = [f"{target.title[:1].upper()}{target.title[1:]}?", target.describe(text), *map(one_line, short)]
@@ -221,7 +221,7 @@ def give(cockpit: Cockpit, views: Sequence[MysisView], command: BatchCommand, *,
     def proceed() -> None:
         _run(cockpit, views, command, done)
 
-    if len(views) > 1 and cockpit.ask_above.is_exceeded(len(views), cost.count("")):
+    if len(views) > 1 and is_confirmed(cockpit.early.ask_above, len(views), cost.count("")):
         question = f"{command.verb.capitalize()} {len(views)} myses: {list_names(views)}?"
         lines = [question, *([text] if (text := cost.describe()) else [])]
         cockpit.call_later(confirm, cockpit, command.verb.upper(), lines, command.verb, proceed)

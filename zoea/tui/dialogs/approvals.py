@@ -40,7 +40,7 @@ from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.line_list import PickItem, PickList, TextLines
-from zoea.tui.widgets.status_bars import KeyFooter, TypedKey
+from zoea.tui.widgets.status_bars import FooterKey, KeyFooter
 
 DEAF_S = 0.7
 """Seconds; more than the 0.66 after which the slowest usual keyboards begin to repeat a key that is held."""
@@ -326,7 +326,7 @@ class ApprovalDialog(CockpitDialog[None]):
         elif self._sentence.display:
             enter, escape = ("answer", "later") if self._is_question else ("deny", "back")
             words = (("enter", enter), ("escape", escape))
-            answers.describe_typed([TypedKey(key, word, f"app.press({key!r})") for key, word in words])
+            answers.show(FooterKey(((key, f"app.press({key!r})"),), word) for key, word in words)
         else:
             context = self.action_context()
             actions = of(ActionPlace.APPROVAL)

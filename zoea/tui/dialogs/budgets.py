@@ -49,8 +49,6 @@ class BudgetsDialog(ListDialog):
         return (VerticalScroll(self._rows, id="rows"),)
 
     def on_mount(self) -> None:
-        self.draw()
-        self.read_again()
         self.set_interval(_READ_EVERY, self.read_again)
 
     def action_change_limits(self) -> None:

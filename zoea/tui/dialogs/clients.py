@@ -23,19 +23,16 @@ _MAY = {TokenScope.READ: "search, list and read", TokenScope.COMMAND: "search, l
 _SHOWN = 10
 
 
-class _Name(Input):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "screen.other_scope", "rights", priority=True),
-        Binding("ctrl+o", "screen.switch", "on or off", priority=True),
-        Binding("ctrl+r", "screen.revoke", "revoke", priority=True),
-        Binding("ctrl+t", "screen.copy", "copy token", priority=True),
-    ]
-
-
 class McpClientsDialog(ListDialog):
     """Shows a new token until it closes, and never again."""
 
     TITLE = "MCP CLIENTS"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "other_scope", "rights", priority=True),
+        Binding("ctrl+o", "switch", "on or off", priority=True),
+        Binding("ctrl+r", "revoke", "revoke", priority=True),
+        Binding("ctrl+t", "copy", "copy token", priority=True),
+    ]
     KEYS = "enter new · ^o on/off · ^r revoke · ^t copy token · esc back"
 
     token = ""
@@ -45,17 +42,15 @@ class McpClientsDialog(ListDialog):
     _change: Callable[[], Awaitable[object]] | None = None
 
     def content(self) -> Iterable[Widget]:
-        name = _Name(placeholder="name of a client, such as claude", compact=True)
+        name = Input(placeholder="name of a client, such as claude", compact=True)
         return TextBlock(id="door"), name, TextBlock(id="notes")
 
     def on_mount(self) -> None:
-        self.query_one(_Name).focus()
-        self.draw()
-        self.read_again()
+        self.query_one(Input).focus()
 
     @property
     def name_given(self) -> str:
-        return self.query_one(_Name).value.strip()
+        return self.query_one(Input).value.strip()
 
     # Actions.
 

@@ -28,13 +28,6 @@ _WORDS = {
 }
 
 
-class _Path(Input):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "screen.other_format", "format", priority=True),
-        Binding("ctrl+r", "screen.other_redaction", "redact", priority=True),
-    ]
-
-
 class ExportDialog(FormDialog[None]):
     """Replaces an existing file on a second enter only.
 
@@ -43,6 +36,10 @@ class ExportDialog(FormDialog[None]):
         name: Its name.
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "other_format", "format", priority=True),
+        Binding("ctrl+r", "other_redaction", "redact", priority=True),
+    ]
     VERB = "write"
     TITLE = "EXPORT"
     HINTS = "tab format · ^r secrets"
@@ -65,14 +62,14 @@ class ExportDialog(FormDialog[None]):
 
     def fields(self) -> Iterable[Widget]:
         name = file_name(self._mysis, self._form, self.cockpit.now())
-        return TextBlock(id="forms"), _Path(name, compact=True, select_on_focus=False)
+        return TextBlock(id="forms"), Input(name, compact=True, select_on_focus=False)
 
     def on_mount(self) -> None:
         self._draw()
 
     @property
     def path(self) -> str:
-        return self.query_one(_Path).value
+        return self.query_one(Input).value
 
     @property
     def _file(self) -> Path:
@@ -87,7 +84,7 @@ class ExportDialog(FormDialog[None]):
         forms = list(Format)
         before = self._form
         self._form = forms[(forms.index(before) + 1) % len(forms)]
-        field = self.query_one(_Path)
+        field = self.query_one(Input)
         if field.value.endswith(f".{before}"):
             field.value = field.value.removesuffix(str(before)) + str(self._form)
         self._draw()

@@ -44,9 +44,7 @@ class GrantsDialog(ListDialog):
         return self._list, self._notes
 
     def on_mount(self) -> None:
-        self.draw()
         self._list.focus()
-        self.read_again()
 
     # Actions.
 

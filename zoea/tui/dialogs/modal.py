@@ -120,6 +120,10 @@ class ListDialog(CockpitDialog[None]):
         """Show the rows as they are now."""
         raise NotImplementedError
 
+    def on_mount(self) -> None:
+        self.draw()
+        self.read_again()
+
     def read_again(self) -> None:
         """Read the rows once the current read is done, and draw them.
 

@@ -72,9 +72,7 @@ class TopicsDialog(ListDialog):
         return self._list, VerticalScroll(self._whole, id="whole", can_focus=False), self._input, self._note
 
     def on_mount(self) -> None:
-        self.draw()
         self._list.focus()
-        self.read_again()
 
     @property
     def holds_keys(self) -> bool:

@@ -248,11 +248,11 @@ class CockpitScreen(BaseScreen[T]):
             top.put(*self.header_pieces())
         for keys in self._bars.keys:
             if isinstance(self.app.screen, ModalScreen):
-                keys.describe_typed((), self._badge())  # the dialog above takes the keys and names its own
+                keys.show((), self._badge())  # the dialog above takes the keys and names its own
             elif self.focused is not None and is_typing(self.focused):
                 context = self.action_context()
                 here = [action for action in self._bars.possible if action.why_not(context) not in UNLISTED]
-                keys.describe_typed(typed_keys(self.focused, here, self.cockpit.keys), self._badge())
+                keys.show(typed_keys(self.focused, here, self.cockpit.keys), self._badge())
             else:
                 keys.describe(
                     self._bars.possible,

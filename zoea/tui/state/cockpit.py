@@ -41,7 +41,7 @@ from zoea.tui.state.swarm_connection import Opener, OpenSwarm, SwarmConnection
 from zoea.tui.state.swarm_feed import SwarmFeed
 from zoea.tui.state.timed_notice import TimedNotice
 from zoea.tui.state.type_ahead import KeyArming, OpeningWait, TypeAhead
-from zoea.tui.swarm_list.message_targets import AskAbove, Audience
+from zoea.tui.swarm_list.message_targets import Audience
 from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.terminal.terminal_control import CursorBlink, TerminalControl
 from zoea.tui.text_layout import LOW
@@ -545,8 +545,3 @@ class Cockpit(App[str]):
     def reduced_motion(self) -> bool:
         """Whether nothing blinks or moves."""
         return self.early.reduced_motion or self._keeps_reduced_motion
-
-    @property
-    def ask_above(self) -> AskAbove:
-        """The limits above which a command to many is confirmed."""
-        return AskAbove(self.early.ask_above)

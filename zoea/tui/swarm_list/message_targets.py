@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from zoea.model.enums import MysisState
 from zoea.model.values import MysisView
 from zoea.runtime.unsent_texts import BROADCAST, name_recipient
-from zoea.settings.early_defaults import EARLY
 from zoea.text import estimate
 from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
@@ -25,16 +24,12 @@ _CHEAP_MICROS = 5_000
 """Prices below this are shown as under one cent."""
 
 
-class AskAbove(Struct, frozen=True):
-    """Number of myses above which a command to many is confirmed; 0 never asks.
+def is_confirmed(most: int, recipients: int, tokens: int = 0) -> bool:
+    """Return whether a command to many is confirmed first: one to more than `most`, where 0 never asks.
 
-    A broadcast is also confirmed above `ASK_ABOVE_TOKENS` of one round, because few large myses cost as much.
+    It is also confirmed above `ASK_ABOVE_TOKENS` of one round, because few large myses cost as much.
     """
-
-    recipients: int = EARLY.ask_above
-
-    def is_exceeded(self, recipients: int, tokens: int = 0) -> bool:
-        return bool(self.recipients) and (recipients > self.recipients or tokens > ASK_ABOVE_TOKENS)
+    return bool(most) and (recipients > most or tokens > ASK_ABOVE_TOKENS)
 
 
 class Audience(Struct, frozen=True):

@@ -30,43 +30,35 @@ _ALWAYS = ("app.back", "app.palette")
 """Actions that the footer of every input names."""
 
 
-class TypedKey(Struct, frozen=True):
-    """A key, its title, and the Textual action of a click on it."""
-
-    key: str
-    title: str
-    click: str
-
-
 def is_typing(focused: Widget | None) -> bool:
     """Return whether letters are text now."""
     return isinstance(focused, Input | TextArea)
 
 
-def typed_keys(focused: Widget, possible: Iterable[Action], keys: Mapping[str, str]) -> list[TypedKey]:
+def typed_keys(focused: Widget, possible: Iterable[Action], keys: Mapping[str, str]) -> list[FooterKey]:
     """Return the keys of an input: of the widgets around it, the screen and the app.
 
     `ON_ENTER` of a widget or screen names the effect of enter in its inputs.
     """
-    found: dict[str, TypedKey] = {}
+    found: dict[str, FooterKey] = {}
     for node in _path_to_screen(focused):
         for binding in _own_bindings(node):
             for key in binding.key.split(","):
                 if binding.description:
-                    found.setdefault(key, TypedKey(key, binding.description, f"app.press({key!r})"))
+                    found.setdefault(key, FooterKey(((key, f"app.press({key!r})"),), binding.description))
         enter = getattr(node, "ON_ENTER", "")
         if enter and isinstance(focused, Input):
-            found.setdefault("enter", TypedKey("enter", enter, "app.press('enter')"))
+            found.setdefault("enter", FooterKey((("enter", "app.press('enter')"),), enter))
     for action in possible:
         if (action.footer is None or action.only_if_room) and action.id not in _ALWAYS:
             continue
         key = keys.get(action.id, action.key)
         if (key == "escape" or key.startswith("ctrl+")) and key not in focused._bindings.key_to_bindings:
-            found.setdefault(key, TypedKey(key, action.title, f"app.do({action.id!r})"))
+            found.setdefault(key, FooterKey(((key, f"app.do({action.id!r})"),), action.title))
     found.pop("alt+enter", None)  # the same as ctrl+j
     found.pop("down", None)
     ranks = {key: at for at, key in enumerate(_FIRST)}
-    return sorted(found.values(), key=lambda one: ranks.get(one.key, len(ranks)))
+    return [found[key] for key in sorted(found, key=lambda key: ranks.get(key, len(ranks)))]
 
 
 def _path_to_screen(focused: Widget) -> Iterator[DOMNode]:
@@ -215,6 +207,37 @@ def is_needed_later(action: Action, situation: ActionContext, *, lists_myses: bo
     return False
 
 
+class FooterKey(Struct, frozen=True):
+    """One entry of the footer: a key and what it does, or a pair of keys with one title.
+
+    `presses` has each key with the Textual action of a click on it.
+    """
+
+    presses: tuple[tuple[str, str], ...]
+    title: str
+    off: bool = False
+    is_later: bool = False
+    is_kept: bool = False
+    is_spare: bool = False
+    is_general: bool = False
+
+    @property
+    def pieces(self) -> tuple[Piece, Piece]:
+        names = "".join(f" {key_name(key)}" for key, _ in self.presses)
+        return (names, "quiet" if self.off else "key"), (f" {self.title} ", "quiet" if self.off else "")
+
+    @property
+    def width(self) -> int:
+        return count_cells(self.pieces)
+
+    @property
+    def parts(self) -> list[tuple[int, str]]:
+        """The cells of each key with its click; the last one has the title too."""
+        *before, (_, last) = self.presses
+        found = [(1 + cell_len(key_name(key)), click) for key, click in before]
+        return [*found, (self.width - sum(width for width, _ in found), last)]
+
+
 class KeyFooter(PieceLine):
     """Show the most useful keys of a place; a click on one presses it.
 
@@ -245,7 +268,7 @@ class KeyFooter(PieceLine):
             badge: Text on the right.
             kept: Actions that are dropped last, by id, besides those that matter everywhere.
         """
-        shown: list[_Key] = []
+        shown: list[FooterKey] = []
         has_marks = len(situation.targets) > 1
         places = {action.place for action in actions}
         acts_on_myses = not places.isdisjoint(_PLACES_OF_MYSES)
@@ -279,7 +302,7 @@ class KeyFooter(PieceLine):
             if action.pair and shown and shown[-1].title == action.pair:
                 presses = (*shown.pop().presses, *presses)
             shown.append(
-                _Key(
+                FooterKey(
                     presses,
                     action.pair or title,
                     off=off,
@@ -289,17 +312,14 @@ class KeyFooter(PieceLine):
                     is_general=action.place is ActionPlace.EVERYWHERE and action.id not in ("app.back", "app.find"),
                 )
             )
-        self._show(shown, badge)
+        self.show(shown, badge)
 
-    def describe_typed(self, typed: Sequence[TypedKey], badge: str = "") -> None:
-        """Show the keys that work while an input has the focus."""
-        self._show([_Key(((one.key, one.click),), one.title) for one in typed], badge)
-
-    def _show(self, shown: list[_Key], badge: str) -> None:
+    def show(self, keys: Iterable[FooterKey], badge: str = "") -> None:
         """Show the keys that fit. Drop those of no use now, then spare, general and later ones, kept ones last."""
+        shown = list(keys)
         aside: list[Piece] = [(badge, "quiet")] if badge else []
         room, needed = self.size.width - _apart(aside), sum(one.width for one in shown)
-        places, dropped = {id(one): at for at, one in enumerate(shown)}, list[_Key]()
+        places, dropped = {id(one): at for at, one in enumerate(shown)}, list[FooterKey]()
         while needed > room > 0 and len(shown) > 1:
             useless = (one for one in reversed(shown) if (one.off or one.is_later) and not one.is_kept)
             spare = (one for one in reversed(shown) if one.is_spare)
@@ -317,34 +337,3 @@ class KeyFooter(PieceLine):
         parts = [part for one in shown for part in one.parts]
         self._clicks = list(zip(accumulate(width for width, _ in parts), (click for _, click in parts), strict=True))
         self.put([piece for one in shown for piece in one.pieces], aside)
-
-
-class _Key(Struct, frozen=True):
-    """Define one entry of the footer: a key and what it does, or a pair of keys with one title.
-
-    `presses` has each key with the action of a click on it.
-    """
-
-    presses: tuple[tuple[str, str], ...]
-    title: str
-    off: bool = False
-    is_later: bool = False
-    is_kept: bool = False
-    is_spare: bool = False
-    is_general: bool = False
-
-    @property
-    def pieces(self) -> tuple[Piece, Piece]:
-        names = "".join(f" {key_name(key)}" for key, _ in self.presses)
-        return (names, "quiet" if self.off else "key"), (f" {self.title} ", "quiet" if self.off else "")
-
-    @property
-    def width(self) -> int:
-        return count_cells(self.pieces)
-
-    @property
-    def parts(self) -> list[tuple[int, str]]:
-        """The cells of each key with its click; the last one has the title too."""
-        *before, (_, last) = self.presses
-        found = [(1 + cell_len(key_name(key)), click) for key, click in before]
-        return [*found, (self.width - sum(width for width, _ in found), last)]
