@@ -24,7 +24,7 @@ from zoea.tui.commands.keymap import CURSOR_KEYS
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
-from zoea.tui.swarm_list.hive_layout import HIVE_CELLS, HiveCell, HiveGrouping, find_level
+from zoea.tui.swarm_list.hive_layout import HiveCell, HiveGrouping, find_level
 from zoea.tui.swarm_list.mysis_row import TableRow, build_heading
 from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, build_swarm_lines, find_next_in_need
 from zoea.tui.swarm_list.panel_room import (
@@ -254,7 +254,7 @@ class DashboardScreen(CockpitScreen[None]):
 
     def _cell(self, mysis_id: int) -> HiveCell:
         feed = self.cockpit.feed
-        return HIVE_CELLS[find_level(feed.rate(mysis_id), feed.highest_rate), mysis_id in self.cockpit.marks]
+        return find_level(feed.rate(mysis_id), feed.highest_rate), mysis_id in self.cockpit.marks
 
     # News.
 

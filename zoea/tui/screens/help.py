@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.screen import Screen
 from textual.widgets import Input
 
 from zoea.model.status import MEANINGS
@@ -108,10 +109,8 @@ class HelpScreen(CockpitScreen[None]):
     """A searchable list; enter runs the action on the screen below, where it is possible.
 
     Args:
-        places: The places of the screen below.
+        below: The screen below.
         context: Its context.
-        can_do: Returns whether that screen, or the app, carries an action out.
-        read_context: Returns the context again, once the swarm is open.
     """
 
     CSS_PATH = "help.tcss"
@@ -124,27 +123,15 @@ class HelpScreen(CockpitScreen[None]):
         ("pageup", "page(-1)"),
     ]
 
-    def __init__(
-        self,
-        places: tuple[ActionPlace, ...],
-        context: ActionContext,
-        can_do: Callable[[Action], bool] = lambda action: True,
-        read_context: Callable[[], ActionContext] | None = None,
-    ) -> None:
+    def __init__(self, below: Screen[Any], context: ActionContext) -> None:
         super().__init__()
-        self._can_do = can_do
-        self._places = places
+        self._below = below
+        self._places = (ActionPlace.EVERYWHERE, below.PLACE) if isinstance(below, CockpitScreen) else ()
         self._action_context = context
-        self._read_context = read_context
 
     @classmethod
     def open_over(cls, cockpit: Cockpit) -> HelpScreen:
-        screen = cockpit.screen
-        places = (ActionPlace.EVERYWHERE, screen.PLACE) if isinstance(screen, CockpitScreen) else ()
-        read = screen.action_context if isinstance(screen, CockpitScreen) else None
-        return cls(
-            places, cockpit.action_context(), lambda action: cockpit.find_action(action, screen) is not None, read
-        )
+        return cls(cockpit.screen, cockpit.action_context())
 
     def bind_actions(self) -> Handlers:
         return {
@@ -166,8 +153,8 @@ class HelpScreen(CockpitScreen[None]):
 
     def feed_changed(self, ids: frozenset[int]) -> None:
         super().feed_changed(ids)
-        if self._read_context is not None and not self._action_context.is_ready:
-            self._action_context = self._read_context()
+        if isinstance(self._below, CockpitScreen) and not self._action_context.is_ready:
+            self._action_context = self._below.action_context()
             if self._action_context.is_ready and self.is_mounted:
                 self._show()
 
@@ -306,7 +293,7 @@ class HelpScreen(CockpitScreen[None]):
     def _why_not(self, action: Action) -> str:
         if action.place not in (*self._places, ActionPlace.EVERYWHERE):
             return f"not here: {PLACE_TITLES[action.place].lower()}"
-        if not self._can_do(action):
+        if self.cockpit.find_action(action, self._below) is None:
             return "not on this screen"
         return action.why_not(self._action_context)
 

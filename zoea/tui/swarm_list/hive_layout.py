@@ -63,15 +63,8 @@ def hive_key(view: MysisView, grouping: HiveGrouping, *, attention_first: bool) 
     return rank, name, attention.attention_rank(view) if attention_first else 0, view.id
 
 
-class HiveCell(Struct, frozen=True):
-    """How one mysis is drawn. `level` is its brightness, 0 to 3."""
-
-    level: int = 0
-    is_marked: bool = False
-
-
-HIVE_CELLS = {(level, mark): HiveCell(level, mark) for level in range(LEVELS) for mark in (False, True)}
-"""Every cell by level and mark, because a screen asks for thousands at once."""
+HiveCell = tuple[int, bool]
+"""How one mysis is drawn: its brightness, 0 to 3, and whether it is marked."""
 
 
 class HiveLine(Struct, frozen=True):

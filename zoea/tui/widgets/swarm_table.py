@@ -51,7 +51,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     Args:
         row_of: Returns the row of a view, with marks, sparkline, rate and time.
-        cell_of: Returns the cell of a mysis by its id, with mark and brightness.
+        cell_of: Returns the cell of a mysis by its id.
         glyphs: The theme's glyphs by name.
         order: How the rows are sorted.
     """
@@ -344,12 +344,12 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         runs: list[tuple[str, Style]] = []
         for place in range(line.first, line.end):
             view = self._all[self._shown[place]]
-            cell, role = self._cell_of(view.id), str(view.status)
-            glyph, style = self._glyphs.get(role, "?")[:1], plain + styles.shade(role, cell.level)
+            (level, is_marked), role = self._cell_of(view.id), str(view.status)
+            glyph, style = self._glyphs.get(role, "?")[:1], plain + styles.shade(role, level)
             if place == self._cursor:
                 style = plain + styles.of("cursor", background=True) + Style(bold=True, reverse=self.has_focus)
-                style += styles.shade(role, cell.level)
-            if cell.is_marked:
+                style += styles.shade(role, level)
+            if is_marked:
                 runs += [("▌", plain + styles.of("asking")), (glyph, style)]
             elif place == self._cursor:
                 runs += [(" ", plain), (glyph, style)]
@@ -365,12 +365,12 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         segments: list[Segment] = []
         for place in range(line.first, line.end):
             view = self._all[self._shown[place]]
-            cell, role = self._cell_of(view.id), str(view.status)
+            (level, is_marked), role = self._cell_of(view.id), str(view.status)
             under = Style()
             if place == self._cursor:
                 under = styles.of("cursor", background=True) + Style(bold=self.has_focus)
-            mark, text = "▌" if cell.is_marked else " ", self._write_cell(view, line.part)
-            style = styles.shade(role, cell.level) if line.part == 0 else styles.of("" if line.part > 1 else "quiet")
+            mark, text = "▌" if is_marked else " ", self._write_cell(view, line.part)
+            style = styles.shade(role, level) if line.part == 0 else styles.of("" if line.part > 1 else "quiet")
             segments += [Segment(mark, plain + styles.of("asking")), Segment(text, plain + style + under)]
             segments.append(Segment(" ", plain))
         return Strip(segments).adjust_cell_length(width, plain)
