@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
@@ -184,18 +183,6 @@ class BaseScreen(Screen[T]):
             widget.refresh()
 
 
-class _Bars(Struct, frozen=True):
-    """The header, footer and actions of a screen, looked up once because they change often."""
-
-    tops: list[PieceLine]
-    keys: list[KeyFooter]
-    possible: list[Action]
-
-    @property
-    def are_attached(self) -> bool:
-        return all(bar.is_attached for bar in (*self.tops, *self.keys)) and bool(self.tops or self.keys)
-
-
 class CockpitScreen(BaseScreen[T]):
     """A screen with a header `#top` and a footer `#keys`."""
 
@@ -207,13 +194,18 @@ class CockpitScreen(BaseScreen[T]):
     """Begin of the footer's note while one panel is shown alone."""
     zoomed = ""
     """The panel that is shown alone; empty while all are shown."""
-    _bars: _Bars | None = None
+    _possible: Sequence[Action] | None = None
+    """The actions that the footer may name, looked up once because it changes often."""
     _retitled: Mapping[str, str] = {}
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.header, self.footer = PieceLine(id="top"), KeyFooter(id="keys")
+
     def compose(self) -> ComposeResult:
-        yield PieceLine(id="top")
+        yield self.header
         yield from self.compose_body()
-        yield KeyFooter(id="keys")
+        yield self.footer
 
     def compose_body(self) -> ComposeResult:
         """Compose the widgets between header and footer."""
@@ -232,42 +224,32 @@ class CockpitScreen(BaseScreen[T]):
     @on(DescendantBlur)
     def redraw_bars(self) -> None:
         """Draw the header from the feed and the footer from the actions."""
-        if not self.is_mounted:
+        if not self.is_mounted or not self.footer.is_attached:
             return
-        if self._bars is None or not self._bars.are_attached:
+        if self._possible is None:
             titles = {**self.TITLES, **self._retitled}
-            possible = [
+            self._possible = [
                 replace(action, title=titles.get(action.id, action.title))
                 for action in of(ActionPlace.EVERYWHERE, self.PLACE)
                 if self.cockpit.find_action(action, self) is not None
             ]
-            self._bars = _Bars(
-                list(self.query("#top").results(PieceLine)), list(self.query("#keys").results(KeyFooter)), possible
-            )
-        for top in self._bars.tops:
-            top.put(*self.header_pieces())
-        for keys in self._bars.keys:
-            if isinstance(self.app.screen, ModalScreen):
-                keys.show((), self._badge())  # the dialog above takes the keys and names its own
-            elif self.focused is not None and is_typing(self.focused):
-                context = self.action_context()
-                here = [action for action in self._bars.possible if action.why_not(context) not in UNLISTED]
-                keys.show(typed_keys(self.focused, here, self.cockpit.keys), self._badge())
-            else:
-                keys.describe(
-                    self._bars.possible,
-                    self.action_context(),
-                    self.cockpit.keys,
-                    self._badge(),
-                    leads_back=self.LEADS_BACK,
-                    kept=self._retitled,
-                )
+        self.header.put(*self.header_pieces())
+        keys, badge = self.cockpit.keys, self._badge()
+        if isinstance(self.app.screen, ModalScreen):
+            self.footer.show((), badge)  # the dialog above takes the keys and names its own
+            return
+        context = self.action_context()
+        if self.focused is not None and is_typing(self.focused):
+            here = [action for action in self._possible if action.why_not(context) not in UNLISTED]
+            self.footer.show(typed_keys(self.focused, here, keys), badge)
+        else:
+            self.footer.describe(self._possible, context, keys, badge, leads_back=self.LEADS_BACK, kept=self._retitled)
 
     def retitle(self, action_id: str, title: str) -> None:
         """Show a title for the key that switches something back. "" for the usual one again."""
         kept = {other: text for other, text in self._retitled.items() if other != action_id}
         self._retitled = {**kept, action_id: title} if title else kept
-        self._bars = None
+        self._possible = None
         self.redraw_bars()
 
     def _badge(self) -> str:

@@ -18,7 +18,6 @@ from zoea.tui.screens.base import BaseScreen
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.search_inputs import FindBar
-from zoea.tui.widgets.widget_part import WidgetPart
 
 
 class FindController:
@@ -48,9 +47,8 @@ class FindController:
         self._finder: ConversationFinder | None = None
         self._at = 0
         self._is_outdated = False
-
-    bar = WidgetPart(FindBar, within=lambda controller: controller._screen)
-    """The input for the words."""
+        self.bar = FindBar(self.search, self.step, id="find")
+        """The input for the words."""
 
     @property
     def has_hits(self) -> bool:

@@ -46,8 +46,6 @@ from zoea.tui.widgets.context_panel import ContextPanel
 from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.live_answer import LiveAnswer
 from zoea.tui.widgets.message_prompt import MessagePrompt
-from zoea.tui.widgets.search_inputs import FindBar
-from zoea.tui.widgets.status_bars import KeyFooter
 from zoea.tui.widgets.widget_part import WidgetPart
 
 LIVE_SHARE = 2
@@ -133,7 +131,7 @@ class FocusScreen(CockpitScreen[None]):
                 yield ConversationView(palette, self._reading, id="transcript")
                 yield LiveAnswer(id="live")
                 yield self._wrong
-                yield FindBar(self._finder.search, self._finder.step, id="find")
+                yield self._finder.bar
             yield ContextPanel(self.source, self._failed, id="side")
         yield self._prompt
 
@@ -152,13 +150,12 @@ class FocusScreen(CockpitScreen[None]):
     live = WidgetPart(LiveAnswer)
     side = WidgetPart(ContextPanel)
     _talk = WidgetPart(Vertical, "#talk")
-    _keys = WidgetPart(KeyFooter)
 
     @property
     def _has_widgets(self) -> bool:
         """Whether all widgets exist; news may arrive before them and after their removal."""
         try:
-            parts = (self.transcript, self.live, self._finder.bar, self.side, self._prompt, self._keys)
+            parts = (self.transcript, self.live, self.side)
         except NoMatches:
             return False
         return self._is_ready and bool(parts)
@@ -214,7 +211,6 @@ class FocusScreen(CockpitScreen[None]):
         self.call_after_refresh(self.side.changed)
 
     def _shown(self, window: TurnWindow, why: str) -> None:
-        """Show a window of turns that was read."""
         if not self._has_widgets:
             return
         if why == "newest":
@@ -397,7 +393,6 @@ class FocusScreen(CockpitScreen[None]):
 
     @work
     async def _copy(self) -> None:
-        """Copy the block under the cursor, in full."""
         if (block := self.transcript.cursor) is None:
             return
         text: str | None = block.copy

@@ -234,7 +234,6 @@ class HelpScreen(CockpitScreen[None]):
                 yield from self._explain((glyph, name), (name, name), meaning)
 
     def _words(self, words: list[str]) -> Iterator[PickItem]:
-        """Build each word of Zoea with its meaning."""
         for name, meaning in WORDS.items():
             if all(word in f"{name} {meaning}".casefold() for word in words):
                 yield from self._explain((" " * KEY_WIDTH, ""), (name, "strong"), meaning)

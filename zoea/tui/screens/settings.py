@@ -409,7 +409,6 @@ class SettingsScreen(CockpitScreen[None]):
             self._type(field)
 
     def _restore_default(self) -> None:
-        """Remove the person's own value."""
         field = self.field
         if field is not None and not field.locked:
             self.cockpit.writes.put(lambda: self._write(field, None))

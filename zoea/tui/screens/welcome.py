@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -55,9 +54,8 @@ class WelcomeScreen(CockpitScreen[None]):
     PLACE = ActionPlace.WELCOME
     LEADS_BACK: ClassVar[bool] = False
 
-    def __init__(self, ports: Sequence[Any] | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._ports = ports
         self._around: ModelSources | None = None
         self._servers: list[ProbeResult] = []
         self._is_discovering = True
@@ -111,7 +109,7 @@ class WelcomeScreen(CockpitScreen[None]):
             return
         self._around = around
         self._draw()
-        ports = self._ports if self._ports is not None else self.cockpit.discovery_ports
+        ports = self.cockpit.discovery_ports
         more = () if ports is None else (ports,)
         async for server in found.find_servers(around.loaded, *more):
             self._servers.append(server)

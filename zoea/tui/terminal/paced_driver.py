@@ -67,7 +67,6 @@ class PacedDriver(Driver):
                 return
 
     def _wait_for_app(self) -> None:
-        """Wait while too many keys wait for the app."""
         while not self.exit_event.is_set():
             while self._sent and self._sent[0].done():
                 self._sent.popleft()

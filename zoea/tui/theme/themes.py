@@ -198,7 +198,6 @@ def list_theme_folders(config: Path) -> tuple[Path, ...]:
 
 
 def _list_files(folder: Path) -> list[Path]:
-    """Return the theme files of a folder by name."""
     return sorted(folder.glob("*.toml"))
 
 

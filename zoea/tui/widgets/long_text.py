@@ -91,7 +91,6 @@ class LongText(TextArea):
         cast("Cockpit", self.app).start_work(self._edit, group="editor")
 
     async def _on_paste(self, event: events.Paste) -> None:
-        """Fold a large pasted text."""
         event.prevent_default().stop()
         if not self.read_only and (done := self._replace_via_keyboard(self.folds.fold(event.text), *self.selection)):
             self.move_cursor(done.end_location)

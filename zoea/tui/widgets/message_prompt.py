@@ -194,7 +194,6 @@ class MessagePrompt(Vertical):
         self.open(target_many(Audience(tuple(self._cockpit.feed.in_order()))))
 
     async def _read_history(self) -> None:
-        """Add earlier messages to the history."""
         if (opened := self._cockpit.opened) is None:
             return
         with suppress(StoreError):  # messages can be written without the history

@@ -62,7 +62,6 @@ def typed_keys(focused: Widget, possible: Iterable[Action], keys: Mapping[str, s
 
 
 def _path_to_screen(focused: Widget) -> Iterator[DOMNode]:
-    """Yield the widget and its ancestors up to the screen."""
     for node in focused.ancestors_with_self:
         yield node
         if node is focused.screen:

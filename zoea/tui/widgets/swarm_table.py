@@ -140,7 +140,6 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         return place if self.grouping is None else self._hive.line_of(place)
 
     def _refresh_place(self, place: int) -> None:
-        """Redraw the lines of a row or cell."""
         line = self._line_of(place)
         for part in range(1 if self.grouping is None else self._hive.height):
             self.refresh_line(line + part)
@@ -360,7 +359,6 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         return Strip([Segment(text, style) for text, style in runs]).adjust_cell_length(width, plain)
 
     def _render_large_cells(self, line: HiveLine, width: int, plain: Style) -> Strip:
-        """Draw one line of cells with names."""
         styles = styles_of(self)
         segments: list[Segment] = []
         for place in range(line.first, line.end):
@@ -410,7 +408,6 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def _pieces(self, place: int, columns: RowColumns) -> list[Piece]:
-        """Return the pieces of a row as of now."""
         return build_row(self._row_of(self._all[self._shown[place]]), columns, self._glyphs, self.order.column)
 
     # The mouse.
