@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import ClassVar, Self
 
+from textual import getters
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
@@ -35,7 +36,6 @@ from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
-from zoea.tui.widgets.widget_part import WidgetPart
 
 TYPES = tuple((kind.value, kind.description) for kind in ProviderType if kind.description)
 _ADDRESSES = {kind.value: f"empty: {kind.address}" if kind.address else "not needed" for kind in ProviderType}
@@ -240,7 +240,7 @@ class ConnectDialog(FormDialog[str | None]):
         except SettingsError:
             return Settings().context.context_window
 
-    _models = WidgetPart(ModelField)
+    _models = getters.query_one(ModelField)
 
     def say(self, error: ZoeaError) -> None:
         if isinstance(error, SettingsInvalid):

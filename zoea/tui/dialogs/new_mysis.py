@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from textual import events
+from textual import events, getters
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -38,7 +38,6 @@ from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
 from zoea.tui.widgets.task_text import FolderInput, TaskText, find_files, find_folders
-from zoea.tui.widgets.widget_part import WidgetPart
 
 _YES, _NO = "yes", "no"
 _START = [(_YES, "now; without a task or message it waits"), (_NO, "later: it stays idle until you start it")]
@@ -114,7 +113,7 @@ class NewMysisDialog(FormDialog[None]):
     def on_mount(self) -> None:
         self._writing.put(self.cockpit.drafts.of(NEW_MYSIS))
 
-    _writing = WidgetPart(TaskText, "#task")
+    _writing = getters.query_one("#task", TaskText)
 
     # What is folded.
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import ClassVar
 
-from textual import events
+from textual import events, getters
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
@@ -26,7 +26,6 @@ from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import TextLines
-from zoea.tui.widgets.widget_part import WidgetPart
 
 
 class ServerInput(Input):
@@ -80,8 +79,8 @@ class ArgumentsDialog(CockpitDialog[T]):
         Binding("escape", "leave", "back", priority=True),
     ]
 
-    area = WidgetPart(TextArea)
-    _outcome = WidgetPart(TextBlock, "#outcome")
+    area = getters.query_one(TextArea)
+    _outcome = getters.query_one("#outcome", TextBlock)
     _is_sending = False
 
     def edit(self, text: str) -> Iterable[Widget]:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from msgspec.structs import replace
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.events import DescendantBlur, DescendantFocus, Mount, Resize, ScreenResume, ScreenSuspend
 from textual.geometry import Size
@@ -67,10 +67,8 @@ class BaseScreen(Screen[T]):
         """Create it as its action opens it; None where one is on top."""
         return None if type(cockpit.screen) is cls else cls()
 
-    @property
-    def cockpit(self) -> Cockpit:
-        """The app."""
-        return cast("Cockpit", self.app)
+    cockpit = getters.app(Cockpit)
+    """The app."""
 
     @property
     def holds_keys(self) -> bool:

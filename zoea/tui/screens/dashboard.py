@@ -6,7 +6,7 @@ import asyncio
 from typing import ClassVar
 
 from msgspec.structs import replace
-from textual import events, on
+from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
@@ -44,7 +44,6 @@ from zoea.tui.widgets.mysis_detail import MysisDetail, build_empty_lines
 from zoea.tui.widgets.search_inputs import FilterLine
 from zoea.tui.widgets.status_bars import PieceLine
 from zoea.tui.widgets.swarm_table import SwarmTable
-from zoea.tui.widgets.widget_part import WidgetPart
 
 _FEED_EVENTS = ("message.", "delivery.", "turn.ended", "turn.broke_off", "turn.resumed", "mysis.state")
 _FEED_WAIT_S = 0.25
@@ -72,8 +71,8 @@ class DashboardScreen(CockpitScreen[None]):
 
     table: SwarmTable
 
-    _body = WidgetPart(Container, "#body")
-    _box = WidgetPart(Vertical, "#swarm-box")
+    _body = getters.query_one("#body", Container)
+    _box = getters.query_one("#swarm-box", Vertical)
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
-from textual import on, work
+from textual import getters, on, work
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.content import Content
@@ -46,7 +46,6 @@ from zoea.tui.widgets.context_panel import ContextPanel
 from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.live_answer import LiveAnswer
 from zoea.tui.widgets.message_prompt import MessagePrompt
-from zoea.tui.widgets.widget_part import WidgetPart
 
 LIVE_SHARE = 2
 _EDGES = 6
@@ -146,10 +145,10 @@ class FocusScreen(CockpitScreen[None]):
         self._reading.forget()
         self._finder.stop()
 
-    transcript = WidgetPart(ConversationView)
-    live = WidgetPart(LiveAnswer)
-    side = WidgetPart(ContextPanel)
-    _talk = WidgetPart(Vertical, "#talk")
+    transcript = getters.query_one(ConversationView)
+    live = getters.query_one(LiveAnswer)
+    side = getters.query_one(ContextPanel)
+    _talk = getters.query_one("#talk", Vertical)
 
     @property
     def _has_widgets(self) -> bool:

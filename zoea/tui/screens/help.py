@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
@@ -22,7 +22,6 @@ from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import key_hints
 from zoea.tui.widgets.line_list import PickItem, PickList
 from zoea.tui.widgets.status_bars import key_name
-from zoea.tui.widgets.widget_part import WidgetPart
 
 KEY_WIDTH = 11
 TITLE_WIDTH = 21
@@ -158,7 +157,7 @@ class HelpScreen(CockpitScreen[None]):
             if self._action_context.is_ready and self.is_mounted:
                 self._show()
 
-    lines = WidgetPart(PickList)
+    lines = getters.query_one(PickList)
 
     def action_context(self) -> ActionContext:
         return self._action_context

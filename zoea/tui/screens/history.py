@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
-from textual import on, work
+from textual import getters, on, work
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
@@ -35,7 +35,6 @@ from zoea.tui.text_layout import Piece, wrap_words
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.search_inputs import FilterLine
-from zoea.tui.widgets.widget_part import WidgetPart
 
 PAGE = 200
 """Commits that are read when the screen opens."""
@@ -139,7 +138,7 @@ class HistoryScreen(TabbedScreen):
 
     # The shown commit and the choice.
 
-    listed = WidgetPart(CommitList, "#commits")
+    listed = getters.query_one("#commits", CommitList)
 
     @property
     def _has_live(self) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from msgspec.structs import replace
-from textual import on, work
+from textual import getters, on, work
 from textual.app import ComposeResult
 from textual.containers import Container
 
@@ -40,7 +40,6 @@ from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
-from zoea.tui.widgets.widget_part import WidgetPart
 
 PAGE = 200
 
@@ -127,7 +126,7 @@ class InspectorScreen(TabbedScreen):
         """Return the parts; the list of requests needs a wide screen."""
         return super().parts() if self.has_class("-wide") else super().parts()[:-1]
 
-    messages = WidgetPart(FoldingList, "#messages")
+    messages = getters.query_one("#messages", FoldingList)
 
     @property
     def sent(self) -> tuple[RequestMessage, ...]:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import on, work
+from textual import getters, on, work
 from textual.app import ComposeResult
 from textual.widgets import Input
 
@@ -30,7 +30,6 @@ from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.line_list import LineList, TextLines
-from zoea.tui.widgets.widget_part import WidgetPart
 
 WHO_WIDTH = 12
 KEPT_LINES = 4_000
@@ -94,7 +93,7 @@ class LogScreen(TabbedScreen):
         self.query_one("#find").display = False
         self._open()
 
-    events = WidgetPart(LineList, "#events")
+    events = getters.query_one("#events", LineList)
 
     # Reading.
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import getters, on, work
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.containers import Vertical
 
@@ -47,7 +47,6 @@ from zoea.tui.widgets.line_list import LineList, TextLines
 from zoea.tui.widgets.long_text import open_editor
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.search_inputs import FindBar
-from zoea.tui.widgets.widget_part import WidgetPart
 
 if TYPE_CHECKING:
     from zoea.queries.change_origins import HunkOrigin
@@ -127,9 +126,9 @@ class ReviewScreen(CockpitScreen[None]):
             yield FindBar(self._find, self._step, id="find", place="the changes")
         yield self._prompt
 
-    changes = WidgetPart(LineList, "#changes")
-    said = WidgetPart(TextLines)
-    _bar = WidgetPart(FindBar)
+    changes = getters.query_one("#changes", LineList)
+    said = getters.query_one(TextLines)
+    _bar = getters.query_one(FindBar)
 
     def on_mount(self) -> None:
         self.changes.focus()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
-from textual import on, work
+from textual import getters, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
@@ -28,7 +28,6 @@ from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import LineList
-from zoea.tui.widgets.widget_part import WidgetPart
 
 _SPOTS = (HitPlace.CALL, HitPlace.REASONING)
 _ROLES = {Role.SYSTEM: "system", Role.USER: "prompt", Role.ASSISTANT: "answer", Role.TOOL: "result"}
@@ -91,7 +90,7 @@ class SearchScreen(CockpitScreen[None]):
             worker.group == "search" and worker.node is self and not worker.is_finished for worker in self.workers
         )
 
-    hits = WidgetPart(LineList, "#hits")
+    hits = getters.query_one("#hits", LineList)
 
     # Searching.
 

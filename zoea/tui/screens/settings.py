@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 from rich.cells import cell_len
-from textual import events
+from textual import events, getters
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
@@ -41,7 +41,6 @@ from zoea.tui.text_layout import Piece, cut_pieces, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList
 from zoea.tui.widgets.search_inputs import FilterLine
-from zoea.tui.widgets.widget_part import WidgetPart
 
 CONNECT = "+"
 ALL = "all"
@@ -114,11 +113,11 @@ class SettingsScreen(CockpitScreen[None]):
     def on_unmount(self) -> None:
         self._themes.restore()
 
-    sections = WidgetPart(PickList, "#sections")
-    fields = WidgetPart(PickList, "#fields")
-    editor = WidgetPart(Vertical, "#editor")
-    value = WidgetPart(Input, "#value")
-    _filter = WidgetPart(FilterLine)
+    sections = getters.query_one("#sections", PickList)
+    fields = getters.query_one("#fields", PickList)
+    editor = getters.query_one("#editor", Vertical)
+    value = getters.query_one("#value", Input)
+    _filter = getters.query_one(FilterLine)
 
     @property
     def holds_keys(self) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
@@ -27,7 +27,6 @@ from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import PickItem, PickList
 from zoea.tui.widgets.status_bars import key_name
-from zoea.tui.widgets.widget_part import WidgetPart
 
 if TYPE_CHECKING:
     from zoea.llm.discovery import ProbeResult
@@ -92,7 +91,7 @@ class WelcomeScreen(CockpitScreen[None]):
         self._draw()
         self.run_worker(DeferredWork(self._discover), exclusive=True, group="look")
 
-    ways = WidgetPart(PickList)
+    ways = getters.query_one(PickList)
 
     # Discovery.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from textual import events
+from textual import events, getters
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.geometry import Size
@@ -19,7 +19,6 @@ from zoea.text.control_characters import prose_line, reveal
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.widget_part import WidgetPart
 
 
 def find_continuation(shown: int, tail: str, before: int) -> str | None:
@@ -52,7 +51,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     class Grown(Message):
         """Sent when the answer has another height or was hidden."""
 
-    _thought_block = WidgetPart(TextBlock, "#thought")
+    _thought_block = getters.query_one("#thought", TextBlock)
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

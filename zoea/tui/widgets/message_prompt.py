@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
-from textual import events
+from textual import events, getters
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -27,7 +27,6 @@ from zoea.tui.swarm_list.message_targets import Audience, MessageTarget, refresh
 from zoea.tui.text_layout import cut_text
 from zoea.tui.widgets.clickable_text import key_hints
 from zoea.tui.widgets.long_text import LongText
-from zoea.tui.widgets.widget_part import WidgetPart
 
 if TYPE_CHECKING:
     from zoea.context.window.prompt_context import PromptContext
@@ -163,12 +162,10 @@ class MessagePrompt(Vertical):
         """Return whether a sent text waits for the swarm's answer."""
         return self._writing.read_only
 
-    _writing = WidgetPart(_PromptText)
-    _limits = WidgetPart(LimitsInput)
+    _writing = getters.query_one(_PromptText)
+    _limits = getters.query_one(LimitsInput)
 
-    @property
-    def _cockpit(self) -> Cockpit:
-        return cast("Cockpit", self.app)
+    _cockpit = getters.app(Cockpit)
 
     @property
     def _drafts(self) -> Drafts:

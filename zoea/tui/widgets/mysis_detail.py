@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from textual import events
+from textual import events, getters
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
@@ -25,6 +25,7 @@ from zoea.queries.status_phrases import describe_assumed_window, describe_detail
 from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
+from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.swarm_list.mysis_row import CALL_SIGN, build_turn_budget, describe_player, describe_role, status_text
 from zoea.tui.text_layout import Piece, count_cells, cut_pieces
@@ -34,7 +35,6 @@ from zoea.tui.widgets.status_bars import PieceLine
 if TYPE_CHECKING:
     from zoea.queries.request_summary import RequestSummary
     from zoea.tui.conversation.blocks import ConversationBlock
-    from zoea.tui.state.cockpit import Cockpit
 
 REST_S = 0.08
 AGAIN_S = 0.5
@@ -58,9 +58,7 @@ class MysisDetail(Horizontal):
         self._recent = TextBlock(id="recent")
         self._request = TextBlock(id="request")
 
-    @property
-    def _cockpit(self) -> Cockpit:
-        return cast("Cockpit", self.app)
+    _cockpit = getters.app(Cockpit)
 
     def compose(self) -> ComposeResult:
         yield self._line
