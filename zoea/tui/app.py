@@ -70,7 +70,6 @@ class CockpitApp(Cockpit):
     def _handlers(self) -> Handlers:
         """The actions that are carried out over any screen. A screen's own come before them."""
         return {
-            "app.back": self._back,
             "app.reload": self._reload_or_reopen,
             "app.screenshot": lambda: self.start_work(self._write_screenshot),
             "swarm.hold": lambda: swarm_commands.toggle_hold(self),
@@ -324,10 +323,6 @@ class CockpitApp(Cockpit):
             screen.tick()
 
     # Actions.
-
-    def _back(self) -> None:
-        if len(self.screen_stack) > 2:
-            self.pop_screen()
 
     async def _write_screenshot(self) -> None:
         """Write the screen to `zoea-TIME.svg` in the current directory."""

@@ -110,7 +110,6 @@ class ApprovalDialog(CockpitDialog[None]):
 
     def bind_actions(self) -> Handlers:
         return {
-            "app.back": self.back,
             "approval.once": lambda: self._answer(ApprovalAnswer.ONCE),
             "approval.session": lambda: self._answer(ApprovalAnswer.SESSION),
             "approval.template": lambda: self._answer(ApprovalAnswer.TEMPLATE),

@@ -225,7 +225,7 @@ def _named(cockpit: Cockpit, names: str) -> list[MysisView]:
 
 
 def _refuse(action: Action, cockpit: Cockpit, views: Sequence[MysisView]) -> None:
-    why = action.why_not(cockpit.build_context(tuple(views)))
+    why = action.why_not(cockpit.build_context(*views))
     if why:
         raise UsageError(why)
 

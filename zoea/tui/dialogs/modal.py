@@ -18,7 +18,6 @@ from textual.widgets import Input, Static
 
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.text.control_characters import one_line
-from zoea.tui.commands.action import Handlers
 from zoea.tui.commands.actions import BY_ID, bindings
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.state.deferred_work import DeferredWork
@@ -80,9 +79,6 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
             strips[y] = strip
         self._render_cache = self._render_cache._replace(size=size, lines=strips)
         self._dirty_regions.clear()
-
-    def bind_actions(self) -> Handlers:
-        return {"app.back": self.back}
 
     def action_leave(self) -> None:
         self.back()

@@ -110,8 +110,13 @@ class BaseScreen(Screen[T]):
 
     @cached_property
     def handlers(self) -> Handlers:
-        """What `bind_actions` returns, made once."""
-        return self.bind_actions()
+        """What `bind_actions` returns, and the way back, made once."""
+        return {"app.back": self.back, **self.bind_actions()}
+
+    def back(self) -> None:
+        """Leave this screen, or what is open on it. The dashboard stays."""
+        if len(self.app.screen_stack) > 2:
+            self.app.pop_screen()
 
     def action_context(self) -> ActionContext:
         """Return what decides which actions are possible here."""

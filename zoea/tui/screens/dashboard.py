@@ -98,7 +98,6 @@ class DashboardScreen(CockpitScreen[None]):
 
     def bind_actions(self) -> Handlers:
         return {
-            "app.back": self.back,
             "app.find": self._filter.open,
             "app.zoom": lambda: self._zoom(ZOOMABLE[0] if not self.zoomed else ""),
             "approval.oldest": self._open_approvals,
@@ -226,7 +225,7 @@ class DashboardScreen(CockpitScreen[None]):
         return self.prompt.is_sending
 
     def action_context(self) -> ActionContext:
-        return self.cockpit.build_context(self.targets())
+        return self.cockpit.build_context(*self.targets())
 
     def targets(self) -> tuple[MysisView, ...]:
         """Return the mysis that was clicked, else the marked myses, else the one under the cursor."""

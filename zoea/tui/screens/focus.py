@@ -100,7 +100,6 @@ class FocusScreen(CockpitScreen[None]):
 
     def bind_actions(self) -> Handlers:
         return {
-            "app.back": self.back,
             "app.find": self._finder.open,
             "swarm.broadcast": self._prompt.write_to_many,
             "swarm.broadcast-all": self._prompt.write_to_all,
@@ -169,7 +168,7 @@ class FocusScreen(CockpitScreen[None]):
 
     def action_context(self) -> ActionContext:
         view = self.cockpit.feed.myses.get(self.mysis_id)
-        context = self.cockpit.build_context((view,) if view is not None else (), finding=self._finder.has_hits)
+        context = self.cockpit.build_context(view, finding=self._finder.has_hits)
         return replace(context, in_need=len(self.needing))
 
     @property

@@ -134,7 +134,6 @@ class HelpScreen(CockpitScreen[None]):
 
     def bind_actions(self) -> Handlers:
         return {
-            "app.back": self.back,
             "app.find": lambda: self.query_one(Input).focus(),
             "app.help": self.cockpit.pop_screen,
         }

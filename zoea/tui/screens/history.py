@@ -108,7 +108,6 @@ class HistoryScreen(TabbedScreen):
     def bind_actions(self) -> Handlers:
         return {
             **super().bind_actions(),
-            "app.back": self.back,
             "app.find": self._filter.open,
             "history.open": self._open_commit,
             "history.fork": lambda: self._open_form(ForkDialog),
@@ -160,8 +159,7 @@ class HistoryScreen(TabbedScreen):
         return place if 0 <= place < len(self.history.commits) else None
 
     def action_context(self) -> ActionContext:
-        view = self.cockpit.feed.myses.get(self.mysis_id)
-        found = self.cockpit.build_context((view,) if view is not None else ())
+        found = self.cockpit.build_context(self.cockpit.feed.myses.get(self.mysis_id))
         return replace(found, hidden="" if self.chosen is not None else NOT_COMMITTED)
 
     def count_of(self, part: str) -> int | None:

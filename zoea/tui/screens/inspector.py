@@ -140,7 +140,7 @@ class InspectorScreen(TabbedScreen):
     def action_context(self) -> ActionContext:
         view = self.cockpit.feed.myses.get(self.mysis_id)
         is_hidden = self.has_class("-narrow") and self.part not in ("messages", "tools")
-        found = self.cockpit.build_context((view,) if view is not None else ())
+        found = self.cockpit.build_context(view)
         return replace(found, hidden="press tab to go to the messages first" if is_hidden else "")
 
     def count_of(self, part: str) -> int | None:

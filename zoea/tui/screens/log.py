@@ -70,7 +70,6 @@ class LogScreen(TabbedScreen):
 
     def bind_actions(self) -> Handlers:
         return {
-            "app.back": self.back,
             "app.find": self._open_find,
             "log.follow": self._follow,
             "log.open": self._open_conversation,

@@ -98,7 +98,6 @@ class ReviewScreen(CockpitScreen[None]):
 
     def bind_actions(self) -> Handlers:
         return {
-            "app.back": self.back,
             "app.find": lambda: self._bar.open(),
             "review.fold": self._toggle_fold,
             "review.fold-all": self._toggle_all,
@@ -144,8 +143,7 @@ class ReviewScreen(CockpitScreen[None]):
         return view.name if view is not None else ""
 
     def action_context(self) -> ActionContext:
-        view = self.view
-        return self.cockpit.build_context((view,) if view is not None else (), finding=bool(self._hits))
+        return self.cockpit.build_context(self.view, finding=bool(self._hits))
 
     @property
     def holds_keys(self) -> bool:

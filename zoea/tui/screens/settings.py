@@ -86,7 +86,6 @@ class SettingsScreen(CockpitScreen[None]):
 
     def bind_actions(self) -> Handlers:
         return {
-            "app.back": self.back,
             "app.find": lambda: self._filter.open(),
             "settings.change": lambda: (self.fields if self.fields.has_focus else self.sections).action_choose(),
             "settings.default": self._restore_default,

@@ -344,11 +344,11 @@ class Cockpit(App[str]):
 
     # Actions.
 
-    def build_context(self, targets: tuple[MysisView, ...] = (), *, finding: bool = False) -> ActionContext:
-        """Return what decides which actions are possible, for these targets."""
+    def build_context(self, *targets: MysisView | None, finding: bool = False) -> ActionContext:
+        """Return what decides which actions are possible, for these targets; None is one that went."""
         view, opened = self.feed.view, self.opened
         return ActionContext(
-            targets=targets,
+            targets=tuple(view for view in targets if view is not None),
             shown=len(self.feed.myses),
             approvals=len(self.approvals.open),
             held=bool(view and view.held),
