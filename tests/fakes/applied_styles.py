@@ -93,11 +93,37 @@ def apply_known(stylesheet: Stylesheet, node: DOMNode, *, animate: bool = False,
     stylesheet._process_component_classes(node)
 
 
+def process_changed_components(stylesheet: Stylesheet, node: DOMNode) -> None:
+    """Style the parts of a widget as Textual does, with the nodes that they had before, where their rules changed."""
+    if not (classes := node._get_component_classes()):
+        return
+    parts: dict[str, DOMNode] = node.__dict__.setdefault("_parts", {})
+    has_changed = False
+    for name in sorted(classes):
+        if (part := parts.get(name)) is None:
+            part = parts[name] = DOMNode(classes=name)
+            part._attach(node)
+        candidates = _find_candidates(stylesheet, part)
+        asked = candidates, candidates.path(part)
+        if name not in node._component_styles or asked != part.__dict__.get("_asked"):
+            part.__dict__["_asked"] = asked
+            apply_known(stylesheet, part)
+            node._component_styles[name] = part.styles
+            has_changed = True
+    if has_changed:
+        node.refresh()
+
+
 def replace_changed(node: DOMNode, rules: RulesMap, animate: bool = False) -> None:
     """Replace style rules as Textual does, without those that stay the same object, and remember them."""
     if _unknown and _unknown[-1][0] is node:
         _, path, known = _unknown.pop()
         known[path] = rules
+    # Nothing else changes these styles, but a transition.
+    before, node.__dict__["_styled"] = node.__dict__.get("_styled"), rules
+    if before is rules and "transitions" not in rules:
+        node.notify_style_update()
+        return
     base: Any = node.styles.base
     now: dict[str, Any] = base._rules
     new: dict[str, Any] = dict(rules)

@@ -1,11 +1,14 @@
-"""Handlers of messages that are looked up once for a class of widgets and a class of messages."""
+"""Handlers of messages that are looked up once for a class of widgets and of messages, with their parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from types import CodeType, MethodType
 from typing import Any
 
+from textual import _callback
 from textual.message import Message
 from textual.message_pump import MessagePump
 
@@ -37,3 +40,16 @@ def _find(name: str, pump: Any, _message: Any) -> Sequence[tuple[type, Any]] | N
         if method is not None and not getattr(method, "_textual_on", None):
             found.append((owner, method))
     return tuple(found)
+
+
+_signature_count = _callback._count_parameters
+
+
+def count_parameters(function: Callable[..., Any]) -> int:
+    """Count parameters as Textual does, by the code of a function where its signature is that of its code."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType) or hasattr(function, "__wrapped__") or hasattr(function, "__signature__"):
+        return _signature_count(function)
+    stars = bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+    bound = isinstance(function, MethodType)
+    return code.co_argcount + code.co_kwonlyargcount + stars - bound

@@ -6,14 +6,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from textual import _callback
 from textual._styles_cache import StylesCache
 from textual.css.stylesheet import Stylesheet
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 
 from tests.fakes import paint_once
-from tests.fakes.applied_styles import apply_known, replace_changed
-from tests.fakes.found_handlers import find_handlers
+from tests.fakes.applied_styles import apply_known, process_changed_components, replace_changed
+from tests.fakes.found_handlers import count_parameters, find_handlers
 from tests.fakes.parsed_styles import parse_once
 from zoea.agents.agent_launch import KnownAgent
 from zoea.tui.theme import themes
@@ -25,6 +26,7 @@ def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Stylesheet, "_parse_rules", parse_once)
     monkeypatch.setattr(Stylesheet, "apply", apply_known)
     monkeypatch.setattr(Stylesheet, "replace_rules", staticmethod(replace_changed))
+    monkeypatch.setattr(Stylesheet, "_process_component_classes", process_changed_components)
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +55,9 @@ def _read_shipped_once(file: Path) -> themes.ThemeSpec:
 
 @pytest.fixture(autouse=True)
 def _handlers_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look handlers of messages up once for each class."""
+    """Look handlers of messages up once for each class, and count their parameters without a signature."""
     monkeypatch.setattr(MessagePump, "_get_dispatch_methods", find_handlers)
+    monkeypatch.setattr(_callback, "_count_parameters", count_parameters)
 
 
 @pytest.fixture(autouse=True)

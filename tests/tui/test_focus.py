@@ -58,6 +58,12 @@ async def focus(
         yield stage
 
 
+@pytest.fixture
+def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read few turns at a time, so that a conversation of fifteen has several pages."""
+    monkeypatch.setattr(conversation, "PAGE_TURNS", 8)
+
+
 def view(stage: Stage) -> ConversationView:
     return stage.one(ConversationView)
 
@@ -144,8 +150,9 @@ class TestReading:
             await settles(stage, lambda: "follows new lines" in stage.text())
             assert view(stage).unseen == 0
 
+    @pytest.mark.usefixtures("short_pages")
     async def test_older_turns_load_while_scrolling_up_and_the_place_is_kept(self, tmp_path: Path) -> None:
-        async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
+        async with focus(tmp_path, prompts=15, size=(100, 24)) as stage:
             assert "prompt 1\n" not in view(stage).plain
             for _ in range(40):
                 line = _lines(stage)[5]
@@ -158,13 +165,14 @@ class TestReading:
             await stage.press("g")
             await settles(stage, lambda: "turn 1 " in stage.text())
 
+    @pytest.mark.usefixtures("short_pages")
     async def test_home_and_end_load_the_first_and_last_turn(self, tmp_path: Path) -> None:
-        async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
+        async with focus(tmp_path, prompts=15, size=(100, 24)) as stage:
             await stage.press("g")
             await settles(stage, lambda: "turn 1 " in stage.text())
             assert not view(stage).follows
             await stage.press("G")
-            await settles(stage, lambda: "turn 45 " in stage.text() and view(stage).follows)
+            await settles(stage, lambda: "turn 15 " in stage.text() and view(stage).follows)
 
     async def test_brackets_go_from_turn_to_turn(self, tmp_path: Path) -> None:
         async with focus(tmp_path, Answer(text=LONG), prompts=3, size=(100, 24)) as stage:
@@ -301,12 +309,14 @@ class TestFinding:
             assert not stage.one(FindBar).display
             assert isinstance(stage.screen, FocusScreen)
 
+    @pytest.mark.usefixtures("short_pages")
     async def test_a_match_that_is_not_loaded_is_loaded(self, tmp_path: Path) -> None:
-        async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
+        async with focus(tmp_path, prompts=15, size=(100, 24)) as stage:
             await stage.press("slash")
             await stage.write("prompt 2")
-            await settles(stage, lambda: "of 11" in stage.one(FindBar).count)
-            await stage.press("enter", "n")
+            await settles(stage, lambda: stage.one(FindBar).count == "1 of 1")
+            assert "prompt 2\n" not in view(stage).plain
+            await stage.press("enter")
             await settles(stage, lambda: _cursor(stage) == ("prompt", 2) and "prompt 2" in "\n".join(_lines(stage)))
 
     async def test_a_folded_result_with_a_match_is_opened(self, tmp_path: Path) -> None:
@@ -352,8 +362,9 @@ class TestFinding:
             await stage.write("unobtainium")
             await settles(stage, lambda: stage.one(FindBar).count == "none")
 
+    @pytest.mark.usefixtures("short_pages")
     async def test_a_swarm_search_opens_the_conversation_at_its_match(self, tmp_path: Path) -> None:
-        async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
+        async with focus(tmp_path, prompts=15, size=(100, 24)) as stage:
             await stage.press("escape")
             stage.app.push_screen(FocusScreen(stage.view().id, turn=4, key="memory 7", words="prompt 4"))
             await opens(stage)
@@ -656,6 +667,7 @@ async def test_k_keeps_a_message_word_for_word_and_releases_it(tmp_path: Path) -
             assert await kept(stage) == count
 
 
+@pytest.mark.usefixtures("short_pages")
 async def test_the_end_is_kept_although_a_jump_asked_for_before_arrives_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -666,7 +678,7 @@ async def test_the_end_is_kept_although_a_jump_asked_for_before_arrives_late(
         may_read.wait(20)
         return read_around(*of)
 
-    async with focus(tmp_path, Answer(text="ok"), prompts=40, size=(120, 40)) as stage:
+    async with focus(tmp_path, Answer(text="ok"), prompts=15, size=(120, 40)) as stage:
         await stage.until(lambda: view(stage).follows and view(stage).height)
         monkeypatch.setattr(conversation, "read_around", read_late)
         screen = stage.screen

@@ -113,14 +113,16 @@ class Seen:
 
     def look(self) -> bool:
         """Look at every widget of the screen on top. Always true, so that it can be waited with."""
-        lines = self._stage.text().splitlines()
-        assert is_harmless("\n".join(lines))
+        text = self._stage.text()
+        assert is_harmless(text)
         self.screens.add(type(self._stage.screen).__name__)
-        cells = [cells_of(line) for line in lines]
-        for widget in self._stage.screen.walk_children(Widget):
+        marked = {y: cells_of(line) for y, line in enumerate(text.splitlines()) if MARK in line}
+        for widget in self._stage.screen.walk_children(Widget) if marked else ():
+            if ALL.isdisjoint(type(widget).__mro__) or self.kinds.issuperset(ALL.intersection(type(widget).__mro__)):
+                continue
             left, top, width, height = widget.region
-            if any(MARK in "".join(line[left : left + width]) for line in cells[top : top + height]):
-                self.kinds |= {kind for kind in type(widget).__mro__ if kind in ALL}
+            if any(MARK in "".join(marked[y][left : left + width]) for y in marked if top <= y < top + height):
+                self.kinds |= ALL.intersection(type(widget).__mro__)
         return True
 
     async def until(self, *kinds: type[Widget]) -> None:

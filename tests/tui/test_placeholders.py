@@ -40,7 +40,7 @@ async def test_a_placeholder_is_readable_in_every_theme(tmp_path: Path) -> None:
     fake = FakeSwarm()
     await fake.create("alpha")
     poor: dict[tuple[str, str], float] = {}
-    async with cockpit_over(fake, tmp_path / "no.db") as stage:
+    async with cockpit_over(fake, tmp_path / "no.db", size=(80, 24)) as stage:
         for key in OPENED_BY:
             await stage.press(key, until=lambda: any(shown.region for shown in inputs(stage)))
             for name in stage.app.theme_specs:

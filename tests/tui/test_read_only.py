@@ -29,7 +29,7 @@ from zoea.tui.widgets.inline_choice import InlineChoice
 
 
 @asynccontextmanager
-async def watching(folder: Path, *, writes_files: bool = True) -> AsyncIterator[Stage]:
+async def watching(folder: Path, *, writes_files: bool = True, **more: Any) -> AsyncIterator[Stage]:
     async with swarm(folder, answering("It is done"), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
         api = WatchedSwarm.over(inner.api)
@@ -42,6 +42,7 @@ async def watching(folder: Path, *, writes_files: bool = True) -> AsyncIterator[
             read_only_reason=WATCHES,
             writes_files=writes_files,
             places=places(configured=False),
+            **more,
         ) as stage:
             yield stage
 
@@ -76,7 +77,7 @@ async def test_no_line_of_the_prompt_and_no_action_changes_anything_that_is_stor
     lines = ["send alpha hello", "send alpha", "broadcast hello", "broadcast-all hello", "new", "task", "start alpha"]
     lines += ["stop alpha", "stop-all", "delete alpha", "dismiss alpha", "pause alpha", "hold", "hold alpha", "again"]
     lines += ["withdraw alpha", "configure", "approvals", "answer", "mcp", "reload"]
-    async with watching(tmp_path) as stage:
+    async with watching(tmp_path, size=(80, 24)) as stage:
         await stage.swarm.commander.send("alpha", "Mine the belt")
         await stage.until(lambda: stage.view().turns == 1)
         before, files = await stored(stage), read_files(places(configured=False).config)

@@ -438,6 +438,12 @@ def themes_at(scene: Scene, size: tuple[int, int]) -> tuple[str, ...]:
     return THEMES if IS_THOROUGH or size == scene.sizes[len(scene.sizes) // 2] else THEMES[:1]
 
 
+def show_theme(stage: Stage, theme: str) -> None:
+    """Show a theme, where it is not the one that is shown: it styles every widget of every screen again."""
+    if stage.app.theme != theme:
+        stage.app.use_theme(theme)
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_every_screen_of_a_running_swarm_matches_its_snapshot(tmp_path: Path, part: int) -> None:
@@ -451,14 +457,14 @@ async def test_every_screen_of_a_running_swarm_matches_its_snapshot(tmp_path: Pa
                 for theme in themes_at(scene, size):
                     if scene.keeps_theme:
                         await home(stage)
-                    stage.app.use_theme(theme)
+                    show_theme(stage, theme)
                     if scene.keeps_theme:
                         await open_scene(stage, scene)
                     if scene.is_box:
                         stage.app.refresh_css(animate=False)  # what is behind it, too, as it is without the focus
                     await look_at(stage, store, theme, scene.name, lambda: scene.is_whole(stage))  # noqa: B023  waited for here
                     assert not scene.is_box or dead_hints(stage) == [], scene.name
-                stage.app.use_theme(THEMES[0])
+                show_theme(stage, THEMES[0])
         await stage.pilot.resize_terminal(*TOO_SMALL)
         for theme in THEMES:
             stage.app.use_theme(theme)

@@ -231,7 +231,7 @@ HOSTILE_CODE = {  # each goes to each lexer
     "past the last plane": "\U0010ffff" * MANY,
 }
 HOSTILE_NAMES = ("a.py", "a.js", "a.ts", "a.c", "a.html", "a.md", "a.json", "a.yaml", "a.sh", "a.css", "a.rs", "a.sql")
-SHORT = "import syntax_lexer; syntax_lexer.LEX_S = 0.02; syntax_lexer.main()"
+SHORT = "import syntax_lexer; syntax_lexer.LEX_S = 0.01; syntax_lexer.main()"
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
