@@ -15,9 +15,12 @@ from textual.screen import Screen
 from tests.fakes import paint_once
 from tests.fakes.applied_styles import apply_known, process_changed_components, replace_changed
 from tests.fakes.found_handlers import count_parameters, find_handlers
+from tests.fakes.light_strips import make_caches_late
 from tests.fakes.parsed_styles import parse_once
 from zoea.agents.agent_launch import KnownAgent
 from zoea.tui.theme import themes
+
+make_caches_late()
 
 
 @pytest.fixture(autouse=True)

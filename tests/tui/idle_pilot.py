@@ -120,9 +120,11 @@ class IdlePilot(Pilot[str]):
             turns += 1
             if self.app._exception is not None or asyncio.get_running_loop().time() > ends:
                 return False
-            quiet = quiet + 1 if self._is_quiet() else 0
-            if quiet:
-                self._paint()
+            if not self._is_quiet():
+                quiet = 0
+                continue
+            quiet = 0 if self._has_callbacks() else quiet + 1
+            self._paint()
         return True
 
     def _paint(self) -> None:
@@ -131,15 +133,19 @@ class IdlePilot(Pilot[str]):
             screen._on_timer_update()
 
     def _is_quiet(self) -> bool:
-        """Return whether every pump waits and the screen has no pending callback."""
+        """Return whether every pump waits."""
         if not _is_waiting(self._busy):  # the one that was at work when it was last asked still is, most often
             return False
         for pump in (self.app, *self.app._registry):
             if not _is_waiting(pump):
                 self._busy = pump
                 return False
+        return True
+
+    def _has_callbacks(self) -> bool:
+        """Return whether the next frame of the screen will call something."""
         screen = self._top()
-        return screen is None or not screen._callbacks or self.app._exit  # no frame follows that would call them
+        return screen is not None and bool(screen._callbacks) and not self.app._exit
 
     def _top(self) -> Screen[Any] | None:
         """Return the top screen; None while the app starts or ends."""

@@ -255,7 +255,7 @@ async def through_others(stage: Stage, seen: Seen) -> None:
                 await stage.until(lambda: seen.look() and stage.screen is not before)  # noqa: B023  waited for here
             for _ in range(3):
                 await stage.pilot.pause()
-                seen.look()
+            seen.look()
         while stage.screen is not first:
             await stage.press("escape")
     for dialog in (WorkspaceHeldDialog(StoreError(BAD, hint=BAD)), ConfirmDialog(BAD, [BAD], "go")):
