@@ -33,7 +33,9 @@ from tests.files.repositories import make_repository
 from zoea.llm.messages.wire_bodies import list_tools
 
 DEAR_TOKENS = 120_000
-"""What the first answer of the last turn costs; its budget is less."""
+"""What the first answer of the last turn costs."""
+_BUDGET_TOKENS = 80_000
+"""What the fork that has this turn may use."""
 _PATIENCE_S = 300.0
 _POLL_S = 0.3
 _PLAIN = "plain"
@@ -180,9 +182,11 @@ class Workplace:
             'context_window = 200000\n[budget]\nenforcement = "hard"\n[acp]\nmax_processes = 6\n'
             "[recovery]\ndelays = []\n"  # a mysis whose agent was killed goes on when it is told to
         )
+        _write_plugins(folder / "home" / ".config" / "opencode")
         for name in names:
             text = f'runtime = "acp"\nrun = "once"\n[acp]\n{KINDS[name].template}\n'
             (self._config / "templates" / f"{name}.toml").write_text(text)
+            (self._config / "templates" / f"{name}-last.toml").write_text(f"{text}[budget]\nmysis = {_BUDGET_TOKENS}\n")
             make_repository(folder / name)
         (self._config / "templates" / f"{_PLAIN}.toml").write_text('run = "once"\n')
 
@@ -249,6 +253,14 @@ class Workplace:
         return found
 
 
+def _write_plugins(folder: Path) -> None:
+    """Tell OpenCode that its package for plugins is installed, or it fetches it while it works, for 5 s of a core."""
+    (folder / "node_modules").mkdir(parents=True)
+    needs = {"dependencies": {"@opencode-ai/plugin": "*"}}
+    (folder / "package.json").write_text(json.dumps(needs))
+    (folder / "package-lock.json").write_text(json.dumps({"packages": {"": needs}}))
+
+
 async def wait_for(what: str, condition: Callable[[], Awaitable[Any]]) -> Any:
     """Wait until a condition holds, and return its value. Raises Refused after five minutes."""
     until = time.monotonic() + _PATIENCE_S
@@ -262,9 +274,10 @@ async def wait_for(what: str, condition: Callable[[], Awaitable[Any]]) -> Any:
 class Trial:
     """One mysis that an agent plays. Each method is a step of what it must be able to do."""
 
-    def __init__(self, place: Workplace, name: str) -> None:
+    def __init__(self, place: Workplace, name: str, agent: str = "") -> None:
         self._place = place
         self._name = name
+        self._agent = agent or name
         self._turns = 0
 
     async def write_file(self) -> None:
@@ -348,28 +361,26 @@ class Trial:
 
         await wait_for(f"the processes of {self._name} have ended", is_gone)
 
-    async def fork(self) -> None:
-        """Fork the conversation into Zoea's own loop, and that one into an agent again."""
+    async def fork_and_spend(self) -> None:
+        """Fork the conversation into Zoea's own loop, and that one into an agent again, whose budget is less."""
         place, name = self._place, self._name
-        for origin, made, template in ((name, f"{name}-own", _PLAIN), (f"{name}-own", f"{name}-back", name)):
-            asks = f"What was made? @{_PLAIN if template == _PLAIN else name}"
-            await place.zoea("fork", origin, "--name", made, "--template", template, "-m", asks)
-            turn = Trial(place, made)
-            turn._turns = 1
-            await turn._check_end("answered")
-            key = _PLAIN if template == _PLAIN else name
-            self._expect(True, "MAKE made.txt iron" in place.vendor.last[key], f"{made} knows the conversation")
-            await place.zoea("stop", made)
+        own = await self._fork(name, f"{name}-own", _PLAIN)
+        await place.zoea("stop", own._name)
+        await (await self._fork(own._name, f"{name}-back", name, "-last"))._spend()
 
-    async def spend(self) -> None:
+    async def _fork(self, origin: str, made: str, agent: str, template: str = "") -> Trial:
+        """Return a fork that has answered a question, for which it was shown the conversation."""
+        ask = ("--template", f"{agent}{template}", "-m", f"What was made? @{agent}")
+        await self._place.zoea("fork", origin, "--name", made, *ask)
+        turn = Trial(self._place, made, agent)
+        turn._turns = 1
+        await turn._check_end("answered")
+        self._expect(True, "MAKE made.txt iron" in self._place.vendor.last[agent], f"{made} knows the conversation")
+        return turn
+
+    async def _spend(self) -> None:
         """Spend a hard budget in the middle of a turn, which ends then."""
         place, name = self._place, self._name
-        used = place.ask(
-            "SELECT sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) FROM request WHERE mysis_id ="
-            " (SELECT id FROM mysis WHERE name = ?)",
-            name,
-        )
-        await place.zoea("configure", name, "--set", f"budget.mysis={used + DEAR_TOKENS * 2 // 3}")
         await self._send("DEAR dear.txt gold")
         await self._approve()
         await self._check_end("budget")
@@ -382,7 +393,7 @@ class Trial:
 
     async def _send(self, text: str) -> None:
         self._turns += 1
-        await self._place.zoea("send", self._name, f"{text} @{self._name}")
+        await self._place.zoea("send", self._name, f"{text} @{self._agent}")
 
     async def _await_question_or_end(self) -> None:
         async def asks() -> Any:
@@ -454,8 +465,7 @@ async def run_trials(names: Iterable[str], programs: Iterable[Path], folder: Pat
             vendor.gate.set()
             await place.begin()
             await each("going on", Trial.go_on)
-            await each("forks into Zoea's loop and back", Trial.fork)
-            await each("a budget spent in a turn", Trial.spend)
+            await each("forks into Zoea's loop and back, and a budget spent in a turn", Trial.fork_and_spend)
         finally:
             vendor.gate.set()
             await place.end()

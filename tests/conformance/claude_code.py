@@ -23,6 +23,7 @@ from zoea.chain.formats.claude_code import name_project
 
 MODEL = "claude-sonnet-4-5-20250929"
 _PATIENCE_S = 90.0
+_OPTIONS = ("--allowedTools", "Bash,Read,Agent", "--model", MODEL)
 
 
 class ClaudeCodeModel(WireServer):
@@ -78,11 +79,44 @@ class RoundTrip:
     async def claude(self, prompt: str, *arguments: str, script: tuple[Say, ...] = ()) -> str:
         """Ask Claude Code in the project, and return the id of its session."""
         self.model.script.extend(script)
-        tools = ("--allowedTools", "Bash,Read,Agent", "--model", MODEL, "--output-format", "json")
-        said = json.loads(await self._run(*self._claude, "-p", prompt, *arguments, *tools))
+        said = json.loads(
+            await self._run(*self._claude, "-p", prompt, *arguments, *_OPTIONS, "--output-format", "json")
+        )
         if said.get("is_error"):
             raise Refused(f"Claude Code failed: {said}")
         return str(said["session_id"])
+
+    async def talk(self, session: str, *prompts: str) -> None:
+        """Resume a session and send prompts, each once the one before is answered, to one process."""
+        process = await asyncio.create_subprocess_exec(
+            *(*self._claude, "-p", "--verbose", "--resume", session, *_OPTIONS),
+            *("--input-format", "stream-json", "--output-format", "stream-json"),
+            env=self._environment,
+            cwd=self.project,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=1 << 20,  # bytes of a line
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                for prompt in prompts:
+                    message = {"type": "user", "message": {"role": "user", "content": prompt}}
+                    process.stdin.write(f"{json.dumps(message)}\n".encode())
+                    said: dict[str, Any] = {}
+                    while said.get("type") != "result":
+                        said = json.loads(await process.stdout.readline())  # no JSON: it has ended
+                    if said.get("is_error"):
+                        raise Refused(f"Claude Code failed: {said}")
+                process.stdin.close()
+                await process.wait()
+        except (TimeoutError, ValueError) as error:
+            raise Refused(f"Claude Code did not answer {prompts}: {error!r}") from error
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
 
     async def zoea(self, *arguments: str) -> str:
         return await self._run(sys.executable, "-m", "zoea", "ctx", *arguments)
@@ -175,10 +209,11 @@ async def _translate(trip: RoundTrip, first: list[dict[str, Any]]) -> None:
 
 async def _compact(trip: RoundTrip, session: str) -> None:
     """Let Claude Code replace a conversation by a summary; it does so only with some messages."""
-    for number in range(4):
-        await trip.claude(f"Question {number}.", "--resume", session)
-    summary = Say((Text("<summary>All is well.</summary>"),))
-    await trip.claude("/compact", "--resume", session, script=(summary,))
+    questions = [f"Question {number}." for number in range(4)]
+    trip.model.script.extend(
+        [*[Say((Text("Well."),))] * len(questions), Say((Text("<summary>All is well.</summary>"),))]
+    )
+    await trip.talk(session, *questions, "/compact")
     await trip.claude("After.", "--resume", session)
     await trip.zoea("import", str(trip.find_transcript(session)), "--name", "short")
     kinds = [one["type"] for one in json.loads(await trip.zoea("log", "import/short", "--json"))]
