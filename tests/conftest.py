@@ -27,7 +27,7 @@ from tests.fakes.loopback import keep_to_loopback
 from tests.fakes.processes import find_children, find_processes, wait_until_none
 from tests.fakes.unwaited_processes import unwaited
 from tests.memory_folders import MEMORY, put_folders_into_memory
-from tests.running_order import put_long_first
+from tests.running_order import find_part, put_long_first
 from tests.worker_messages import shorten_messages
 from zoea.process.group_guard import guard
 from zoea.store import store as store_module
@@ -81,7 +81,7 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run long tests first, and give each test at least an hour at full strength."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    items[:] = put_long_first(items, workers, lambda item: item.nodeid.partition("::")[0].removeprefix("tests/"))
+    items[:] = put_long_first(items, workers, lambda item: find_part(item.nodeid))
     if os.environ.get("ZOEA_SOAK"):
         for item in items:
             own = item.get_closest_marker("timeout")

@@ -64,6 +64,7 @@ SECONDS = {
     "e2e/test_metrics.py": 5,
     "tui/test_keymap.py": 5,
     "context/test_window.py": 4,
+    "architecture/test_house.py": 9,
     "architecture/test_ci.py": 4,
     "faults/test_children.py": 4,
     "e2e/test_send_wait.py": 4,
@@ -72,7 +73,6 @@ SECONDS = {
     "e2e/test_new_and_send.py": 4,
     "chain/test_formats.py": 4,
     "e2e/test_ssh.py": 3,
-    "architecture/test_language.py": 3,
     "e2e/test_web_chromium.py": 3,
     "llm/test_storm.py": 3,
     "released/test_settings.py": 3,
@@ -91,6 +91,27 @@ SECONDS = {
     "mcp_server/test_live_swarm.py": 2,
 }
 """What each file takes that holds a long test, by `--durations=0` on two cores. Only the proportions matter."""
+
+TOGETHER = dict.fromkeys(
+    (
+        "architecture/test_clock.py",
+        "architecture/test_defaults.py",
+        "architecture/test_documentation.py",
+        "architecture/test_hidden_characters.py",
+        "architecture/test_language.py",
+        "architecture/test_pictures.py",
+        "architecture/test_private_imports.py",
+        "settings/test_small_file.py",
+    ),
+    "architecture/test_house.py",
+)
+"""Files that run with another one, and which: these parse the whole package, each worker for itself."""
+
+
+def find_part(test: str) -> str:
+    """Return the file of a test by its id, or the one that it runs with."""
+    file = test.partition("::")[0].removeprefix("tests/")
+    return TOGETHER.get(file, file)
 
 
 def put_long_first(

@@ -6,14 +6,14 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.architecture.sources import PACKAGE, ROOT, tree_of
 from zoea.tui.conversation.focus_lines import name_pack
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "zoea"
 DOCUMENTATION = ROOT / "documentation"
 HOUSE = DOCUMENTATION / "architecture" / "house.md"
 PAGES = [
@@ -48,10 +48,11 @@ def named_paths(page: Path) -> Iterator[str]:
             yield code
 
 
+@cache
 def defined_names(file: Path) -> set[str]:
     """Functions, classes, methods and module constants that a file defines; methods as `Class.method`."""
     names: set[str] = set()
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+    for node in tree_of(file).body:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 names.add(name)

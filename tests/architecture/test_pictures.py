@@ -5,38 +5,38 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from functools import cache
 
 import pytest
 
 from documentation.pictures import PICTURES, read_picture
+from tests.architecture.sources import PACKAGE, ROOT, nodes_of, tree_of
 
-ROOT = Path(__file__).parents[2]
-COCKPIT = ROOT / "zoea" / "tui"
+COCKPIT = PACKAGE / "tui"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "documentation" / "guide").glob("*.md")))
 NOTHING = re.compile(r"(No|Nothing) \w|\w{4,}…$")
 """How texts begin that say that there is nothing yet, and how those end that say that something is read."""
 
 
-def empty_texts() -> set[str]:
+@cache
+def empty_texts() -> frozenset[str]:
     """The texts of the cockpit that stand for something that is not there: what it calls empty, and what it says so."""
     found: set[str] = set()
     for file in COCKPIT.rglob("*.py"):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
         constants = {
             target.id: node.value
-            for node in tree.body
+            for node in tree_of(file).body
             if isinstance(node, ast.Assign)
             for target in node.targets
             if isinstance(target, ast.Name)
         }
-        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        for node in ast.walk(tree):
+        docstrings = {id(node.value) for node in nodes_of(file) if isinstance(node, ast.Expr)}
+        for node in nodes_of(file):
             if isinstance(node, ast.keyword) and node.arg == "empty":
                 found |= set(texts_of(node.value, constants))
             elif isinstance(node, ast.Constant) and id(node) not in docstrings and isinstance(node.value, str):
                 found |= {node.value.strip()} if NOTHING.search(node.value.strip()) else set()
-    return {text for text in found if len(text) > 5}
+    return frozenset(text for text in found if len(text) > 5)
 
 
 def texts_of(value: ast.expr, constants: dict[str, ast.expr]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running_order import SECONDS, put_long_first
+from tests.running_order import SECONDS, TOGETHER, find_part, put_long_first
 
 
 def file_of(test: str) -> str:
@@ -33,4 +33,12 @@ def test_the_share_of_each_worker_begins_with_its_part_of_the_long_files() -> No
 
 def test_what_a_file_takes_is_told_of_files_that_are_there() -> None:
     tests = Path(__file__).parents[1]
-    assert [file for file in SECONDS if not (tests / file).exists()] == []
+    named = {*SECONDS, *TOGETHER, *TOGETHER.values()}
+    assert [file for file in named if not (tests / file).exists()] == []
+
+
+def test_a_file_that_shares_its_work_with_another_runs_with_it_and_that_one_is_long() -> None:
+    assert find_part("tests/architecture/test_clock.py::test_every_named_place_exists") == "architecture/test_house.py"
+    assert find_part("tests/tui/test_log.py::TestLog::test_a[b::c]") == "tui/test_log.py"
+    assert {*TOGETHER.values()} <= SECONDS.keys()
+    assert TOGETHER.keys().isdisjoint(SECONDS)

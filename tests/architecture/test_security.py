@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ SECTION = PAGE.split("## Promises")[1].split("## Not promised")[0]
 PROMISES = re.findall(r"^- .+$", SECTION, re.MULTILINE)
 
 
+@cache
 def read_tests(file: Path) -> set[str]:
     """Return the tests of a file that run, those of a class as `TestClass.test_name`."""
     tree = ast.parse(file.read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import zoea
+from tests.architecture.sources import PACKAGE, SOURCES, nodes_of
 from zoea.llm.price_writer import set_price
 from zoea.llm.prices import ModelPrice
 from zoea.model.errors import ZoeaError
@@ -177,11 +177,10 @@ def reads_file(call: ast.Call) -> bool:
 
 def test_no_other_code_reads_files_of_any_kind_and_size() -> None:
     """A new reader of files uses `small_file`, or stands here with the reason why nothing can be in its place."""
-    package = Path(zoea.__file__).parent
     found = {
-        str(file.relative_to(package))
-        for file in package.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        str(file.relative_to(PACKAGE))
+        for file in SOURCES
+        for node in nodes_of(file)
         if isinstance(node, ast.Call) and reads_file(node)
     }
     assert found == set(OF_NO_OTHER)
