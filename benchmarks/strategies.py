@@ -46,6 +46,7 @@ from zoea.model.errors import WorldError
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, RequestMessage, StreamItem
 from zoea.queries.stored_swarm import read_memories
+from zoea.runtime.world_scores import compute_scores
 from zoea.settings.endpoints import LoginSettings
 from zoea.settings.template import Template
 from zoea.text.estimate import CHARS_PER_TOKEN
@@ -53,7 +54,6 @@ from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 from zoea.world import INJECT, command
 from zoea.world.autopilot import AutopilotProvider
 from zoea.world.autopilot.request_facts import is_nudge
-from zoea.world.score import compute_scores
 from zoea.world.world_log import connect_read_only, load_world
 
 BUDGET = 50_000

@@ -39,11 +39,11 @@ class Reef:
         A name can be registered again until its first login, because the answer with the password may have been
         lost. `secret` is stored unchanged. Raises ReefRefusal (`name_taken`) if the name is taken; case is ignored.
         """
-        known = self.find(name)
-        if known is not None and not known.claimed:
-            known.secret = secret
-            return known
-        if known is not None:
+        captain = self.find(name)
+        if captain is not None and not captain.claimed:
+            captain.secret = secret
+            return captain
+        if captain is not None:
             raise ReefRefusal(
                 "name_taken", f"The name {name} is taken. Log in with its password, or choose another name."
             )

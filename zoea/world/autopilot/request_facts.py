@@ -166,6 +166,6 @@ def _slices(messages: Sequence[RequestMessage], origins: dict[str, str]) -> tupl
 
 def _deed(tool: str, arguments: str, result: RequestMessage | None) -> ReefCall:
     raw = result.content if result is not None else ""
-    found = parse_object(raw)
-    is_error = result is None or result.is_error or (found is not None and "code" in found and "message" in found)
-    return ReefCall(tool, parse_object(arguments) or {}, found, is_error, raw[:300])
+    answer = parse_object(raw)
+    is_error = result is None or result.is_error or (answer is not None and "code" in answer and "message" in answer)
+    return ReefCall(tool, parse_object(arguments) or {}, answer, is_error, raw[:300])

@@ -13,7 +13,7 @@ import pytest
 
 from zoea.cli import run
 from zoea.model.errors import UsageError, WorldError
-from zoea.world.score import CaptainScore, compute_scores
+from zoea.runtime.world_scores import CaptainScore, compute_scores
 from zoea.world.world_log import WorldLog
 
 
