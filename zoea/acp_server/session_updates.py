@@ -203,6 +203,6 @@ def _place(path: str, folder: str) -> str:
 
 def list_modes(names: Sequence[str], current: str) -> schema.SessionModeState:
     """Return the templates as the modes of a session."""
-    known = dict.fromkeys([*names, current])
-    modes = [schema.SessionMode(id=name, name=name) for name in known]
+    ids = dict.fromkeys([*names, current])
+    modes = [schema.SessionMode(id=name, name=name) for name in ids]
     return schema.SessionModeState(current_mode_id=current, available_modes=modes)

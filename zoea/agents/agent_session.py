@@ -272,8 +272,8 @@ class AgentSession:
         asked = schema.SetSessionConfigOptionSelectRequest(session_id=self.session_id, config_id=option, value=value)
         method = "session/set_config_option"
         state = await self.connection.request(method, asked, schema.SetSessionConfigOptionResponse)
-        found = _find_option(state.config_options, category)
-        return value if found is None else str(found.current_value)
+        setting = _find_option(state.config_options, category)
+        return value if setting is None else str(setting.current_value)
 
     # A turn.
 

@@ -166,10 +166,10 @@ def past_notes(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[
 
 def _window_notes(answers: Mapping[Need, NeedAnswer]) -> tuple[str, ...]:
     """Return what the strategy `window` shows of the conversation, and what it gave up to fit."""
-    found = next((one for need, one in answers.items() if isinstance(need, ShownConversation)), None)
-    if not isinstance(found, StoredAnswer):
+    shown_window = next((one for need, one in answers.items() if isinstance(need, ShownConversation)), None)
+    if not isinstance(shown_window, StoredAnswer):
         return ()
-    view = found.value
+    view = shown_window.value
     first, newest = len(view["primers"]), len(view["recents"])
     if not view["summary"]:
         return (f"Window: all {first + newest} messages before the turn are shown.",)

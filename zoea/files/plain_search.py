@@ -72,8 +72,8 @@ def walk(folder: str = "", above: tuple[tuple[str, list[_Rule]], ...] = ()) -> I
     """Yield the files below a folder that no `.gitignore` names, without following links."""
     here = folder or "."
     try:
-        with os.scandir(here) as found:
-            entries = {entry.name: entry for entry in found}
+        with os.scandir(here) as listing:
+            entries = {entry.name: entry for entry in listing}
     except OSError:
         return
     rules = read_rules(entries[".gitignore"]) if ".gitignore" in entries else []

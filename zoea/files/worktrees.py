@@ -284,8 +284,8 @@ def _find_checkout(folder: Path) -> Path:
         hint = "`git init` makes one; or work without --worktree."
         if "not a git repository" in error.what:
             path = folder.absolute()
-            if found := next((one for one in (path, *path.parents) if os.path.lexists(one / ".git")), None):
-                what = f"{found / '.git'} is there, and git does not take it for a repository"
+            if root := next((one for one in (path, *path.parents) if os.path.lexists(one / ".git")), None):
+                what = f"{root / '.git'} is there, and git does not take it for a repository"
                 raise FilesError(
                     what, hint="Mend it, for example an empty HEAD; or work without --worktree."
                 ) from error

@@ -167,7 +167,7 @@ def _record(kind: type[Struct]) -> Decoder:
         if missing:
             raise Mismatch(f"{where or kind.__name__}: {missing[0]!r} is missing")
         prefix = f"{where}." if where else ""
-        given = {name: item for name, item in value.items() if name not in derived} if derived else value
-        return kind(**{name: decoder(fields[name])(item, f"{prefix}{name}") for name, item in given.items()})
+        own_items = {name: item for name, item in value.items() if name not in derived} if derived else value
+        return kind(**{name: decoder(fields[name])(item, f"{prefix}{name}") for name, item in own_items.items()})
 
     return read

@@ -186,8 +186,8 @@ class PriceList:
         if self._file is None:
             return ()
         try:
-            found = self._file.stat()
-            stamp = (found.st_mtime_ns, found.st_size)
+            stat = self._file.stat()
+            stamp = (stat.st_mtime_ns, stat.st_size)
         except OSError:
             self._stamp, self._own = None, ()
             return ()

@@ -87,10 +87,10 @@ class WrittenConfig(Struct, frozen=True):
 
 def client_named(name: str) -> KnownClient:
     """Find a client by name. Raises UsageError with the known names."""
-    found = CLIENTS.get(name)
-    if found is None:
+    client = CLIENTS.get(name)
+    if client is None:
         raise UsageError(f"no client {name!r} is known", hint=f"There are: {', '.join(CLIENTS)}.")
-    return found
+    return client
 
 
 def make_entry(

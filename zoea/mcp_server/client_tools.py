@@ -149,10 +149,10 @@ class ClientTools:
             raise NoRecipients(error.what, hint="the commander must start one first: zoea start NAME") from None
 
     async def _publish(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
-        given = PublishArguments.parse(arguments)
+        parsed = PublishArguments.parse(arguments)
         swarm = await self._swarm_client.swarm(client)
         receipt = await swarm.publish(
-            given.topic, given.text, data=given.data, receiver=given.receiver, sender=client.sender
+            parsed.topic, parsed.text, data=parsed.data, receiver=parsed.receiver, sender=client.sender
         )
         rows = _recipient_rows(receipt.lines)
         answer = {
@@ -170,8 +170,8 @@ class ClientTools:
                 lambda reader: read_newest_messages(reader, topic, limit=limit, before=before, max_chars=ROOM)
             )
 
-        given = ReadTopicArguments.parse(arguments)
-        return await read_topic_rows(given, lambda: self._memories.run(read_topics), read_messages)
+        parsed = ReadTopicArguments.parse(arguments)
+        return await read_topic_rows(parsed, lambda: self._memories.run(read_topics), read_messages)
 
     async def _context_log(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
         return await self._contexts.list_commits(arguments)
@@ -193,18 +193,18 @@ class ClientTools:
         return await self._contexts.annotate(arguments, await self._swarm_client.swarm(client))
 
     async def _context_ask(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
-        given = ContextAskArguments.parse(arguments)
+        parsed = ContextAskArguments.parse(arguments)
         swarm = await self._swarm_client.swarm(client)
-        asked = await swarm.ask(given.context, given.question, thread=given.thread, sender=client.sender)
-        return await self._contexts.wait_for_answer(asked, swarm, given.seconds)
+        asked = await swarm.ask(parsed.context, parsed.question, thread=parsed.thread, sender=client.sender)
+        return await self._contexts.wait_for_answer(asked, swarm, parsed.seconds)
 
     async def _context_fork(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
-        given = ContextForkArguments.parse(arguments)
+        parsed = ContextForkArguments.parse(arguments)
         swarm = await self._swarm_client.swarm(client)
-        key = f"mcp-{client.name}-{given.key}" if given.key else ""
-        made = await swarm.create("", template=given.template, commit=given.context, idempotency_key=key)
-        if given.message.strip():
-            await swarm.send(f"#{made.id}", given.message, sender=client.sender, idempotency_key=key)
+        key = f"mcp-{client.name}-{parsed.key}" if parsed.key else ""
+        made = await swarm.create("", template=parsed.template, commit=parsed.context, idempotency_key=key)
+        if parsed.message.strip():
+            await swarm.send(f"#{made.id}", parsed.message, sender=client.sender, idempotency_key=key)
         return {"mysis": _mysis_row(made)}
 
     async def _wait(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
@@ -216,10 +216,10 @@ class ClientTools:
         except UsageError:
             is_done = False  # the time is over, or the mysis is gone: then the next line raises
             view = await swarm.mysis(wait.mysis)
-        found = await self._memories.read_last_answer(view.id, READ_CHARS)
+        newest = await self._memories.read_last_answer(view.id, READ_CHARS)
         answer: dict[str, Any] = {"is_done": is_done, "mysis": _mysis_row(view), "answer": ""}
-        if found is not None:
-            memory_id, text = found
+        if newest is not None:
+            memory_id, text = newest
             answer |= {"answer": start_of(text, ROOM - size(answer)), "answer_id": memory_id}
         return answer
 

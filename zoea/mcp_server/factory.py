@@ -95,10 +95,10 @@ def build_server(
         return ListToolsResult(tools=[one.tool for one in tools if may_command or not one.commands])
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
-        found = by_name.get(params.name)
-        if found is None:
+        tool = by_name.get(params.name)
+        if tool is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:100]}", {"field": "params.name"})
-        return await found.call(context, client_of(context), params.arguments or {})
+        return await tool.call(context, client_of(context), params.arguments or {})
 
     async def list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         return await resources.list_page(client_of(context), (params.cursor or "") if params else "")
@@ -110,8 +110,8 @@ def build_server(
         return await resources.read(client_of(context), str(params.uri))
 
     def schema_of(name: str) -> dict[str, Any] | None:
-        found = by_name.get(name)
-        return None if found is None else found.tool.input_schema
+        tool = by_name.get(name)
+        return None if tool is None else tool.tool.input_schema
 
     server = Server[Any](
         name,

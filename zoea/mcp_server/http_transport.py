@@ -130,8 +130,8 @@ class AccessGuard:
         if scope.get("client") is not None:
             self.limit.confirm(tuple(scope["client"]))
         # The transport binds its sessions to this user, so that no other client can use them.
-        known = AccessToken(token="", client_id=client.name, scopes=[client.scope.value])
-        scope["user"] = AuthenticatedUser(known)
+        access = AccessToken(token="", client_id=client.name, scopes=[client.scope.value])
+        scope["user"] = AuthenticatedUser(access)
         scope[_CLIENT] = client
         await self._answer_while_valid(token.strip(), client, scope, receive, send)
 
@@ -176,8 +176,8 @@ class AccessGuard:
         try:
             await self._scoped(scope, receive_in_time, send)
         except _TooSlow:
-            said = f"The body of the request did not come within {BODY_S:g} s"
-            await _refusal(408, "too_slow", said)(scope, receive, send)
+            reason = f"The body of the request did not come within {BODY_S:g} s"
+            await _refusal(408, "too_slow", reason)(scope, receive, send)
 
     async def _check_scope(self, scope: Scope, receive: Receive, send: Send) -> None:
         client: McpClient = scope[_CLIENT]
@@ -225,14 +225,14 @@ def _called_tool(message: Message) -> str:
 
 
 def _refusal(status: int, error: str, description: str, *, scope: str = "") -> ASGIApp:
-    said = {"error": error or "unauthorized", "error_description": description}
+    fields = {"error": error or "unauthorized", "error_description": description}
     parts = {"realm": "zoea", **({"error": error, "error_description": description} if error else {})}
     if scope:
         parts["scope"] = scope
     challenge = "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items())
     asks = status == 401 or bool(scope)
     headers = {"Connection": "close"} if status in (401, 403) and not scope else {}
-    return JSONResponse(said, status, {**headers, "WWW-Authenticate": challenge} if asks else headers)
+    return JSONResponse(fields, status, {**headers, "WWW-Authenticate": challenge} if asks else headers)
 
 
 def build_app(
@@ -358,9 +358,9 @@ class ClientSessions:
         """Pass on a request of this client."""
         opened = self._open.setdefault(client, {})
         session = Headers(scope=scope).get(SESSION, "")
-        known = opened.pop(session, None)
-        if known is not None and scope["method"] != "DELETE":
-            opened[session] = known  # the most recently used is last
+        entry = opened.pop(session, None)
+        if entry is not None and scope["method"] != "DELETE":
+            opened[session] = entry  # the most recently used is last
 
         async def send_and_record(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] < 400 and not session:

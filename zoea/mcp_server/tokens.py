@@ -90,12 +90,12 @@ class Tokens:
     def client_of(self, token: str) -> McpClient | None:
         """Return the client of a token, or None if it is unknown. Raises SettingsError."""
         presented = _hash(token)
-        found: McpClient | None = None
+        owner: McpClient | None = None
         # All are compared, so that the time does not depend on the match.
         for row, kept in self._entries():
             if hmac.compare_digest(kept, presented):
-                found = McpClient(row.name, row.scope)
-        return found
+                owner = McpClient(row.name, row.scope)
+        return owner
 
     def _entries(self) -> list[tuple[TokenRow, str]]:
         kept = self._credentials.with_prefix(_KEY_PREFIX).items()

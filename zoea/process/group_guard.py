@@ -177,19 +177,19 @@ def end_marked(mark: str) -> None:
     """Kill the processes with a mark, and those that they still start. It blocks."""
     ending: set[int] = set()
     for _ in range(_MOST_ROUNDS):
-        found = find_marked(mark)
-        for pid in ending.union(found):
-            if pid in found:
+        processes = find_marked(mark)
+        for pid in ending.union(processes):
+            if pid in processes:
                 _kill_marked(pid, mark)
             try:  # what this process adopted, it has to reap
                 has_ended = os.waitpid(pid, os.WNOHANG)[0] != 0
             except ChildProcessError:
                 has_ended = True
             (ending.discard if has_ended else ending.add)(pid)
-        if not found and not ending:
+        if not processes and not ending:
             return
         time.sleep(_ROUND_S)
-    log.warning("what a child started does not end: processes %s", ", ".join(map(str, ending.union(found))))
+    log.warning("what a child started does not end: processes %s", ", ".join(map(str, ending.union(processes))))
 
 
 def _is_marked(pid: int, mark: str) -> bool:

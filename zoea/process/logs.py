@@ -45,8 +45,8 @@ class RedactingFormatter(logging.Formatter):
 
     def add(self, secrets: Iterable[str]) -> None:
         """Mask further secrets."""
-        known = {*self._secrets, *(secret for secret in secrets if len(secret) >= 6)}
-        self._secrets = sorted(known, key=len, reverse=True)
+        all_secrets = {*self._secrets, *(secret for secret in secrets if len(secret) >= 6)}
+        self._secrets = sorted(all_secrets, key=len, reverse=True)
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)

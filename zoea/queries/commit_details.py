@@ -138,8 +138,8 @@ def read_learned(chains: ChainReader, commit: ContextCommit, common: ContextComm
     """Return the messages of a commit's chain after a common commit; all without one."""
     if common is None:
         return chains.read_messages(commit, to_root=True)
-    known = len(chains.read_messages(common, stop=common))
-    return chains.read_messages(commit, stop=common)[known:]
+    messages_before = len(chains.read_messages(common, stop=common))
+    return chains.read_messages(commit, stop=common)[messages_before:]
 
 
 def _find(reader: sqlite3.Connection, seq: int) -> ContextCommit:
@@ -193,6 +193,6 @@ def read_known_then(database: Path, at: int) -> KnownThen:
 
 def _read_principals(reader: sqlite3.Connection) -> Iterator[str]:
     name = ""
-    while (found := reader.execute(_NEXT_NAME, (name,)).fetchone()[0]) is not None:
-        name = found
+    while (principal := reader.execute(_NEXT_NAME, (name,)).fetchone()[0]) is not None:
+        name = principal
         yield name

@@ -95,14 +95,14 @@ def read_older(database: Path, history: ContextHistory, limit: int) -> ContextHi
     with open_database(database) as reader:
         begin = {one.parent for one in history.commits if one.parent is not None and one.parent < last}
         begin.update(tip for tip in history.tips if tip < last)
-        found = walk_newest(reader, begin, limit + 1)
-    rows, lanes = lay_out([(one.seq, one.parent) for one in found[:limit]], history.lanes)
+        commits = walk_newest(reader, begin, limit + 1)
+    rows, lanes = lay_out([(one.seq, one.parent) for one in commits[:limit]], history.lanes)
     return replace(
         history,
-        commits=(*history.commits, *found[:limit]),
+        commits=(*history.commits, *commits[:limit]),
         rows=(*history.rows, *rows),
         lanes=lanes,
-        has_older=len(found) > limit,
+        has_older=len(commits) > limit,
     )
 
 
@@ -118,9 +118,9 @@ def read_newer(database: Path, history: ContextHistory, limit: int) -> ContextHi
             return _read_newest(reader, history.mysis_id, limit)
         now = _read_names(reader, history.mysis_id)
         newest, oldest = history.commits[0].seq, history.commits[-1].seq
-        known = {one.seq for one in history.commits}
-        if any(oldest < tip <= newest and tip not in known for tip in now.tips):
-            return _read_newest(reader, history.mysis_id, max(limit, len(known)))
+        seqs = {one.seq for one in history.commits}
+        if any(oldest < tip <= newest and tip not in seqs for tip in now.tips):
+            return _read_newest(reader, history.mysis_id, max(limit, len(seqs)))
         found = walk_newest(reader, now.tips, after=newest)
     if not found and now.tip == history.tip:
         return replace(
@@ -137,8 +137,8 @@ def _has(history: ContextHistory, now: ContextHistory) -> bool:
 
 def _read_newest(reader: sqlite3.Connection, mysis_id: int, limit: int) -> ContextHistory:
     now = _read_names(reader, mysis_id)
-    found = walk_newest(reader, now.tips, limit + 1)
-    return _laid_out(replace(now, commits=tuple(found[:limit]), has_older=len(found) > limit))
+    commits = walk_newest(reader, now.tips, limit + 1)
+    return _laid_out(replace(now, commits=tuple(commits[:limit]), has_older=len(commits) > limit))
 
 
 def _laid_out(history: ContextHistory) -> ContextHistory:

@@ -165,24 +165,24 @@ def iterate_turns(reader: sqlite3.Connection, mysis_id: int) -> Iterator[Convers
     """Yield all turns with whole contents, oldest first; reads a page at a time."""
     since = 0
     while True:
-        found, _ = _forth(reader, mysis_id, since, PAGE_MEMORIES)
-        if not found:
+        turns, _ = _forth(reader, mysis_id, since, PAGE_MEMORIES)
+        if not turns:
             return
-        yield from _turns(reader, found, cut=None)
-        since = found[-1]["number"] + 1
+        yield from _turns(reader, turns, cut=None)
+        since = turns[-1]["number"] + 1
 
 
 def _back(reader: sqlite3.Connection, mysis_id: int, before: int, memories: int) -> tuple[list[sqlite3.Row], bool]:
     """Read turn rows before a number, newest first, and whether there are more."""
-    found = reader.execute(
+    rows = reader.execute(
         f"{_TURNS} AND t.number < ? ORDER BY t.number DESC LIMIT ?", (mysis_id, before, PAGE_TURNS + 1)
     )
-    return _enough(found, memories)
+    return _enough(rows, memories)
 
 
 def _forth(reader: sqlite3.Connection, mysis_id: int, since: int, memories: int) -> tuple[list[sqlite3.Row], bool]:
-    found = reader.execute(f"{_TURNS} AND t.number >= ? ORDER BY t.number LIMIT ?", (mysis_id, since, PAGE_TURNS + 1))
-    return _enough(found, memories)
+    rows = reader.execute(f"{_TURNS} AND t.number >= ? ORDER BY t.number LIMIT ?", (mysis_id, since, PAGE_TURNS + 1))
+    return _enough(rows, memories)
 
 
 def _enough(found: Iterator[sqlite3.Row], memories: int) -> tuple[list[sqlite3.Row], bool]:

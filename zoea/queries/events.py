@@ -171,8 +171,8 @@ def read_full_text(database: Path, line_id: int) -> str:
     """Read the whole text of a line with its line breaks. Empty if it does not exist. Raises StoreError."""
     with open_database(database) as reader:
         if line_id < 0:
-            found = next(read_request_lines(reader, [line_id]), None)
-            return "" if found is None else f"{event_sentence(found.event)}\n{found.meaning}"
+            line = next(read_request_lines(reader, [line_id]), None)
+            return "" if line is None else f"{event_sentence(line.event)}\n{line.meaning}"
         row = reader.execute(f"{_LINES} WHERE e.id = ?", (line_id,)).fetchone()
     if row is None:
         return ""

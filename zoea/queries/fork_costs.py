@@ -101,22 +101,22 @@ def read_fork_cost(
     )
     frozen = freeze_inherited(frozen, Inheritance(commit.seq), own.inherited.max_tokens, own.inherited.keep)
     need = InheritedContext(frozen.inherited, frozen.inherited_tokens, from_root=True)
-    found = estimate_inherited(conn, need)
+    inherited = estimate_inherited(conn, need)
     prompt = Memory(1, 0, frozen.turn_id, 1, 1, Role.USER, Source.DIRECT, text or "-", tokens=tokens(text))
-    plan = plan_turn(frozen, {TurnSoFar(frozen.turn_id): TurnRecord((prompt,)), need: found})
+    plan = plan_turn(frozen, {TurnSoFar(frozen.turn_id): TurnRecord((prompt,)), need: inherited})
     # Without the results that Zoea adds for open calls.
     whole = find_whole(conn, commit.seq, need.max_tokens)
     messages = count_known(conn, commit.seq)[0] if whole is None else whole[1]
     return ForkCost(
         messages,
-        len(found.messages) if found.left_out else messages,
+        len(inherited.messages) if inherited.left_out else messages,
         plan.budget.final_tokens,
-        found.tier,
+        inherited.tier,
         provider,
         model,
         has_tools=bool(frozen_text),
         has_own_tools=bool(has_template),
-        is_summed_by_model=bool(found.left_out) and _has_writer(own, provider),
+        is_summed_by_model=bool(inherited.left_out) and _has_writer(own, provider),
     )
 
 
@@ -124,6 +124,6 @@ def _has_writer(own: Settings, provider: str) -> bool:
     """Return whether a model writes summaries, as far as settings tell."""
     if own.context.summary != "auto":
         return own.context.summary == "model"
-    known = own.provider_named(provider)
-    has_model = known is not None and known.type not in (ProviderType.SCRIPTED, ProviderType.AUTOPILOT)
+    own_provider = own.provider_named(provider)
+    has_model = own_provider is not None and own_provider.type not in (ProviderType.SCRIPTED, ProviderType.AUTOPILOT)
     return has_model or bool(own.context.summary_provider)

@@ -109,7 +109,7 @@ class MetricReader:
     def read(self) -> MetricRows:
         """Read the new rows. Raises StoreError."""
         with open_database(self._database) as reader:
-            found = MetricRows(
+            rows = MetricRows(
                 requests=[_finished(row) for row in self._requests.read(reader)],
                 turns=[(row["outcome"], row["duration_us"] / 1_000_000) for row in self._turns.read(reader)],
                 nudges=self._read_nudges(reader),
@@ -119,7 +119,7 @@ class MetricReader:
                 inbox=reader.execute(_INBOX).fetchone()[0],
             )
             reader.execute("COMMIT")
-        return found
+        return rows
 
     def _read_nudges(self, reader: sqlite3.Connection) -> list[int]:
         """Return the levels of nudges that opened a turn, open turns included."""

@@ -146,9 +146,9 @@ def event_sentence(event: Event, text: str = "") -> str:
         case "mysis.state":
             reasons = dict.fromkeys(str(event.data[key]) for key in ("error", "reason") if event.data.get(key))
             state = str(event.data.get("state"))
-            said = f"is {_STATES.get(state, state)}" + (f": {'; '.join(reasons)}" if reasons else "")
+            sentence = f"is {_STATES.get(state, state)}" + (f": {'; '.join(reasons)}" if reasons else "")
             joint = "; " if text[:1].islower() else ". "
-            return f"{said}{joint}{text}" if text else said
+            return f"{sentence}{joint}{text}" if text else sentence
         case "hold.set" if event.mysis_id is not None:
             return f"is paused: {event.data['reason']}" if event.data.get("reason") else "is paused"
         case "hold.lifted" if event.mysis_id is not None:
@@ -160,8 +160,12 @@ def event_sentence(event: Event, text: str = "") -> str:
             return text
         case "approval.answered":
             answer = "grant" if event.data.get("by_grant") else str(event.data.get("answer"))
-            said = f"approval {event.data.get('approval')}: {_ANSWERS.get(answer, answer)}"
-            return f"{said.removesuffix(_OR_ANSWERED)}, with changed arguments" if event.data.get("changed") else said
+            sentence = f"approval {event.data.get('approval')}: {_ANSWERS.get(answer, answer)}"
+            return (
+                f"{sentence.removesuffix(_OR_ANSWERED)}, with changed arguments"
+                if event.data.get("changed")
+                else sentence
+            )
         case "context.recalled":
             return f"Memory recalled ({count_of(int(event.data.get('items') or 0), 'item')})"
         case "turn.note":
@@ -196,8 +200,8 @@ def _turn_end(outcome: str, text: str) -> str:
         return text or "turn ended, no text"
     if outcome == Outcome.CRASHED:
         return "turn cut off: Zoea was closed"
-    said = "turn failed" if outcome == Outcome.FAILED else f"turn ended: {outcome.replace('_', ' ')}"
-    return f"{said}. {text}" if text else said
+    sentence = "turn failed" if outcome == Outcome.FAILED else f"turn ended: {outcome.replace('_', ' ')}"
+    return f"{sentence}. {text}" if text else sentence
 
 
 def event_subject(event: Event, names: Mapping[int, str]) -> str:

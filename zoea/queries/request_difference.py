@@ -65,7 +65,7 @@ def compare_requests(first: Inspection, second: Inspection) -> RequestDifference
         if left != right:
             break
         repeated += 1
-    known, new = set(first.messages), set(second.messages)
+    earlier, new = set(first.messages), set(second.messages)
     old_tools, new_tools = ({tool.name for tool in one.tools} for one in (first, second))
     return RequestDifference(
         first=first.request.id,
@@ -75,7 +75,7 @@ def compare_requests(first: Inspection, second: Inspection) -> RequestDifference
         packs=tuple(packs),
         repeated=repeated,
         removed=tuple(sent for sent in first.sent if sent.message not in new),
-        added=tuple(sent for sent in second.sent if sent.message not in known),
+        added=tuple(sent for sent in second.sent if sent.message not in earlier),
         tools_removed=tuple(sorted(old_tools - new_tools)),
         tools_added=tuple(sorted(new_tools - old_tools)),
         values=_differing_values(first, second),
@@ -83,12 +83,12 @@ def compare_requests(first: Inspection, second: Inspection) -> RequestDifference
 
 
 def _differing_values(first: Inspection, second: Inspection) -> dict[str, tuple[str, str]]:
-    found = {}
+    differences = {}
     for name in ("provider", "model", "turn_number", "opened_by", "calibration"):
         values = str(getattr(first.request, name)), str(getattr(second.request, name))
         if values[0] != values[1]:
-            found[name] = values
-    return found
+            differences[name] = values
+    return differences
 
 
 def _shape(decision: Decision | None) -> tuple[object, ...]:

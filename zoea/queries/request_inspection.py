@@ -153,8 +153,8 @@ def read_requests(
 def read_requests_since(database: Path, mysis_id: int, since: int) -> tuple[StoredRequest, ...]:
     """Read the requests with an id of at least `since`, newest first. Raises StoreError."""
     with open_database(database) as reader:
-        found = reader.execute(f"{_REQUEST} WHERE q.mysis_id = ? AND q.id >= ? ORDER BY q.id DESC", (mysis_id, since))
-        return tuple(_request(row) for row in found)
+        rows = reader.execute(f"{_REQUEST} WHERE q.mysis_id = ? AND q.id >= ? ORDER BY q.id DESC", (mysis_id, since))
+        return tuple(_request(row) for row in rows)
 
 
 def inspect_request(database: Path, request_id: int) -> Inspection:
@@ -226,12 +226,12 @@ def _name_setting(path: str) -> str:
 
 
 def _memories(reader: sqlite3.Connection, wanted: tuple[int, ...]) -> dict[int, Memory]:
-    found: dict[int, Memory] = {}
+    memories: dict[int, Memory] = {}
     for at in range(0, len(wanted), _IN_ONE_QUERY):
         part = wanted[at : at + _IN_ONE_QUERY]
         for row in reader.execute(f"{row_values.MEMORY} WHERE m.id IN ({row_values.marks(part)})", part):
-            found[row["id"]] = row_values.memory(row)
-    return found
+            memories[row["id"]] = row_values.memory(row)
+    return memories
 
 
 def _tools(reader: sqlite3.Connection, catalogue_hash: str) -> tuple[OfferedTool, ...]:

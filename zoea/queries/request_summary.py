@@ -148,9 +148,9 @@ def _snapshots(reader: sqlite3.Connection, mysis_id: int) -> tuple[ToolSnapshot,
         "SELECT frozen FROM turn WHERE mysis_id = ? ORDER BY number DESC LIMIT 1", (mysis_id,)
     ).fetchone()
     globs = json.loads(frozen[0]).get("snapshot_tools", _DEFAULT_GLOBS) if frozen else ()
-    found: dict[str, ToolSnapshot] = {}
+    snapshots: dict[str, ToolSnapshot] = {}
     for glob in globs:
         for row in reader.execute(swarm_reads.SNAPSHOTS, {"mysis": mysis_id, "pattern": glob}):
             content = row["content"][:_SNAPSHOT_CHARS]
-            found.setdefault(row["name"], ToolSnapshot(row["name"], content, row["created_at"]))
-    return tuple(sorted(found.values(), key=lambda snapshot: -snapshot.at))
+            snapshots.setdefault(row["name"], ToolSnapshot(row["name"], content, row["created_at"]))
+    return tuple(sorted(snapshots.values(), key=lambda snapshot: -snapshot.at))

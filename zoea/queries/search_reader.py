@@ -281,8 +281,8 @@ def _owners(reader: sqlite3.Connection, wish: SwarmSearchQuery) -> tuple[int, ..
     """
     if not wish.mysis:
         return None
-    found = reader.execute("SELECT id FROM mysis WHERE name = ? ORDER BY deleted_at IS NOT NULL", (wish.mysis,))
-    row = found.fetchone()
+    rows = reader.execute("SELECT id FROM mysis WHERE name = ? ORDER BY deleted_at IS NOT NULL", (wish.mysis,))
+    row = rows.fetchone()
     return (row[0],) if row is not None else ()
 
 

@@ -160,9 +160,9 @@ def read_mysis_view(database: Path, ref: str) -> MysisView:
         StoreError: as `read_swarm_view`.
     """
     with open_database(database) as reader:
-        found = _find(reader, ref)
-        counts = reader.execute(f"{_COUNTS} WHERE y.id = ?", (found.id,)).fetchone()
-        return _view(reader, found, counts, swarm_held=_read_hold(reader)[0])
+        row = _find(reader, ref)
+        counts = reader.execute(f"{_COUNTS} WHERE y.id = ?", (row.id,)).fetchone()
+        return _view(reader, row, counts, swarm_held=_read_hold(reader)[0])
 
 
 def read_receipt(database: Path, message_id: int) -> Receipt:

@@ -103,14 +103,14 @@ def read_stats(database: Path, span: StatSpan, now: int, present: Mapping[str, i
             stored = rows[-1] if rows else before
             rows = [row for row in rows if row["minute"] != last]
             rows.append(_read_present(reader, last, stored, present))
-    found: dict[int, list[_Minute]] = {}
+    minutes: dict[int, list[_Minute]] = {}
     tokens, cost = (before["tokens"], before["cost_micros"]) if before is not None else (None, None)
     for row in rows:
         minute = _Minute.of(row, tokens, cost)
         tokens, cost = row["tokens"], row["cost_micros"]
-        found.setdefault(row["minute"] // span.step * span.step, []).append(minute)
+        minutes.setdefault(row["minute"] // span.step * span.step, []).append(minute)
     starts = range(first, last + 1, span.step)
-    return SwarmStats(span, tuple(_point(start, span.step, found.get(start, [])) for start in starts))
+    return SwarmStats(span, tuple(_point(start, span.step, minutes.get(start, [])) for start in starts))
 
 
 def _read_present(

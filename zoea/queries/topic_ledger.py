@@ -80,8 +80,8 @@ def read_topic_message(database: Path, message_id: int) -> str:
         row = reader.execute(f"{topic_reader.TOPIC_MESSAGE} WHERE id = ?", (message_id,)).fetchone()
     if row is None:
         return ""
-    found = topic_reader.topic_message(row)
-    return f"{found.topic} ({format_sender(found.sender)}): {format_body(found)}"
+    message = topic_reader.topic_message(row)
+    return f"{message.topic} ({format_sender(message.sender)}): {format_body(message)}"
 
 
 def format_sender(sender: str) -> str:

@@ -91,10 +91,10 @@ def read_turn_times(database: Path, mysis_id: int, now: int, limit: int = TURNS)
 
 
 def _by_turn(rows: Iterable[sqlite3.Row]) -> dict[int, list[Interval]]:
-    found: dict[int, list[Interval]] = {}
+    intervals: dict[int, list[Interval]] = {}
     for row in rows:
-        found.setdefault(row["turn_id"], []).append((row["began"], row["ended"]))
-    return found
+        intervals.setdefault(row["turn_id"], []).append((row["began"], row["ended"]))
+    return intervals
 
 
 def split_turn(began: int, ended: int, model: Sequence[Interval], tools: Sequence[Interval]) -> tuple[TurnSpan, ...]:

@@ -41,17 +41,17 @@ class CredentialAccounts:
         Raises:
             SettingsError: if the file cannot be read or written.
         """
-        found = await asyncio.to_thread(self._found, upstream, uid, name)
-        if found is None:
+        account = await asyncio.to_thread(self._found, upstream, uid, name)
+        if account is None:
             return None
-        fields: dict[str, str] = json.loads(found)
+        fields: dict[str, str] = json.loads(account)
         return fields
 
     def _found(self, upstream: str, uid: str, name: str) -> str | None:
         if self._credentials.get(named := name_key(upstream, name)) is not None:
             self._credentials.rename({named: account_key(upstream, uid)})
-        found = self._credentials.get(account_key(upstream, uid))
-        return None if found is None else found.get_secret_value()
+        text = self._credentials.get(account_key(upstream, uid))
+        return None if text is None else text.get_secret_value()
 
     async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
         """Store the fields of an account; durable when this returns.
@@ -78,9 +78,9 @@ class CredentialSecrets:
 
     async def load_secrets(self) -> Mapping[int, KeptSecret]:
         """Return all secrets by number. Raises SettingsError if the file cannot be read."""
-        found = await asyncio.to_thread(self._credentials.with_prefix, SECRETS)
+        stored = await asyncio.to_thread(self._credentials.with_prefix, SECRETS)
         kept = {}
-        for name, value in found.items():
+        for name, value in stored.items():
             upstream, _, number = name.rpartition("/")
             if number.isdecimal():
                 # A text that a person typed without quotes stands for itself.

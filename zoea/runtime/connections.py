@@ -89,10 +89,10 @@ class LiveConnections:
         places = self._loaded.places
         begun = await asyncio.to_thread(begin_reload, places.data)
         fresh = await asyncio.to_thread(load_again, self._loaded)
-        given = await asyncio.to_thread(build_upstreams, fresh.settings, Credentials(places.credentials))
+        configs = await asyncio.to_thread(build_upstreams, fresh.settings, Credentials(places.credentials))
         # The world and the workbench are no settings; they stay as they run.
         own = (config for config in self._toolbox.configs() if config.name == WORLD or config.listed)
-        upstreams = (*given, *(config for config in own if config.name not in fresh.settings.upstream))
+        upstreams = (*configs, *(config for config in own if config.name not in fresh.settings.upstream))
         # In a thread, because a keyring may ask the person.
         changes = await asyncio.to_thread(self._providers.prepare, fresh.settings)
         mask_in_log(changes.secrets)
@@ -113,17 +113,17 @@ class LiveConnections:
         )
 
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
-        found = self._toolbox.upstream(upstream)
-        if all(spec.origin != tool for spec in found.tools):
+        client = self._toolbox.upstream(upstream)
+        if all(spec.origin != tool for spec in client.tools):
             raise UsageError(f"upstream {upstream} has no tool {tool}")
-        given = parse_arguments(arguments)
+        parsed = parse_arguments(arguments)
         began = time.monotonic()
         try:
-            wire = await found.call(tool, given, mysis=CALLER, deadline_s=TRIAL_S, repeatable=False)
+            wire = await client.call(tool, parsed, mysis=CALLER, deadline_s=TRIAL_S, repeatable=False)
         except ToolError as error:
             return ToolTrial(error.text, True, _since(began))
         finally:
-            found.release(CALLER)
+            client.release(CALLER)
         result = await read_result(wire)
         return ToolTrial(result.content, result.is_error, _since(began))
 
@@ -173,8 +173,8 @@ def load_again(loaded: LoadedSettings) -> LoadedSettings:
     A server that was found when the swarm opened stays, but is no longer the default one where the files name another.
     """
     values = read_command_line_values(loaded)
-    found = values.get("swarm.default_provider")
-    if f"provider.{found}.type" in values and load(loaded.places).settings.swarm.default_provider:
+    provider = values.get("swarm.default_provider")
+    if f"provider.{provider}.type" in values and load(loaded.places).settings.swarm.default_provider:
         del values["swarm.default_provider"]
     return load(loaded.places, overrides=values)
 

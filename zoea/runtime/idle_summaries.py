@@ -56,9 +56,9 @@ async def _find_next(commander: Commander, failed: Collection[str]) -> ContextCo
         return None
     try:
         async with commander.swarm.services.store.search_reader() as reader:
-            found = await reader.run(lambda conn: read_unsummarised(conn, _READ + len(failed)))
+            commits = await reader.run(lambda conn: read_unsummarised(conn, _READ + len(failed)))
     except ZoeaError as problem:
         log.warning("commits without a summary could not be read: %s", problem)
         return None
-    chosen = (one for one in found if one.kind is CommitType.DELTA and one.id not in failed)
+    chosen = (one for one in commits if one.kind is CommitType.DELTA and one.id not in failed)
     return next((one for one in chosen if one.provenance.mysis_id in wanted), None)

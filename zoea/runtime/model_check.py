@@ -66,12 +66,12 @@ async def find_doubt(
         return _doubt_local(found, model)
     if found is None or found.kind not in LISTING_TYPES:
         return None
-    given = loaded.settings.provider_named(found.name) or ProviderSettings(type=ProviderType(found.kind))
-    known = ModelLists(places).get(given)
+    provider_settings = loaded.settings.provider_named(found.name) or ProviderSettings(type=ProviderType(found.kind))
+    model_list = ModelLists(places).get(provider_settings)
     if found.models is not None:
-        known = ModelList(found.models, kept=known.kept)
-    why = check_model(given, model, known) if known.models else ""
-    return ModelDoubt(found.name, why, known.models) if why else None
+        model_list = ModelList(found.models, kept=model_list.kept)
+    why = check_model(provider_settings, model, model_list) if model_list.models else ""
+    return ModelDoubt(found.name, why, model_list.models) if why else None
 
 
 def _local_names(places: Places) -> tuple[str, ...]:

@@ -93,7 +93,7 @@ def read_model_sources(where: Places, env: Mapping[str, str] = os.environ) -> Mo
     return ModelSources(
         loaded,
         where.config_file if where.config_file.exists() else None,
-        tuple((name, str(given.type), given.model) for name, given in loaded.settings.provider.items()),
+        tuple((name, str(provider.type), provider.model) for name, provider in loaded.settings.provider.items()),
         tuple(key for key in KEYS if env.get(key.variable)),
         tuple(model.name for model in LocalModels(where.data / "models").list() if not model.is_missing),
         tuple((f"{AGENT_PREFIX}{agent.name}", agent.title) for agent in installed_agents()),
@@ -107,9 +107,9 @@ async def find_servers(loaded: LoadedSettings, ports: Sequence[UsualPort] = PORT
     tasks = [asyncio.create_task(probe(candidate)) for candidate in build_discovery(loaded, ports).servers()]
     try:
         for next_done in asyncio.as_completed(tasks):
-            found = await next_done
-            if found.status is not ProbeStatus.ABSENT:
-                yield found
+            results = await next_done
+            if results.status is not ProbeStatus.ABSENT:
+                yield results
     finally:
         for task in tasks:
             task.cancel()
@@ -139,9 +139,9 @@ def _configured(
 ) -> list[ProbeCandidate]:
     """List the providers of the settings, and a default that is a type's name."""
     default = settings.swarm.default_provider or next(iter(settings.provider), "")
-    given = dict(settings.provider)
+    providers = dict(settings.provider)
     if default and (named := settings.provider_named(default)) is not None:
-        given.setdefault(default, named)
+        providers.setdefault(default, named)
 
     def candidate(name: str, wanted: ProviderSettings) -> ProbeCandidate:
         is_near = wanted.type in _LOCAL or (bool(wanted.base_url) and is_loopback(wanted.base_url))
@@ -157,7 +157,7 @@ def _configured(
             deadline_s=LOCAL_DEADLINE_S if is_near else REMOTE_DEADLINE_S,
         )
 
-    return [candidate(name, wanted) for name, wanted in given.items()]
+    return [candidate(name, wanted) for name, wanted in providers.items()]
 
 
 def _built_in(
@@ -171,15 +171,17 @@ def _built_in(
     def autopilot() -> Provider:
         return made["autopilot"]("autopilot", ProviderConfig(type="autopilot"), clock)
 
-    types = {str(given.type) for given in settings.provider.values()} | {settings.swarm.default_provider}
-    found = []
+    types = {str(provider.type) for provider in settings.provider.values()} | {settings.swarm.default_provider}
+    sources = []
     if "embedded" not in types and local_models.list():
-        found.append(ProbeCandidate("embedded", "embedded", SourceOrigin.SHELF, embedded, deadline_s=LOCAL_DEADLINE_S))
+        sources.append(
+            ProbeCandidate("embedded", "embedded", SourceOrigin.SHELF, embedded, deadline_s=LOCAL_DEADLINE_S)
+        )
     if "autopilot" not in types:
-        found.append(
+        sources.append(
             ProbeCandidate("autopilot", "autopilot", SourceOrigin.BUILT_IN, autopilot, deadline_s=LOCAL_DEADLINE_S)
         )
-    return found
+    return sources
 
 
 def _autopilot(name: str, config: ProviderConfig, clock: Clock) -> Provider:
@@ -208,14 +210,14 @@ class ModelConnection:
 
     def settings(self) -> dict[str, str | int]:
         """Return the settings by dotted key; leaves out empty values."""
-        said: dict[str, str | int | None] = {
+        values: dict[str, str | int | None] = {
             "type": self.type,
             "base_url": self.base_url,
             "model": self.model,
             "api_key": self.reference,
             "context_window": self.context_window,
         }
-        return {f"provider.{self.name}.{key}": value for key, value in said.items() if value}
+        return {f"provider.{self.name}.{key}": value for key, value in values.items() if value}
 
 
 def check_connection(where: Places, connection: ModelConnection) -> None:
@@ -277,12 +279,12 @@ async def probe_connection(where: Places, connection: ModelConnection) -> ProbeR
         address=connection.base_url,
         deadline_s=REMOTE_DEADLINE_S,
     )
-    found = await probe(candidate)
-    given = ProviderSettings(type=ProviderType(connection.type), base_url=connection.base_url)
-    if found.models and given.type in LISTING_TYPES:
-        names = [model.name for model in found.models]
-        await asyncio.to_thread(ModelLists(where).record, given, names)
-    return found
+    result = await probe(candidate)
+    provider = ProviderSettings(type=ProviderType(connection.type), base_url=connection.base_url)
+    if result.models and provider.type in LISTING_TYPES:
+        names = [model.name for model in result.models]
+        await asyncio.to_thread(ModelLists(where).record, provider, names)
+    return result
 
 
 async def find_context_window(where: Places, connection: ModelConnection) -> int | None:

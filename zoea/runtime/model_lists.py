@@ -50,8 +50,8 @@ class ModelLists:
 
     def find(self, given: ProviderSettings) -> ModelList | None:
         """Return the last list of the server at a provider's address. None if it never listed any."""
-        found = self.get(given)
-        return found if found.models else None
+        model_list = self.get(given)
+        return model_list if model_list.models else None
 
     def get(self, given: ProviderSettings) -> ModelList:
         """Return the stored models of the server at a provider's address, or the kept names."""
@@ -115,21 +115,21 @@ def check_model(given: ProviderSettings, model: str, known: ModelList | None) ->
 
 def has_list(places: Places, provider: str) -> bool:
     """Return whether the server of a configured provider has listed its models."""
-    given = load(places).settings.provider_named(provider)
-    return given is not None and ModelLists(places).find(given) is not None
+    settings = load(places).settings.provider_named(provider)
+    return settings is not None and ModelLists(places).find(settings) is not None
 
 
 def check_setting(places: Places, provider: str, model: str) -> str:
     """Return why a name is doubtful as the model of a configured provider. Empty where it is fine."""
-    given = load(places).settings.provider_named(provider)
-    return "" if given is None else check_model(given, model, ModelLists(places).find(given))
+    settings = load(places).settings.provider_named(provider)
+    return "" if settings is None else check_model(settings, model, ModelLists(places).find(settings))
 
 
 def keep_setting(places: Places, provider: str, model: str) -> None:
     """Store that a person keeps a name for a configured provider."""
-    given = load(places).settings.provider_named(provider)
-    if given is not None and model:
-        ModelLists(places).keep(given, model)
+    settings = load(places).settings.provider_named(provider)
+    if settings is not None and model:
+        ModelLists(places).keep(settings, model)
 
 
 def _key(given: ProviderSettings) -> str:

@@ -108,7 +108,7 @@ def read_options(places: Places | None, database: Path, now: int, chosen: str = 
         templates=_templates(templates, names, settings.swarm.default_template),
         default_template=settings.swarm.default_template,
         providers=_providers(settings, local),
-        models={name: given.model for name, given in settings.provider.items() if given.model},
+        models={name: provider.model for name, provider in settings.provider.items() if provider.model},
         broadcast=_broadcast(database, settings.swarm.inherit_broadcast_hours, now),
         own_providers={name: one.provider for name, one in readable.items() if one.provider},
         own_models={name: one.model for name, one in readable.items() if one.model},
@@ -124,36 +124,36 @@ def read_options(places: Places | None, database: Path, now: int, chosen: str = 
 
 
 def _templates(templates: Templates, names: Sequence[str], default: str) -> tuple[NamedOption, ...]:
-    found = []
+    options = []
     for name in names:
         try:
             title = templates.get(name).title
         except SettingsError as error:
             title = error.title
-        found.append(NamedOption(name, title))
-    return tuple(sorted(found, key=lambda one: (one.name != default, one.name)))
+        options.append(NamedOption(name, title))
+    return tuple(sorted(options, key=lambda one: (one.name != default, one.name)))
 
 
 def _readable(templates: Templates) -> dict[str, Template]:
-    found = {}
+    readable = {}
     for name in templates.names():
         with contextlib.suppress(SettingsError):  # its error is its title in the list
-            found[name] = templates.get(name)
-    return found
+            readable[name] = templates.get(name)
+    return readable
 
 
 def _providers(settings: Settings, local: str) -> tuple[NamedOption, ...]:
     """List the template's provider, the configured ones, that of the local models, the autopilot, installed agents."""
-    configured = [NamedOption(name, f"{name} ({given.type})") for name, given in settings.provider.items()]
+    configured = [NamedOption(name, f"{name} ({provider.type})") for name, provider in settings.provider.items()]
     autopilot, embedded = ProviderType.AUTOPILOT.value, ProviderType.EMBEDDED.value
-    found = [NamedOption("", f"the template's, else {settings.provider_name()}"), *configured]
+    options = [NamedOption("", f"the template's, else {settings.provider_name()}"), *configured]
     if local and embedded not in settings.provider:
-        found.append(NamedOption(embedded, f"{embedded} (on this machine: {local})"))
+        options.append(NamedOption(embedded, f"{embedded} (on this machine: {local})"))
     if autopilot not in settings.provider:
-        found.append(NamedOption(autopilot, AUTOPILOT_TITLE))
+        options.append(NamedOption(autopilot, AUTOPILOT_TITLE))
     titles = [(f"{AGENT_PREFIX}{one.name}", one.title) for one in installed_agents()]
-    found += [NamedOption(name, f"{title} (your own agent)") for name, title in titles]
-    return tuple(found)
+    options += [NamedOption(name, f"{title} (your own agent)") for name, title in titles]
+    return tuple(options)
 
 
 def _broadcast(database: Path, hours: float, now: int) -> OfferedBroadcast | None:

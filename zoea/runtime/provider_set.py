@@ -79,7 +79,7 @@ class ProviderSet:
 
     async def load(self) -> None:
         """Import what the configured providers need, so that no request does it on the event loop."""
-        for kind in {given.type for given in self._settings.provider.values()} & HTTP_PROVIDERS.keys():
+        for kind in {provider.type for provider in self._settings.provider.values()} & HTTP_PROVIDERS.keys():
             with suppress(Exception):  # where it is first needed, its error is shown
                 await import_in_thread(HTTP_PROVIDERS[kind][0])
 
@@ -103,8 +103,8 @@ class ProviderSet:
         """Return for every provider name whether its tokens count against budgets."""
         configured = {name: given.type for name, given in self._settings.provider.items()}
         by_type = {kind.value: kind for kind in ProviderType} | configured
-        known = {name: kind not in UNMETERED for name, kind in by_type.items()}
-        return known | {name: provider.metered for name, provider in self._made.items()}
+        types = {name: kind not in UNMETERED for name, kind in by_type.items()}
+        return types | {name: provider.metered for name, provider in self._made.items()}
 
     def is_free(self, name: str, model: str) -> bool:
         """Return whether a provider runs this model on this machine, so that it costs nothing."""
@@ -112,35 +112,35 @@ class ProviderSet:
 
     def secrets(self, settings: Settings | None = None) -> tuple[str, ...]:
         """List the keys and header values, to be masked in logs. Skips references that cannot be resolved."""
-        found, settings = list[str](), settings or self._settings
-        for given in settings.provider.values():
+        values, settings = list[str](), settings or self._settings
+        for provider in settings.provider.values():
             try:
-                config = resolve_provider(given, self._credentials, settings.llm)
+                config = resolve_provider(provider, self._credentials, settings.llm)
             except SettingsError:
                 continue
-            found += [config.api_key, *config.hidden, *config.headers.values()]
-        return tuple(value for value in found if value)
+            values += [config.api_key, *config.hidden, *config.headers.values()]
+        return tuple(value for value in values if value)
 
     def prepare(self, settings: Settings) -> ProviderChanges:
         """Find the providers in use with changed settings or keys."""
-        found = ProviderChanges(settings, secrets=self.secrets(settings))
+        changes = ProviderChanges(settings, secrets=self.secrets(settings))
         for name, before in tuple(self._configs.items()):
-            given = settings.provider_named(name)
-            if given is None:
-                found.gone.append(name)
+            provider = settings.provider_named(name)
+            if provider is None:
+                changes.gone.append(name)
                 continue
             try:
-                config = resolve_provider(given, self._credentials, settings.llm)
+                config = resolve_provider(provider, self._credentials, settings.llm)
             except SettingsError as error:
-                found.problems[name] = error.what
+                changes.problems[name] = error.what
                 continue
             if config != before:
                 is_loaded = ProviderType.EMBEDDED in (config.type, before.type)
                 if is_loaded:
-                    found.loaded.append(name)
+                    changes.loaded.append(name)
                 else:
-                    found.changed[name] = config
-        return found
+                    changes.changed[name] = config
+        return changes
 
     async def adopt(self, changes: ProviderChanges) -> None:
         """Use the changed settings. New turns get new providers, open turns keep theirs."""
@@ -165,16 +165,16 @@ class ProviderSet:
             await close_within(CLOSE_S, provider.close, f"the former provider {provider.name}")
 
     def _make(self, name: str) -> Provider:
-        given = self._settings.provider_named(name)
-        if given is None:
-            known = [*self._settings.provider, *(kind.value for kind in ProviderType)]
-            near = difflib.get_close_matches(name, known, n=1)
+        provider_settings = self._settings.provider_named(name)
+        if provider_settings is None:
+            names = [*self._settings.provider, *(kind.value for kind in ProviderType)]
+            near = difflib.get_close_matches(name, names, n=1)
             hint = f"Did you mean {near[0]}?" if near else "`zoea providers` lists them."
             raise ProviderError(
                 f"there is no provider {name!r}", kind=ErrorClass.MODEL_MISSING, hint=hint, title="No such provider"
             )
         try:
-            config = resolve_provider(given, self._credentials, self._settings.llm)
+            config = resolve_provider(provider_settings, self._credentials, self._settings.llm)
             provider = make(name, config, clock=self._clock, makers=self._makers)
         except SettingsError as error:
             raise ProviderError(
@@ -197,13 +197,13 @@ def is_on_this_machine(settings: Settings, name: str, model: str) -> bool:
 
     A name that ends in `-cloud` is a model that Ollama forwards. The autopilot and scripts are no models.
     """
-    given = settings.provider_named(name)
-    if given is None or given.type is ProviderType.EMBEDDED:
-        return given is not None
-    return is_loopback(given.base_url or given.type.address) and not model.endswith("-cloud")
+    provider = settings.provider_named(name)
+    if provider is None or provider.type is ProviderType.EMBEDDED:
+        return provider is not None
+    return is_loopback(provider.base_url or provider.type.address) and not model.endswith("-cloud")
 
 
 def costs_nothing(settings: Settings, name: str, model: str) -> bool:
     """Return whether no money is spent with a provider: it runs here, or is no model."""
-    given = settings.provider_named(name)
-    return (given is not None and given.type in UNMETERED) or is_on_this_machine(settings, name, model)
+    provider = settings.provider_named(name)
+    return (provider is not None and provider.type in UNMETERED) or is_on_this_machine(settings, name, model)

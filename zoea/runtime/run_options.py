@@ -269,8 +269,8 @@ async def prepare_swarm(swarm: SwarmApi, options: StartOptions, where: Places) -
 
 def _describe_unused(options: StartOptions, there: int) -> str:
     """Return which options for new myses were given although none was made; empty for none."""
-    given = {"--template": options.template, "--provider": options.provider, "--model": options.model}
-    unused = [f"{name} {value}" for name, value in given.items() if value]
+    values = {"--template": options.template, "--provider": options.provider, "--model": options.model}
+    unused = [f"{name} {value}" for name, value in values.items() if value]
     if not unused:
         return ""
     listed = " and ".join(filter(None, (", ".join(unused[:-1]), unused[-1])))

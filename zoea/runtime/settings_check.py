@@ -93,21 +93,21 @@ def _check_keys(loaded: LoadedSettings, report: SettingsReport) -> None:
     except SettingsError as error:
         report.problems.append(Problem("", error.what, Origin(Layer.USER, str(loaded.places.credentials))))
         return
-    for name, given in loaded.settings.provider.items():
-        if given.api_key:
+    for name, provider in loaded.settings.provider.items():
+        if provider.api_key:
             try:
-                credentials.resolve(given.api_key)
+                credentials.resolve(provider.api_key)
             except SettingsError as error:
                 report.notes.append(f"provider {name}: {error.what}")
 
 
 def _provider_models(loaded: LoadedSettings) -> Iterator[ModelUse]:
-    for name, given in loaded.settings.provider.items():
+    for name, provider in loaded.settings.provider.items():
         key = format_key(("provider", name, "model"))
         origin = loaded.origins.get(key, DEFAULT)
         if origin == DEFAULT:
             origin = loaded.origins.get(format_key(("provider", name, "type")), DEFAULT)
-        yield ModelUse(key, name, given.model, origin)
+        yield ModelUse(key, name, provider.model, origin)
 
 
 def _template_models(loaded: LoadedSettings, report: SettingsReport) -> Iterator[ModelUse]:
@@ -137,15 +137,15 @@ def _template_models(loaded: LoadedSettings, report: SettingsReport) -> Iterator
 
 def _advise_templates(loaded: LoadedSettings, report: SettingsReport) -> None:
     """Note what templates of topics may lack, with file and line."""
-    found: dict[str, Template] = {}
+    templates: dict[str, Template] = {}
     for name in loaded.templates.names():
         try:
-            found[name] = loaded.templates.get(name)
+            templates[name] = loaded.templates.get(name)
         except (TemplateError, TrustError):
             continue
-    produced = list_produced(found.values())
+    produced = list_produced(templates.values())
     is_default = loaded.settings.context.strategy == "topics"
-    for name, template in found.items():
+    for name, template in templates.items():
         file = loaded.templates.file(name)
         if file.parent == SHIPPED:
             continue
@@ -162,14 +162,14 @@ async def _ask_servers(loaded: LoadedSettings, report: SettingsReport) -> None:
     """Ask each configured server for its models, and for the window of its default model."""
     lists, given = ModelLists(loaded.places), loaded.settings.provider
     sources = [one for one in configured_sources(loaded) if one.name in given and given[one.name].type in LISTING_TYPES]
-    for found in await probe_all(sources):
-        own = given[found.name]
-        if found.status is not ProbeStatus.OK or found.models is None:
-            report.notes.append(f"provider {found.name} did not list its models: {found.detail or found.status}")
+    for result in await probe_all(sources):
+        own = given[result.name]
+        if result.status is not ProbeStatus.OK or result.models is None:
+            report.notes.append(f"provider {result.name} did not list its models: {result.detail or result.status}")
             continue
-        lists.record(own, [model.name for model in found.models])
+        lists.record(own, [model.name for model in result.models])
         if own.model and own.context_window is None:
-            asked = ModelConnection(found.name, own.type, own.base_url, own.model, own.api_key)
+            asked = ModelConnection(result.name, own.type, own.base_url, own.model, own.api_key)
             window = await find_context_window(loaded.places, asked)
             lists.record_window(own, own.model, is_known=window is not None)
 
@@ -178,28 +178,28 @@ def _check_models(loaded: LoadedSettings, uses: list[ModelUse], report: Settings
     lists = ModelLists(loaded.places)
     unlisted: set[str] = set()
     for use in uses:
-        given = loaded.settings.provider_named(use.provider)
-        if given is None or given.type not in LISTING_TYPES:
+        provider = loaded.settings.provider_named(use.provider)
+        if provider is None or provider.type not in LISTING_TYPES:
             continue
-        known = lists.find(given)
-        if known is None and use.model and use.provider not in unlisted:
+        model_list = lists.find(provider)
+        if model_list is None and use.model and use.provider not in unlisted:
             unlisted.add(use.provider)
             report.notes.append(
                 f"provider {use.provider} has not listed its models yet, so that their names are not checked; "
                 "`zoea config check --online` asks it"
             )
-        if known is not None and given.context_window is None and use.model in known.unknown_windows:
+        if model_list is not None and provider.context_window is None and use.model in model_list.unknown_windows:
             assumed = loaded.settings.context.context_window
             key = format_key(("provider", use.provider, "context_window"))
             report.notes.append(
                 f"the context window of {use.model} is not known: {assumed:,} tokens are assumed; set {key}"
             )
-        doubt = check_model(given, use.model, known)
+        doubt = check_model(provider, use.model, model_list)
         if not doubt:
             continue
         if not use.model:
             report.notes.append(f"{use.key}: {doubt}")
         elif keep_models:
-            lists.keep(given, use.model)
+            lists.keep(provider, use.model)
         else:
             report.problems.append(Problem(use.key, doubt, use.origin))

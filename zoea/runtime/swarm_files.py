@@ -79,8 +79,8 @@ class SwarmFiles:
         return await asyncio.to_thread(lambda: self._find_own(uid, name, template).resolve())
 
     def _find_own(self, uid: str, name: str, template: Template) -> Path:
-        if given := template.workbench or template.acp.cwd:
-            return self._find_work(uid, name, given, worktree=bool(template.workbench) and template.worktree)
+        if folder := template.workbench or template.acp.cwd:
+            return self._find_work(uid, name, folder, worktree=bool(template.workbench) and template.worktree)
         own = self._places.data / "agents" / f"{name}-{uid}"  # a later mysis may have the name
         make_private_folder(own)
         return own

@@ -134,11 +134,11 @@ class _CommitCollector(Collector):
         self._stats = stats
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        found = HistogramMetricFamily("zoea_store_commit_seconds", "Time of a COMMIT.")
+        histogram = HistogramMetricFamily("zoea_store_commit_seconds", "Time of a COMMIT.")
         counts = tuple(self._stats.commit_counts)
         total, buckets = 0, []
         for bound, count in zip((*map(str, COMMIT_BOUNDS), "+Inf"), counts, strict=True):
             total += count
             buckets.append((bound, float(total)))
-        found.add_metric([], buckets, sum_value=self._stats.seconds)
-        yield found
+        histogram.add_metric([], buckets, sum_value=self._stats.seconds)
+        yield histogram

@@ -38,7 +38,7 @@ def read_unsent(file: Path) -> dict[str, str]:
         SettingsError: There is a file that cannot be read.
     """
     try:
-        found = json.loads(read_small_text(file, MOST_BYTES))
+        stored = json.loads(read_small_text(file, MOST_BYTES))
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -49,7 +49,7 @@ def read_unsent(file: Path) -> dict[str, str]:
         ) from error
     except (ValueError, RecursionError):
         return {}
-    texts = found.items() if isinstance(found, dict) else ()
+    texts = stored.items() if isinstance(stored, dict) else ()
     return {recipient: text for recipient, text in texts if isinstance(text, str)}
 
 

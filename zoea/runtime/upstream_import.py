@@ -48,15 +48,15 @@ class UpstreamImport(Struct):
 
     def lines(self) -> list[str]:
         """Return the result as lines of text."""
-        found: list[str] = []
+        rows: list[str] = []
         for name, notes in self.imported.items():
-            found.append(f"{name} is added")
-            found += [f"  {note}" for note in notes]
-        found += [f"stored {where} as the credential {name}" for name, where in self.moved.items()]
-        found += [f"left out {name}: {why}" for name, why in self.left_out.items()]
+            rows.append(f"{name} is added")
+            rows += [f"  {note}" for note in notes]
+        rows += [f"stored {where} as the credential {name}" for name, where in self.moved.items()]
+        rows += [f"left out {name}: {why}" for name, why in self.left_out.items()]
         if self.imported:
-            found.append(f"Written to {self.file}. Try one: zoea upstream test {next(iter(self.imported))}")
-        return found
+            rows.append(f"Written to {self.file}. Try one: zoea upstream test {next(iter(self.imported))}")
+        return rows
 
 
 def import_servers(text: str, where: Places, *, replace: bool) -> UpstreamImport:
@@ -196,11 +196,11 @@ def describe_server(name: str, text: str) -> str:
 def _name_server(name: str, text: str) -> str:
     """Return a client's JSON unchanged, and the object of one server under its name."""
     try:
-        found = json.loads(drop_comments(text))
+        value = json.loads(drop_comments(text))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the JSON cannot be read: {error}") from None
-    is_one = isinstance(found, dict) and ("command" in found or "url" in found)
-    return json.dumps({"mcpServers": {name: found}}) if is_one else text
+    is_one = isinstance(value, dict) and ("command" in value or "url" in value)
+    return json.dumps({"mcpServers": {name: value}}) if is_one else text
 
 
 def remove_upstream(name: str, where: Places) -> None:
@@ -227,6 +227,6 @@ def enable_upstream(name: str, on: bool, where: Places) -> None:
 def _find_table(document: tomlkit.TOMLDocument, name: str, where: Places) -> Any:
     upstreams = document.get("upstream")
     if not isinstance(upstreams, Mapping) or name not in upstreams:
-        known = ", ".join(upstreams) if isinstance(upstreams, Mapping) and upstreams else "none"
-        raise UsageError(f"{where.config_file} has no upstream {name}", hint=f"It has: {known}.")
+        names = ", ".join(upstreams) if isinstance(upstreams, Mapping) and upstreams else "none"
+        raise UsageError(f"{where.config_file} has no upstream {name}", hint=f"It has: {names}.")
     return upstreams[name]

@@ -31,7 +31,9 @@ def build_upstreams(settings: Settings, credentials: Credentials) -> tuple[Upstr
         SettingsError: if a reference cannot be resolved, or an upstream is invalid.
     """
     return tuple(
-        resolve_upstream(name, given, credentials) for name, given in settings.upstream.items() if given.enabled
+        resolve_upstream(name, upstream, credentials)
+        for name, upstream in settings.upstream.items()
+        if upstream.enabled
     )
 
 
@@ -59,13 +61,15 @@ def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:
 
 def workbench_upstream(places: Places) -> UpstreamConfig:
     """Build the upstream of files: a process per mysis, over its folder or worktree."""
-    given = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith("ZOEA_FILES__")}
+    environment = {
+        name: value for name, value in os.environ.items() if name in _PASSED or name.startswith("ZOEA_FILES__")
+    }
     return UpstreamConfig(
         WORKBENCH,
         command=sys.executable,
         # -P, because the folder that Zoea was started in may be a foreign one with modules of any names.
         args=("-P", "-m", "zoea", *(("-w", places.workspace) if places.workspace else ()), "workbench"),
-        env=given,
+        env=environment,
         session=Sharing.PER_MYSIS,
         max_sessions=WORKBENCHES,
         listed=tuple(

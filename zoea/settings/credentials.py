@@ -181,14 +181,14 @@ class Credentials:
                 hint="Put the file itself there, readable by you alone, or store the keys again after removing it.",
             ) from error
         with stream:
-            found = os.fstat(stream.fileno())
-            if found.st_mode & 0o077:
+            stat = os.fstat(stream.fileno())
+            if stat.st_mode & 0o077:
                 raise SettingsError(
-                    f"{self._file} can be read by others (mode {found.st_mode & 0o777:04o})",
+                    f"{self._file} can be read by others (mode {stat.st_mode & 0o777:04o})",
                     hint=f"Run `chmod 600 {self._file}`; if others may have read it, replace the keys in it.",
                     title="Credentials are readable by others",
                 )
-            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if self._seen and self._seen[0] == stamp:
                 return dict(self._seen[1])
             raw = stream.read()

@@ -146,9 +146,9 @@ def _find_lines(text: str) -> dict[KeyPath, int]:
         line += text.count("\n", counted, start)
         counted = start
         plain = _PLAIN_PAIR.match(statement)  # `tomllib` takes 100 ns for each character of a text
-        found = tomllib.loads(f"{plain[1]} 0" if plain else statement)
+        tree = tomllib.loads(f"{plain[1]} 0" if plain else statement)
         if statement.lstrip().startswith("["):
-            *_, table = _iterate_paths(found, ())
+            *_, table = _iterate_paths(tree, ())
             if statement.lstrip().startswith("[["):
                 lines.setdefault(table, line)
                 items[table] = items.get(table, -1) + 1
@@ -156,7 +156,7 @@ def _find_lines(text: str) -> dict[KeyPath, int]:
             for length in range(1, len(table) + 1):
                 lines.setdefault(table[:length], line)
         else:
-            for path in _iterate_paths(found, table):
+            for path in _iterate_paths(tree, table):
                 lines.setdefault(path, line)
     return lines
 

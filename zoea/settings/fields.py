@@ -147,12 +147,12 @@ def parse_keys(value: Any) -> Any:
 
 def _json(text: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError("looks like JSON, but is not valid JSON") from None
-    if not isinstance(found, kind):
+    if not isinstance(value, kind):
         raise ValueError("is JSON of the wrong type")
-    return found
+    return value
 
 
 def lowest_bound(values: Mapping[str, Amount | None]) -> tuple[str, Amount | None]:

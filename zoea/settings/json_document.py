@@ -44,12 +44,12 @@ def parse_json(text: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
 
 
 def _reject_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    tree = dict(pairs)
+    if len(tree) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise JsonInvalid(f"holds the key {twice!r:.60} twice in one object")
-    return found
+    return tree
 
 
 class _Level(Struct):

@@ -28,8 +28,8 @@ class KeyStamp:
     def read(self) -> str:
         """Return a digest of the keys; the same text where none changed. Empty for a missing or invalid file."""
         try:
-            found = self._file.stat()
-            seen = (found.st_mtime_ns, found.st_size)
+            stat = self._file.stat()
+            seen = (stat.st_mtime_ns, stat.st_size)
             if seen != self._seen:
                 self._seen, self._digest = seen, _digest(self._file)
         except (OSError, ValueError, AttributeError, RecursionError):

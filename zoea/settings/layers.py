@@ -145,13 +145,13 @@ def load(
 def check_settings(places: Places, *, env: Mapping[str, str] | None = None) -> list[Problem]:
     """Return all problems of settings and templates, for `zoea config check`."""
     env = os.environ if env is None else env
-    found: list[Problem] = []
+    problems: list[Problem] = []
     try:
-        found += load(places, env=env).untrusted_problems
+        problems += load(places, env=env).untrusted_problems
     except SettingsInvalid as error:
-        found += error.problems
+        problems += error.problems
     project = find_project(Path.cwd())
-    return found + Templates(template_levels(places.templates, project.templates), Trust(places.trusted)).problems()
+    return problems + Templates(template_levels(places.templates, project.templates), Trust(places.trusted)).problems()
 
 
 class _Reading(Struct):
@@ -185,12 +185,12 @@ def _read(places: Places, start: Path, overrides: Mapping[str, Any], env: Mappin
         _add_project(reading, project.file, trust)
     reading.untrusted += templates.untrusted()
     reading.ignored = (*project.ignored, *templates.ignored())
-    known = {section: _entry_names(reading.sources, section) for section in TABLES}
+    entries = {section: _entry_names(reading.sources, section) for section in TABLES}
     usable = {name: value for name, value in env.items() if not _is_unusable(name, value)}
     reading.notes += [
         f"{name} is {env[name]!r}, which is no number: it is not used" for name in sorted({*env} - {*usable})
     ]
-    for source in read_environment(usable, known):
+    for source in read_environment(usable, entries):
         reading.add(source)
     if overrides:
         reading.add(_override_values(overrides))
@@ -259,13 +259,13 @@ def _merge_sources(sources: Sequence[LayerValues]) -> tuple[dict[str, Any], dict
         )
     for key in CAPS:
         path = ("budget", key)
-        said = {
+        values = {
             place: getattr(Settings.model_validate({"budget": {key: value}}).budget, key)
             for place, source in enumerate(sources)
             if (value := get_value(source.tree, path)) is not None
         }
-        if said:
-            place, _ = lowest_bound({str(place): value for place, value in said.items()})
+        if values:
+            place, _ = lowest_bound({str(place): value for place, value in values.items()})
             put_value(tree, path, get_value(sources[int(place)].tree, path))
             origins[path] = find_origin(path, sources[int(place)].origins)
     return tree, origins

@@ -226,8 +226,8 @@ def _data_root(env: Mapping[str, str]) -> Path:
 
 
 def _config_folder(env: Mapping[str, str]) -> Path:
-    if given := env.get("ZOEA_CONFIG_DIR"):
-        return absolute_path(given)
+    if folder := env.get("ZOEA_CONFIG_DIR"):
+        return absolute_path(folder)
     from platformdirs import user_config_path
 
     return user_config_path("zoea", appauthor=False)

@@ -31,8 +31,8 @@ def find_problems(
     try:
         model.model_validate(tree)
     except ValidationError as error:
-        found = [one for one in error.errors(include_url=False) if not (partial and one["type"] == "missing")]
-        return _explained(model, tree, origins, found)
+        errors = [one for one in error.errors(include_url=False) if not (partial and one["type"] == "missing")]
+        return _explained(model, tree, origins, errors)
     return []
 
 
@@ -69,8 +69,8 @@ def _explained(
 def find_origin(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
     """Return the origin of a key, else of the table around it."""
     for length in range(len(path), 0, -1):
-        if found := origins.get(path[:length]):
-            return found
+        if origin := origins.get(path[:length]):
+            return origin
     return DEFAULT
 
 
@@ -103,9 +103,9 @@ def _message(error: ErrorDetails, path: KeyPath) -> str:
         case "model_type" | "dict_type" | "model_attributes_type":
             return "expected a table"
     message = error["msg"][:1].lower() + error["msg"][1:]
-    given = error["input"]
-    if isinstance(given, int | float) or (isinstance(given, str) and len(given) <= 20 and path[0] not in _GUARDED):
-        message += f", not {given!r}"
+    value = error["input"]
+    if isinstance(value, int | float) or (isinstance(value, str) and len(value) <= 20 and path[0] not in _GUARDED):
+        message += f", not {value!r}"
     return message
 
 
@@ -136,8 +136,8 @@ def _nearest(model: type[BaseModel], path: KeyPath) -> str:
     """Return a similar key of the same table, else of another one."""
     here = model_at(model, path[:-1])
     begun = [name for name in (here.model_fields if here else ()) if len(path[-1]) > 2 and name.startswith(path[-1])]
-    if here and (found := next(iter(begun), find_nearest(path[-1], here.model_fields))):
-        return format_key((*path[:-1], found))
+    if here and (nearest := next(iter(begun), find_nearest(path[-1], here.model_fields))):
+        return format_key((*path[:-1], nearest))
     elsewhere: dict[str, str] = {}
     for section in model.model_fields:
         inner = model_at(model, (section,))

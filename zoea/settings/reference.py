@@ -220,16 +220,16 @@ def _either(kinds: Sequence[str]) -> str:
 
 def _limits(metadata: Sequence[Any]) -> str:
     """Return the bounds in words: `, 1 to 2000`, `, above 0`, `, at least 1` or ""."""
-    found: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     for one in metadata:
         for part in (one, *getattr(one, "metadata", ())):
             for name in ("ge", "gt", "le"):
                 if (value := getattr(part, name, None)) is not None:
                     tighter = min if name == "le" else max
-                    found[name] = tighter(found.get(name, value), value)
-    low, high = found.get("ge"), found.get("le")
-    if "gt" in found:
-        return f", above {found['gt']}"
+                    limits[name] = tighter(limits.get(name, value), value)
+    low, high = limits.get("ge"), limits.get("le")
+    if "gt" in limits:
+        return f", above {limits['gt']}"
     if low is not None and high is not None:
         return f", {low} to {high}"
     return f", at least {low}" if low is not None else ""

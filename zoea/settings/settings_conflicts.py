@@ -24,6 +24,6 @@ def find_conflicts(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
             conflicts.append((("upstream", name), "needs either command or url, and not both"))
     default = settings.swarm.default_provider
     if default and settings.provider_named(default) is None:
-        known = ", ".join(settings.provider) or "none is configured"
-        conflicts.append((("swarm", "default_provider"), f"is not a configured provider ({known})"))
+        names = ", ".join(settings.provider) or "none is configured"
+        conflicts.append((("swarm", "default_provider"), f"is not a configured provider ({names})"))
     return conflicts

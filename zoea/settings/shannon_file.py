@@ -30,7 +30,7 @@ def read_shannon_file(file: Path) -> tuple[Mapping[str, Any], Mapping[str, int]]
     except (OSError, UnicodeDecodeError) as error:
         why = (error.strerror if isinstance(error, OSError) else "") or error
         raise SettingsError(f"{file} cannot be read: {why}", hint="Name a shannon.yaml.") from None
-    table, found, lines = "", dict[str, Any](), dict[str, int]()
+    table, values, lines = "", dict[str, Any](), dict[str, int]()
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#") or line.strip() in ("---", "..."):
             continue
@@ -43,12 +43,12 @@ def read_shannon_file(file: Path) -> tuple[Mapping[str, Any], Mapping[str, int]]
             table = match["key"]
         elif table == _TABLE:
             key = f"{_TABLE}.{match['key']}"
-            found[key], lines[key] = _value(match["value"].strip(" ").strip("\"'")), number
-    if len(found) > _MOST_KEYS:
-        raise SettingsError(f"{file} has {len(found):,} keys in its table `session`, more than {_MOST_KEYS}")
-    if not found:
+            values[key], lines[key] = _value(match["value"].strip(" ").strip("\"'")), number
+    if len(values) > _MOST_KEYS:
+        raise SettingsError(f"{file} has {len(values):,} keys in its table `session`, more than {_MOST_KEYS}")
+    if not values:
         raise SettingsError(f"{file} has no table `session`", hint="Name a shannon.yaml.")
-    return found, lines
+    return values, lines
 
 
 def _value(text: str) -> int | float | str:

@@ -263,8 +263,10 @@ class Template(Section):
 
     def overrides(self) -> dict[str, dict[str, Any]]:
         """Return the values that the template sets in each section of the settings."""
-        found = {name: section.model_dump(exclude_unset=True) for name in OVERRIDES if (section := getattr(self, name))}
-        return {name: values for name, values in found.items() if values}
+        sections = {
+            name: section.model_dump(exclude_unset=True) for name in OVERRIDES if (section := getattr(self, name))
+        }
+        return {name: values for name, values in sections.items() if values}
 
     def uses_upstream(self, upstream: str) -> bool:
         """Return whether its myses have this upstream's tools."""
@@ -353,8 +355,8 @@ def change_settings(template: Template, values: Mapping[str, Any]) -> Template:
         changed._folder = template._folder
         return changed
     except ValidationError as error:
-        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise TemplateError(said) from None
+        problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise TemplateError(problems) from None
 
 
 def work_on(template: Template, folder: str, *, worktree: bool) -> Template:

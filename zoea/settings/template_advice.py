@@ -32,20 +32,20 @@ def advise_template(template: Template, produced: Iterable[str], *, is_default_t
     strategy = template.chosen_strategy or ("topics" if is_default_topics else "")
     if strategy != "topics":
         return list(_unused(template))
-    known = {*produced, *FROM_PEOPLE, *FROM_ZOEA, *((template.publishes,) if template.publishes else ())}
-    return [*_sources(template, known), *_anchors(template), *_outputs(template), *_role(template)]
+    topics = {*produced, *FROM_PEOPLE, *FROM_ZOEA, *((template.publishes,) if template.publishes else ())}
+    return [*_sources(template, topics), *_anchors(template), *_outputs(template), *_role(template)]
 
 
 def list_produced(templates: Iterable[Template]) -> set[str]:
     """Return the topics on which templates publish, by outputs or by a tool in the prompt."""
-    known = tuple(templates)
-    read = {source.topic for one in known for source in (one.context_strategy or ContextStrategy()).sources}
-    read |= {topic for one in known for topic in one.subscribes}
-    found = {one.publishes for one in known if one.publishes}
-    for one in known:
+    all_templates = tuple(templates)
+    read = {source.topic for one in all_templates for source in (one.context_strategy or ContextStrategy()).sources}
+    read |= {topic for one in all_templates for topic in one.subscribes}
+    topics = {one.publishes for one in all_templates if one.publishes}
+    for one in all_templates:
         if PUBLISH_TOOL in one.prompt and one.send != "none":
-            found |= {topic for topic in read if re.search(rf"\b{re.escape(topic)}\b", one.prompt)}
-    return found
+            topics |= {topic for topic in read if re.search(rf"\b{re.escape(topic)}\b", one.prompt)}
+    return topics
 
 
 def describe_advice(advice: Advice) -> str:
@@ -91,10 +91,10 @@ def _anchors(template: Template) -> Iterator[Advice]:
     if template.role not in SNAPSHOT_ROLES:
         return
     path = ("context_strategy", "sources")
-    found = [one for one in (template.context_strategy or ContextStrategy()).sources if one.topic == SNAPSHOT_TOPIC]
-    if not found:
+    sources = [one for one in (template.context_strategy or ContextStrategy()).sources if one.topic == SNAPSHOT_TOPIC]
+    if not sources:
         yield path, f"{SNAPSHOT_TOPIC} is no source; a {template.role} needs it, with priority required"
-    elif all(source.pack_priority != "required" for source in found):
+    elif all(source.pack_priority != "required" for source in sources):
         yield path, f"{SNAPSHOT_TOPIC} is not required; a {template.role} needs it in each request"
 
 

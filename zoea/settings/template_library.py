@@ -138,17 +138,19 @@ class Templates:
 
     def problems(self) -> list[Problem]:
         """Return the problems of all templates, for `zoea config check`."""
-        found: list[Problem] = []
+        own_problems: list[Problem] = []
         for name in self.names():
             try:
                 self.get(name)
             except SettingsInvalid as error:
-                found += [one for one in error.problems if one not in found]
+                own_problems += [one for one in error.problems if one not in own_problems]
             except TrustError:
                 continue  # valid but untrusted; `load` reports it
             except TemplateError as error:
-                found.append(Problem(f"template {name}", error.what, Origin(Layer.TEMPLATE, str(self.file(name)))))
-        return found
+                own_problems.append(
+                    Problem(f"template {name}", error.what, Origin(Layer.TEMPLATE, str(self.file(name))))
+                )
+        return own_problems
 
     def untrusted(self) -> tuple[str, ...]:
         """Return the project's templates that need trust, as `template NAME: reasons`."""
@@ -164,15 +166,13 @@ class Templates:
 
     def ignored(self) -> tuple[str, ...]:
         """Return the files of a project that are left out, each with the reason."""
-        found: list[str] = []
+        keys: list[str] = []
         for level in self._levels:
             files = _files(level.folder) if level.needs_trust else []
             if len(files) > MOST_TEMPLATES:
-                found.append(
-                    f"{level.folder} has {len(files):,} templates: those after {MOST_TEMPLATES} have no effect"
-                )
-            found += [f"{file} has no effect: {why}" for file in files if (why := explain_distrust(file))]
-        return tuple(found)
+                keys.append(f"{level.folder} has {len(files):,} templates: those after {MOST_TEMPLATES} have no effect")
+            keys += [f"{file} has no effect: {why}" for file in files if (why := explain_distrust(file))]
+        return tuple(keys)
 
     def _find_untrusted(self) -> Iterator[tuple[_Link, str]]:
         """Yield the untrusted templates of each chain, each with its mixture."""
@@ -262,11 +262,11 @@ class _Reader:
         return None
 
     def _build_missing(self, name: str) -> TemplateError:
-        known = sorted({stem for place in range(len(self._levels)) for stem in self._list_by_name(place)})
-        close = find_nearest(name, known)
+        names = sorted({stem for place in range(len(self._levels)) for stem in self._list_by_name(place)})
+        close = find_nearest(name, names)
         return TemplateError(
             f"there is no template {name!r}" + (f"; did you mean {close}?" if close else ""),
-            hint=f"There are: {', '.join(known)}.",
+            hint=f"There are: {', '.join(names)}.",
             title="No such template",
         )
 
@@ -325,8 +325,8 @@ def _files(folder: Path) -> list[Path]:
 
     Files with a dot before their name are locks and copies of editors. What is no file is reported when it is read.
     """
-    found = (file for suffix in (".toml", ".json") for file in folder.glob(f"[!.]*{suffix}"))
-    return sorted(found, key=lambda file: (file.stem, file.suffix != ".toml"))
+    files = (file for suffix in (".toml", ".json") for file in folder.glob(f"[!.]*{suffix}"))
+    return sorted(files, key=lambda file: (file.stem, file.suffix != ".toml"))
 
 
 def _read_own(file: Path, document: Document) -> _Resolved:
@@ -407,7 +407,7 @@ def import_template(file: Path, folder: Path) -> tuple[ImportedTemplate, ...]:
     for name, text in texts.items():
         (folder / name).write_bytes(text)
     notes = [one.notes for one in agents] or [() if made.subscribes else (NEVER_WOKEN,)]
-    return tuple([ImportedTemplate(folder / name, said) for name, said in zip(texts, notes, strict=True)])
+    return tuple([ImportedTemplate(folder / name, note) for name, note in zip(texts, notes, strict=True)])
 
 
 def template_levels(user: Path, project: Path | None) -> tuple[Level, ...]:

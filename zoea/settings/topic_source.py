@@ -198,12 +198,12 @@ _SNAKE = {
 
 def source_warnings(source: TopicSource) -> list[str]:
     """Return advice on a valid source: a deprecated key, a missing priority, messages without bound."""
-    found = []
+    warnings = []
     if source.limit is not None:
         other = ", which wins over it" if source.amount is not None else ""
-        found.append(f"{source.topic}: limit is the deprecated name of amount{other}")
+        warnings.append(f"{source.topic}: limit is the deprecated name of amount{other}")
     if source.priority is None:
-        found.append(f"{source.topic}: no priority is set; it is {source.pack_priority}")
+        warnings.append(f"{source.topic}: no priority is set; it is {source.pack_priority}")
     if source.most is None and source.strategy not in (None, "all"):
-        found.append(f"{source.topic}: the selection {source.strategy} has no amount, so all messages are taken")
-    return found
+        warnings.append(f"{source.topic}: the selection {source.strategy} has no amount, so all messages are taken")
+    return warnings

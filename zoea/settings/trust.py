@@ -79,8 +79,8 @@ class Trust:
                 hint=f"Run `chmod 600 {self._record}` after checking `zoea trust --list`, or delete it.",
             )
         try:
-            found = json.loads(raw)["files"]
-            return {str(name): {"hash": str(of["hash"]), "at": int(of["at"])} for name, of in found.items()}
+            files = json.loads(raw)["files"]
+            return {str(name): {"hash": str(of["hash"]), "at": int(of["at"])} for name, of in files.items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise TrustError(f"{self._record} is damaged", hint="Delete it and run `zoea trust` again.") from error
 

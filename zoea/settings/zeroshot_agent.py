@@ -43,8 +43,8 @@ def convert_agent(agent: Mapping[str, Any], fallback: str) -> ConvertedAgent:
         fallback: Its name where it has no `id` that may be one.
     """
     notes: list[str] = []
-    given = agent.get("id")
-    name = given if isinstance(given, str) and re.match(NAME_PATTERN, given) else fallback
+    agent_id = agent.get("id")
+    name = agent_id if isinstance(agent_id, str) and re.match(NAME_PATTERN, agent_id) else fallback
     tree: dict[str, Any] = {key: agent[key] for key in _SAME if key in agent}
     _take_prompt(agent.get("prompt"), tree, notes)
     role = agent.get("role")

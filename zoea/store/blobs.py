@@ -53,10 +53,10 @@ def pack_blob(data: bytes) -> PackedBlob:
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:
-    found: zstandard.ZstdDecompressor | None = getattr(_THREAD, "decompressor", None)
-    if found is None:
-        found = _THREAD.decompressor = zstandard.ZstdDecompressor()
-    return found
+    decompressor: zstandard.ZstdDecompressor | None = getattr(_THREAD, "decompressor", None)
+    if decompressor is None:
+        decompressor = _THREAD.decompressor = zstandard.ZstdDecompressor()
+    return decompressor
 
 
 def put_blob(connection: sqlite3.Connection, data: bytes) -> int:

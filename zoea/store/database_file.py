@@ -55,10 +55,10 @@ def require_sqlite(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> No
     Raises:
         StoreError: It is too old or lacks FTS5 or the trigram tokenizer.
     """
-    found = ".".join(map(str, version))
+    present = ".".join(map(str, version))
     if version < OLDEST_SQLITE:
         raise StoreError(
-            f"Zoea needs SQLite 3.37 or later; this Python has {found}.",
+            f"Zoea needs SQLite 3.37 or later; this Python has {present}.",
             hint="Use a newer Python, or one linked to a newer SQLite.",
         )
     probe = sqlite3.connect(":memory:")
@@ -66,7 +66,7 @@ def require_sqlite(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> No
         probe.execute("CREATE VIRTUAL TABLE probe USING fts5(text, tokenize='trigram')")
     except sqlite3.Error as error:
         raise StoreError(
-            f"Zoea needs SQLite with FTS5 and its trigram tokenizer; version {found} of this Python lacks them.",
+            f"Zoea needs SQLite with FTS5 and its trigram tokenizer; version {present} of this Python lacks them.",
             hint="Use a Python with a SQLite that was built with FTS5.",
         ) from error
     finally:

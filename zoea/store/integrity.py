@@ -84,8 +84,8 @@ def inspect_database(
 
 def unused_files(connection: sqlite3.Connection, directory: Path) -> list[Path]:
     """Return blob files without a row, left by a rolled-back op or a removal."""
-    known = {digest.hex() for digest in _file_hashes(connection)}
-    return [file for file in list_blob_files(directory) if file.stem not in known]
+    digests = {digest.hex() for digest in _file_hashes(connection)}
+    return [file for file in list_blob_files(directory) if file.stem not in digests]
 
 
 def compact(connection: sqlite3.Connection) -> None:
@@ -123,14 +123,14 @@ def find_open_files(data: Path, *above: Path) -> IntegrityFinding:
     Args:
         above: Directories above it that others may not enter either.
     """
-    found = [f"{path} ({mode:04o})" for path, mode in _open_folders(above)]
+    lines = [f"{path} ({mode:04o})" for path, mode in _open_folders(above)]
     data = data.resolve()  # because a link has no mode of its own
     if data.is_dir() and data.stat().st_mode & OTHERS:
-        found += [f"{path.relative_to(data.parent)} ({mode:04o})" for path, mode in _open_files(data)]
-    if not found:
+        lines += [f"{path.relative_to(data.parent)} ({mode:04o})" for path, mode in _open_files(data)]
+    if not lines:
         return IntegrityFinding("modes")
     return IntegrityFinding(
-        "modes", f"other users may enter or read {_shorten_list(found)}", "Run `zoea doctor --fix`."
+        "modes", f"other users may enter or read {_shorten_list(lines)}", "Run `zoea doctor --fix`."
     )
 
 
@@ -142,15 +142,15 @@ def close_files(data: Path, *above: Path) -> int:
     Raises:
         StoreError: One belongs to another user.
     """
-    found = [*_open_folders(above), *_open_files(data.resolve())]
-    for path, mode in found:
+    paths = [*_open_folders(above), *_open_files(data.resolve())]
+    for path, mode in paths:
         try:
             path.chmod(mode & ~OTHERS)
         except OSError as error:
             raise StoreError(
                 f"the mode of {path} cannot be changed: {error.strerror}", hint="The data directory must belong to you."
             ) from error
-    return len(found)
+    return len(paths)
 
 
 def _open_folders(folders: Iterable[Path]) -> Iterator[tuple[Path, int]]:

@@ -144,8 +144,8 @@ class MemoryReader:
     async def read_last_answer(self, mysis_id: int, max_chars: int) -> tuple[int, str] | None:
         """Read the newest answer of a mysis: memory id and the beginning of the text. None where there is none."""
         values = {"mysis": mysis_id, "most": max_chars}
-        found = await self.run(lambda connection: connection.execute(_LAST_ANSWER, values).fetchone())
-        return tuple(found) if found is not None else None
+        row = await self.run(lambda connection: connection.execute(_LAST_ANSWER, values).fetchone())
+        return tuple(row) if row is not None else None
 
     async def read_broadcasts(self, limit: int, max_chars: int) -> tuple[BroadcastHit, ...]:
         """Read the newest broadcasts, newest first, each cut to `max_chars`."""

@@ -123,14 +123,14 @@ def remove_mysis(connection: sqlite3.Connection, mysis_id: int, *, now: int, who
     """
     removed = RemovedCounts()
     heard = [row[0] for row in connection.execute("SELECT message_id FROM delivery WHERE mysis_id = ?", (mysis_id,))]
-    said = [row[0] for row in connection.execute("SELECT id FROM message WHERE sender_id = ?", (mysis_id,))]
+    message_ids = [row[0] for row in connection.execute("SELECT id FROM message WHERE sender_id = ?", (mysis_id,))]
     for (turn,) in connection.execute("SELECT id FROM turn WHERE mysis_id = ?", (mysis_id,)).fetchall():
         memories, characters = connection.execute(_SIZE, {"root": turn}).fetchone()
         removed += RemovedCounts(1, memories, characters)
     for statement in write_removal(read_tables(connection), "mysis", stays=_NUMBERS):
         connection.execute(statement, {"root": mysis_id})
     connection.execute(_FORGET_MYSIS, {"root": mysis_id, "reason": ONLY_A_SENDER})
-    removed += _remove_messages(connection, "id = ?", sorted({*heard, *said}))
+    removed += _remove_messages(connection, "id = ?", sorted({*heard, *message_ids}))
     removed += _remove_topic_messages(connection, _PUBLISHED, {"mysis": mysis_id})
     record_removal(connection, "purge", "", mysis_id, removed, now=now, who=who)
     return removed

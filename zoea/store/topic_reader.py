@@ -51,14 +51,14 @@ def read_newest_messages(
         before: An id to page back from.
         max_chars: Read no more messages than hold this many characters, but two in any case.
     """
-    found: list[TopicMessage] = []
+    messages: list[TopicMessage] = []
     chars = 0
     for row in _rows(connection, _NEWEST, topic, sender, cluster_id, limit, before=before):
-        found.append(topic_message(row))
+        messages.append(topic_message(row))
         chars += len(row["text"]) + len(row["data"] or "")
-        if max_chars is not None and chars > max_chars and len(found) > 1:
+        if max_chars is not None and chars > max_chars and len(messages) > 1:
             break
-    return tuple(reversed(found))
+    return tuple(reversed(messages))
 
 
 def read_messages_after(

@@ -58,20 +58,20 @@ class ApprovalCommands(SwarmCommands):
             raise UsageError("changed arguments can be allowed only once", hint="Leave out what allows or denies more.")
         if arguments:
             arguments = await services.approvals.read_changed(row, arguments)
-        given = GivenAnswer(answer, clean(sentence), arguments)
+        verdict = GivenAnswer(answer, clean(sentence), arguments)
         in_words = answer is ApprovalAnswer.DENIED or (answer is ApprovalAnswer.ONCE and sentence.strip())
         if row["tool"] == ASK_TOOL and not row["upstream"] and not in_words:
             raise UsageError("it asks a question", hint=f"Answer it in words: zoea answer {approval_id} TEXT.")
 
         def write(conn: WriterConnection) -> list[sqlite3.Row] | None:
-            if not approval_ops.answer(conn, row, given, "commander"):
+            if not approval_ops.answer(conn, row, verdict, "commander"):
                 return None
             return approval_ops.answer_covered(conn, row, answer)
 
         covered = await self.swarm.write(write)
         if covered is None:
             raise UsageError(f"approval {approval_id} was answered already")
-        services.approvals.take_answer(row, given, covered)
+        services.approvals.take_answer(row, verdict, covered)
 
     async def grants(self) -> tuple[GrantView, ...]:
         rows = await self.swarm.services.store.read(approval_ops.GRANTS)

@@ -109,20 +109,20 @@ class ApprovalQueue:
         self._count(mysis_id)
         began, began_at = self._clock.uptime(), self._clock.now()
         column, row_id = key
-        found = await self._store.read(approval_ops.NEWEST_QUESTION[column], (row_id,))
+        rows = await self._store.read(approval_ops.NEWEST_QUESTION[column], (row_id,))
         if self._waiting.get(key) is not waiting:
             return
-        if found and spec is not None and spec.upstream and found[0]["schema_hash"] != spec.schema_hash:
+        if rows and spec is not None and spec.upstream and rows[0]["schema_hash"] != spec.schema_hash:
             self._post(key, GivenAnswer(ApprovalAnswer.DENIED, CHANGED))
             return
-        if found and found[0]["answer"] is not None:
-            self._post(key, approval_ops.given_answer(found[0]))
+        if rows and rows[0]["answer"] is not None:
+            self._post(key, approval_ops.given_answer(rows[0]))
             return
-        if found and found[0]["tool"] == ASK_TOOL and not found[0]["upstream"]:
+        if rows and rows[0]["tool"] == ASK_TOOL and not rows[0]["upstream"]:
             waiting.wants_words = True
             self._count(mysis_id)
-        whole = found[0]["expires_at"] - found[0]["asked_at"] if found else 0
-        rest = found[0]["expires_at"] - began_at if found else 0
+        whole = rows[0]["expires_at"] - rows[0]["asked_at"] if rows else 0
+        rest = rows[0]["expires_at"] - began_at if rows else 0
         # A rest that cannot be: the clock was set since, and the row was moved with it.
         lasts = rest if 0 < rest <= whole else whole
         left = began + lasts - self._clock.uptime()

@@ -55,13 +55,13 @@ class SwarmBackend:
         return await self.memories.run(read_topics)
 
     async def read_answer(self, mysis_id: int, call_id: int) -> str:
-        found = await self._store.read(SENTENCE_OF_CALL, (call_id, mysis_id))
-        return str(found[0]["sentence"]) if found else ""
+        rows = await self._store.read(SENTENCE_OF_CALL, (call_id, mysis_id))
+        return str(rows[0]["sentence"]) if rows else ""
 
     async def preserve(self, meta: CallMeta, memory_id: int | None, on: bool) -> int:
         if memory_id is None:
-            found = await self._store.read(NEWEST_PROMPT, (meta.mysis_id,))
-            memory_id = found[0]["id"] if found else 0
+            rows = await self._store.read(NEWEST_PROMPT, (meta.mysis_id,))
+            memory_id = rows[0]["id"] if rows else 0
         kept = memory_id
         write = self._store.write(lambda conn: preserve_memory(conn, kept, on, mysis_id=meta.mysis_id))
         await self._commands.run(write)

@@ -299,11 +299,11 @@ class CommitCapture:
         self._note_calls(memories)
         if not self.policy.at_session_end:
             return
-        known = {one.memory_id for one in self._waiting}
+        waiting_ids = {one.memory_id for one in self._waiting}
         for place, memory in enumerate(memories):
             media = self._media.pop(memory.call_id or 0, ())
             # A state that is stored while a turn opens may have read and committed its prompts.
-            if place >= committed and memory.id > self._committed and memory.id not in known:
+            if place >= committed and memory.id > self._committed and memory.id not in waiting_ids:
                 self._waiting.append(build_entry(memory, self._positions, media))
         self._waiting += build_notes(self._turn_number, notes, at)
 
@@ -461,10 +461,10 @@ class CommitCapture:
             case t.StoreResult():
                 return [self._result(op)]  # those of identical calls are kept for the next commit
             case t.CloseTurn() | t.BreakOffTurn():
-                found = [self._result(result) for result in op.results]
+                entries = [self._result(result) for result in op.results]
                 if op.partial is not None and (op.partial.text.strip() or op.partial.reasoning.strip()):
-                    found.append(self._answer(op.partial, op.seq, is_partial=True))
-                return found
+                    entries.append(self._answer(op.partial, op.seq, is_partial=True))
+                return entries
             case _:
                 return []
 

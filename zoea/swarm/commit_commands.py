@@ -141,8 +141,8 @@ class CommitCommands:
             summary, model = summarise(as_memories(entries), SUMMARY_TOKENS), ""
         else:
             runner = self._swarm.runner(payer or f"#{commit.provenance.mysis_id or 0}")
-            known = self._swarm.resolved_template(runner.mysis.template_hash)
-            summary, model = await hand_compaction.write_summary(self._services, runner, known, entries, timeout_s)
+            resolved = self._swarm.resolved_template(runner.mysis.template_hash)
+            summary, model = await hand_compaction.write_summary(self._services, runner, resolved, entries, timeout_s)
         now = self._services.clock.now()
         return (await hand_compaction.store_compaction(store, commit, len(entries), summary, model, now)).id
 
@@ -151,9 +151,9 @@ class CommitCommands:
         store = self._services.store
         commit, entries = await hand_compaction.read_delta(store, revision)
         runner = self._swarm.runner(payer or f"#{commit.provenance.mysis_id or 0}")
-        known = self._swarm.resolved_template(runner.mysis.template_hash)
+        resolved = self._swarm.resolved_template(runner.mysis.template_hash)
         summary, model = await hand_compaction.write_summary(
-            self._services, runner, known, entries, timeout_s, tokens=NOTE_TOKENS
+            self._services, runner, resolved, entries, timeout_s, tokens=NOTE_TOKENS
         )
         if not model:
             raise UsageError(
@@ -176,12 +176,12 @@ class CommitCommands:
             runner = self._swarm.runner(ref)
         except MysisMissing as missing:
             return await self._revive(ref, name, missing, allow_fresh=allow_fresh)
-        known = runner.mysis.name
+        mysis_name = runner.mysis.name
         if name:
-            raise UsageError(f"{known} keeps its name", hint="Leave out the name, or fork it: zoea fork.")
+            raise UsageError(f"{mysis_name} keeps its name", hint="Leave out the name, or fork it: zoea fork.")
         await self._leave_session(runner)
         await self._begin_again(runner, allow_fresh=allow_fresh)
-        return await self._commander.start(known)
+        return await self._commander.start(mysis_name)
 
     async def _begin_again(self, runner: MysisRunner, *, allow_fresh: bool = False) -> None:
         """Let the next session of a mysis begin with its own tip. Raises MissingBlob, RevisionError."""

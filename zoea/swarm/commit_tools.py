@@ -53,10 +53,10 @@ class CommitTools:
 
     async def list_commits(self, arguments: Arguments) -> dict[str, Any]:
         """Return the newest commits of a chain. Raises RevisionError, UsageError."""
-        given = ContextLogArguments.parse(arguments)
+        parsed = ContextLogArguments.parse(arguments)
 
         def read(conn: sqlite3.Connection) -> dict[str, Any]:
-            chain = walk_chain(conn, self.find(conn, given.context).seq, limit=given.limit)[::-1]
+            chain = walk_chain(conn, self.find(conn, parsed.context).seq, limit=parsed.limit)[::-1]
             return {"commits": within((_commit_row(conn, one) for one in chain), ROOM)}
 
         return await self._memories.run(read)
@@ -66,17 +66,17 @@ class CommitTools:
 
         Raises RevisionError, UsageError and MissingBlob.
         """
-        given = ContextMaterializeArguments.parse(arguments)
+        parsed = ContextMaterializeArguments.parse(arguments)
 
         def read(conn: sqlite3.Connection) -> dict[str, Any]:
-            commit = self.find(conn, given.context)
-            found = ChainReader(conn).materialize(commit)
-            newest = within((_message_row(one, given.max_chars) for one in reversed(found.entries)), ROOM)
+            commit = self.find(conn, parsed.context)
+            conversation = ChainReader(conn).materialize(commit)
+            newest = within((_message_row(one, parsed.max_chars) for one in reversed(conversation.entries)), ROOM)
             return {
                 "commit": _commit_row(conn, commit),
-                "tier": int(found.tier),
+                "tier": int(conversation.tier),
                 "messages": newest[::-1],
-                "left_out": len(found.entries) - len(newest),
+                "left_out": len(conversation.entries) - len(newest),
             }
 
         return await self._memories.run(read)
@@ -87,19 +87,19 @@ class CommitTools:
 
     async def resolve(self, arguments: Arguments) -> dict[str, Any]:
         """Return the newest commit of a mysis at a time. Raises RevisionError, UsageError."""
-        given = ContextResolveArguments.parse(arguments)
+        parsed = ContextResolveArguments.parse(arguments)
         try:
-            at = round(datetime.fromisoformat(given.at).timestamp() * 1_000_000)
+            at = round(datetime.fromisoformat(parsed.at).timestamp() * 1_000_000)
             # Times are shown without a fraction, so such a time holds its whole second.
             at = at if at % 1_000_000 else at + 999_999
         except (ValueError, OverflowError):
             hint = "Give ISO 8601, such as 2026-01-31T10:30:00Z."
-            raise UsageError(f"{given.at!r:.60} is no time", hint=hint) from None
+            raise UsageError(f"{parsed.at!r:.60} is no time", hint=hint) from None
 
         def read(conn: sqlite3.Connection) -> dict[str, Any]:
-            commit = resolve_time(conn, given.mysis.removeprefix("@"), at)
+            commit = resolve_time(conn, parsed.mysis.removeprefix("@"), at)
             if commit is None:
-                raise RevisionError(f"{given.mysis} has no commit at {given.at} or before")
+                raise RevisionError(f"{parsed.mysis} has no commit at {parsed.at} or before")
             self._check(conn, commit)
             return _shown(conn, commit)
 
@@ -107,9 +107,9 @@ class CommitTools:
 
     async def checkpoint(self, arguments: Arguments, myses: CoreSwarmApi, contexts: CommitApi) -> dict[str, Any]:
         """Commit what a mysis knows. Raises MysisMissing, UsageError."""
-        given = ContextCheckpointArguments.parse(arguments)
-        made = await contexts.checkpoint(given.mysis, summary=given.summary)
-        name = (await myses.mysis(given.mysis)).name
+        parsed = ContextCheckpointArguments.parse(arguments)
+        made = await contexts.checkpoint(parsed.mysis, summary=parsed.summary)
+        name = (await myses.mysis(parsed.mysis)).name
 
         def read(conn: sqlite3.Connection) -> dict[str, Any]:
             commit = resolve_revision(conn, made or f"@{name}", refuse_time)
@@ -119,10 +119,10 @@ class CommitTools:
 
     async def annotate(self, arguments: Arguments, contexts: CommitApi) -> dict[str, Any]:
         """Change the summary of a commit, and add tags. Raises RevisionError, UsageError."""
-        given = ContextAnnotateArguments.parse(arguments)
-        commit = await self._memories.run(lambda conn: self.find(conn, given.context))
-        tags = tuple(sorted({*commit.note.tags, *given.tags}))
-        await contexts.annotate(commit.id, summary=given.summary or None, tags=tags)
+        parsed = ContextAnnotateArguments.parse(arguments)
+        commit = await self._memories.run(lambda conn: self.find(conn, parsed.context))
+        tags = tuple(sorted({*commit.note.tags, *parsed.tags}))
+        await contexts.annotate(commit.id, summary=parsed.summary or None, tags=tags)
         return await self._show(commit.id)
 
     async def wait_for_answer(self, asked: CommitQuestion, myses: CoreSwarmApi, seconds: float) -> dict[str, Any]:
@@ -132,8 +132,8 @@ class CommitTools:
             view = await myses.wait(asked.mysis.name, timeout_s=seconds)
         except UsageError:
             return answer | {"is_done": False}
-        found = await self._memories.read_last_answer(view.id, READ_CHARS)
-        return answer if found is None else answer | {"answer": start_of(found[1], ROOM - size(answer))}
+        newest = await self._memories.read_last_answer(view.id, READ_CHARS)
+        return answer if newest is None else answer | {"answer": start_of(newest[1], ROOM - size(answer))}
 
     def find(self, conn: sqlite3.Connection, revision: str) -> ContextCommit:
         """Return the commit that a revision names. Raises RevisionError, UsageError."""

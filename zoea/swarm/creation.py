@@ -148,9 +148,9 @@ def choose_template(on: str, settings: Settings) -> str:
 def build_spec(new: NewMysis, template: Template, origin: ContextOrigin, settings: Settings) -> mysis_ops.MysisSpec:
     """Return the values of a new mysis. Raises NameRefused, UsageError."""
     has_origin_template = origin.template is not None and origin.template.hash == template.hash
-    known = origin.provider if has_origin_template and not new.provider else ""
-    provider = settings.provider_name(new.provider or known or template.provider)
-    model = new.model or (origin.model if known else "") or template.model or default_model(provider, settings)
+    inherited = origin.provider if has_origin_template and not new.provider else ""
+    provider = settings.provider_name(new.provider or inherited or template.provider)
+    model = new.model or (origin.model if inherited else "") or template.model or default_model(provider, settings)
     return mysis_ops.MysisSpec(
         uid=new.uid,
         name=mysis_ops.check_name(new.name) if new.name.strip() else "",
@@ -172,8 +172,8 @@ def checked_prompt(text: str, settings: Settings) -> str:
 
 def default_model(provider: str, settings: Settings) -> str:
     """Return the model of a provider that is used where none is named, "" for none."""
-    found = settings.provider_named(provider)
-    return found.model if found is not None else ""
+    own = settings.provider_named(provider)
+    return own.model if own is not None else ""
 
 
 def store_new(

@@ -87,17 +87,17 @@ async def begin_inherited(
     prose = await summaries.find_prose(shape)
     if prose is None:
         return None
-    found = await asyncio.to_thread(_fit, context, begin, need.max_tokens, prose)
-    told = summary_message(found.left_out_summary, found.left_out).content
+    fitted = await asyncio.to_thread(_fit, context, begin, need.max_tokens, prose)
+    told = summary_message(fitted.left_out_summary, fitted.left_out).content
     summary = ContextEntry(Role.USER, told, Source.SYSTEM.value, at=services.clock.now(), is_synthetic=True)
-    said = f"A summary of {count_of(found.left_out, 'message')}: {found.left_out_summary}"
+    note = f"A summary of {count_of(fitted.left_out, 'message')}: {fitted.left_out_summary}"
     step = await capture.prepare_compaction(
-        (summary, *context.entries[begin:]), said, model=summaries.model_name if prose else "", only_after=need.commit
+        (summary, *context.entries[begin:]), note, model=summaries.model_name if prose else "", only_after=need.commit
     )
     if step.has_commit:
         await services.write(step.write)
         step.settle()
-    return found
+    return fitted
 
 
 def _read_context(conn: sqlite3.Connection, need: InheritedContext) -> MaterializedContext:

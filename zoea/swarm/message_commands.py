@@ -100,9 +100,9 @@ class MessageCommands(SwarmCommands):
                 return message_ops.send(conn, mysis_id, outgoing, swarm.max_hops, swarm.messages_per_hour)
             return message_ops.broadcast(conn, outgoing, to, swarm.max_hops, swarm.broadcasts_per_hour)
 
-        said = await self.swarm.write(op, by_person=outgoing.sender.is_person)
-        self.swarm.hand_over(said.deliveries)
-        return said.receipt
+        result = await self.swarm.write(op, by_person=outgoing.sender.is_person)
+        self.swarm.hand_over(result.deliveries)
+        return result.receipt
 
     async def send_from_mysis(self, sender: Sender, hop: int, to: str | None, text: str) -> Receipt:
         """Send a message of a mysis to the commander or a mysis. To all where `to` is None."""
@@ -112,10 +112,10 @@ class MessageCommands(SwarmCommands):
         outgoing = message_ops.OutgoingMessage(checked, sender, DeliveryMode.QUEUE, hop)
         if to is not None and to.strip().casefold() == message_ops.TO_COMMANDER and allowed != "none":
             per_hour = settings.swarm.messages_per_hour
-            said = await self.swarm.write(
+            result = await self.swarm.write(
                 lambda conn: message_ops.tell_commander(conn, outgoing, per_hour), by_person=False
             )
-            return said.receipt
+            return result.receipt
         if allowed != "swarm":
             raise UsageError("your template does not let you write to other myses")
         return await self.say(outgoing, None if to is None else self.swarm.runner(to).mysis.id)

@@ -69,50 +69,52 @@ class MysisCommits:
         self, tools: CommitTools, arguments: Mapping[str, Any], meta: CallMeta, is_free: bool
     ) -> Answer:
         """Commit what a mysis knows: its own with the result of this call, which is stored once it has ended."""
-        given = ContextCheckpointArguments.parse(arguments)
-        if given.mysis.removeprefix("@").casefold() == meta.mysis.casefold():
+        parsed = ContextCheckpointArguments.parse(arguments)
+        if parsed.mysis.removeprefix("@").casefold() == meta.mysis.casefold():
             runner = self._commander.swarm.runners[meta.mysis_id]
-            runner.capture.commit_next(CommitNote(clean(given.summary)))
+            runner.capture.commit_next(CommitNote(clean(parsed.summary)))
             return {"context": f"@{meta.mysis}", "hint": "The commit is made with this result."}
         if not is_free:
-            raise UsageError(f"you may commit what you know yourself, {meta.mysis}, not {given.mysis}", hint=_FOREIGN)
+            raise UsageError(f"you may commit what you know yourself, {meta.mysis}, not {parsed.mysis}", hint=_FOREIGN)
         return await tools.checkpoint(arguments, self._commander, self._commands)
 
     async def _ask(self, tools: CommitTools, arguments: Mapping[str, Any], meta: CallMeta, is_free: bool) -> Answer:
-        given = ContextAskArguments.parse(arguments)
+        parsed = ContextAskArguments.parse(arguments)
         self._check_hop(meta)
 
         def find(conn: sqlite3.Connection) -> str:
-            if given.thread and capture_ops.answers_in(conn, meta.mysis_id, given.thread):
-                raise UsageError(f"you answer in the thread {given.thread} yourself", hint="Ask without a thread.")
-            if given.thread and not is_free and not capture_ops.has_thread(conn, meta.mysis_id, given.thread):
-                raise UsageError(f"the thread {given.thread} is out of your reach: you did not begin it", hint=_FOREIGN)
-            return tools.find(conn, given.context).id
+            if parsed.thread and capture_ops.answers_in(conn, meta.mysis_id, parsed.thread):
+                raise UsageError(f"you answer in the thread {parsed.thread} yourself", hint="Ask without a thread.")
+            if parsed.thread and not is_free and not capture_ops.has_thread(conn, meta.mysis_id, parsed.thread):
+                raise UsageError(
+                    f"the thread {parsed.thread} is out of your reach: you did not begin it", hint=_FOREIGN
+                )
+            return tools.find(conn, parsed.context).id
 
         commit = await self._memories.run(find)
         work = self._commands.ask(
-            commit, given.question, thread=given.thread, sender=self._sender(meta), hop=meta.hop + 1
+            commit, parsed.question, thread=parsed.thread, sender=self._sender(meta), hop=meta.hop + 1
         )
         asked = await self._tasks.run(work)
-        seconds = max(1.0, min(given.seconds, meta.deadline_s - _END_S))
+        seconds = max(1.0, min(parsed.seconds, meta.deadline_s - _END_S))
         answer = await tools.wait_for_answer(asked, self._commander, seconds)
         if answer["is_done"]:
             return answer
         return answer | {"hint": f"Read the answer later: zoea_context_materialize with context {asked.ref}."}
 
     async def _fork(self, tools: CommitTools, arguments: Mapping[str, Any], meta: CallMeta) -> Answer:
-        given = ContextForkArguments.parse(arguments)
+        parsed = ContextForkArguments.parse(arguments)
         self._check_hop(meta)
-        commit = (await self._memories.run(lambda conn: tools.find(conn, given.context))).id
+        commit = (await self._memories.run(lambda conn: tools.find(conn, parsed.context))).id
         services = self._commander.swarm.services
         new = NewMysis(
             services.ids.uid(),
-            question=checked_prompt(given.message, services.settings),
+            question=checked_prompt(parsed.message, services.settings),
             asker=self._sender(meta),
             hop=meta.hop + 1,
         )
         origin = await read_origin(services.store, commit)
-        made = await self._tasks.run(self._commander.spawn(new, origin, given.template))
+        made = await self._tasks.run(self._commander.spawn(new, origin, parsed.template))
         return {"mysis": {"id": made.id, "name": made.name, "state": made.state.value}}
 
     def _check_hop(self, meta: CallMeta) -> None:

@@ -119,8 +119,8 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
     provider = providers.get(mysis.provider)
     info = await provider.info(mysis.model)
     window = info.context_window or own.context.context_window
-    given = own.provider_named(mysis.provider)
-    output = output_limit(own, None if given is None else given.max_output_tokens, info.max_output, window)
+    source = own.provider_named(mysis.provider)
+    output = output_limit(own, None if source is None else source.max_output_tokens, info.max_output, window)
     return MysisProfile(
         mysis_id=mysis.id,
         uid=mysis.uid,
@@ -132,7 +132,7 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
         window=window,
         window_known=info.context_window is not None,
         max_output_tokens=output,
-        tool_mode=ToolMode.AUTO if given is None else given.tool_mode,
+        tool_mode=ToolMode.AUTO if source is None else source.tool_mode,
         model_info=info,
     )
 

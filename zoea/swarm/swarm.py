@@ -274,8 +274,8 @@ class Swarm:
 
     async def tell(self, runners: Sequence[MysisRunner], given: Callable[[int], lf.LifeInput]) -> None:
         """Feed an input to several myses; those that are being deleted refuse and are ignored."""
-        told = [runner.tell(given(runner.mysis.id)) for runner in runners]
-        await self.carried_out(asyncio.gather(*told, return_exceptions=True))
+        futures = [runner.tell(given(runner.mysis.id)) for runner in runners]
+        await self.carried_out(asyncio.gather(*futures, return_exceptions=True))
 
     async def carried_out(
         self, told: asyncio.Future[Any], later: str = "It is done as soon as it can be stored, while this swarm runs."

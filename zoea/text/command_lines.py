@@ -146,8 +146,8 @@ def takes_command(name: str, description: str, schema: Mapping[str, Any]) -> boo
         return True
     if any(argument in _ARGUMENTS and _may_be_text(kind, ("string", "array")) for argument, kind in arguments):
         return True
-    said = (description, *(str(kind.get("description", "")) for _, kind in arguments))
-    return bool(texts or not arguments) and (runs or any(map(_says_so, said)))
+    names = (description, *(str(kind.get("description", "")) for _, kind in arguments))
+    return bool(texts or not arguments) and (runs or any(map(_says_so, names)))
 
 
 def names_command(argument: str) -> bool:

@@ -416,8 +416,8 @@ class ToolboxSession:
     async def conceal_answer(self, answer: Answer) -> Answer:
         """Return the answer with marks for the secrets of its calls; their values are kept."""
         # What names no tool may still hold a secret for one.
-        found = ((call, None if call.name == CALL_TOOL else self._find(call.name)) for call in answer.calls)
-        calls = [(call, spec, self._toolbox.listed_schema(spec)) for call, spec in found]
+        pairs = ((call, None if call.name == CALL_TOOL else self._find(call.name)) for call in answer.calls)
+        calls = [(call, spec, self._toolbox.listed_schema(spec)) for call, spec in pairs]
         return await self._toolbox.secrets.conceal_answer(answer, calls)
 
     async def conceal_partial(self, answer: Answer) -> Answer:
@@ -454,8 +454,8 @@ class ToolboxSession:
         every = self._toolbox.catalogue_of(self._policy).catalogue.tools
         tools = [tool for tool in every if tool.name not in withheld]
         same = [tool.name for tool in tools if tool.origin == name]
-        known = {tool.origin: tool.name for tool in tools} | {tool.name: tool.name for tool in tools}
-        near = same or list(dict.fromkeys(known[one] for one in difflib.get_close_matches(name, known, n=3)))
+        origins = {tool.origin: tool.name for tool in tools} | {tool.name: tool.name for tool in tools}
+        near = same or list(dict.fromkeys(origins[one] for one in difflib.get_close_matches(name, origins, n=3)))
         if near:
             return f"there is no tool {name}; did you mean {' or '.join(near)}?"
         names = ", ".join(tool.name for tool in tools[:_LISTED])

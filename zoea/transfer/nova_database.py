@@ -84,12 +84,12 @@ class NovaDatabase:
 
     def myses(self) -> list[NovaMysis]:
         """Read every mysis in stored order, and those of which only memories are left."""
-        found = [self._mysis(row) for row in self._conn.execute("SELECT * FROM myses ORDER BY rowid")]
-        there = {mysis.id for mysis in found}
+        records = [self._mysis(row) for row in self._conn.execute("SELECT * FROM myses ORDER BY rowid")]
+        there = {mysis.id for mysis in records}
         for (owner,) in self._conn.execute("SELECT DISTINCT mysis_id FROM memories ORDER BY 1").fetchall():
             if str(owner) not in there:
-                found.append(NovaMysis(str(owner), former_name(str(owner)), is_gone=True))
-        return found
+                records.append(NovaMysis(str(owner), former_name(str(owner)), is_gone=True))
+        return records
 
     def count(self, mysis: NovaMysis) -> int:
         """Count its memories."""

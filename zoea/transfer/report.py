@@ -52,15 +52,15 @@ class ImportReport(Struct, rename={"arrivals": "imported"}):
 
     def lines(self) -> list[str]:
         """Return the text for people."""
-        found = [f"Read {self.source}"]
+        rows = [f"Read {self.source}"]
         for arrival in self.arrivals:
-            found += arrival.lines()
-        found += [f"skipped {name}: {why}" for name, why in self.skipped.items()]
-        found += [f"left out: {what}" for what in self.left_out]
+            rows += arrival.lines()
+        rows += [f"skipped {name}: {why}" for name, why in self.skipped.items()]
+        rows += [f"left out: {what}" for what in self.left_out]
         if self.arrivals:
             name = self.arrivals[0].name
             quoted = f"'{name}'" if " " in name else name
-            found.append(f"Look at one: zoea log {quoted}. Wake the swarm: zoea run")
+            rows.append(f"Look at one: zoea log {quoted}. Wake the swarm: zoea run")
         elif not self.skipped:
-            found.append("There was no mysis in it")
-        return found
+            rows.append("There was no mysis in it")
+        return rows

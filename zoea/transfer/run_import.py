@@ -56,11 +56,11 @@ async def import_nova(
             await _check_room(workspace, [nova_uid(mysis) for mysis in everyone])
             report = ImportReport(database.description)
             for mysis in everyone:
-                found = await workspace.store.write(NovaImport(database, mysis, everyone, wanted, progress))
-                if isinstance(found, str):
-                    report.skipped[mysis.name] = f"it was imported already, as {found}"
+                reports = await workspace.store.write(NovaImport(database, mysis, everyone, wanted, progress))
+                if isinstance(reports, str):
+                    report.skipped[mysis.name] = f"it was imported already, as {reports}"
                 else:
-                    report.arrivals.append(found)
+                    report.arrivals.append(reports)
             return report
 
 

@@ -69,8 +69,8 @@ class GatewayServer:
 
     async def open(self, mysis_id: int) -> GatewayAccess:
         """See `ModelGateway.open`. An open access is returned again."""
-        if (known := self._open.get(mysis_id)) is not None:
-            return known.access
+        if (access_now := self._open.get(mysis_id)) is not None:
+            return access_now.access
         runner = self._swarm.runners.get(mysis_id)
         if runner is None:
             raise MysisMissing(f"there is no mysis #{mysis_id}")

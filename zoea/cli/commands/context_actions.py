@@ -78,13 +78,13 @@ def _take_snapshot(where: Places, revision: str) -> Output:
 def _compact(where: Places, revision: str, *, extract: bool, payer: str, timeout: float) -> Output:
     with open_contexts(where) as conn:
         is_branch = find_branch(read_refs(conn), revision).startswith("@")
-        found = find_commit(conn, revision)
-        size = ChainReader(conn).materialize(found).token_count
+        point = find_commit(conn, revision)
+        size = ChainReader(conn).materialize(point).token_count
     if not extract:
         request = estimate_first_request(where, revision, "")
         price = describe_price(request.price_of(size, SUMMARY_TOKENS))
         warn(f"{request.short_id}: a summary of about {size:,} tokens, {price}")
-    asked = revision if is_branch else found.id
+    asked = revision if is_branch else point.id
     made = command(where, lambda swarm: swarm.compact(asked, extract=extract, payer=payer, timeout_s=timeout))
     return _show(where, made)
 

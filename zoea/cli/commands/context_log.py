@@ -54,8 +54,8 @@ def log(
         names = name_commits(conn, commits)
         kept = () if first is None else (Lane(first.seq, is_drawn=False),)
         rows, _ = lay_out([(one.seq, one.parent) for one in commits], kept) if graph else ([], ())
-        found = [describe_commit(conn, one, names[one.seq]) for one in commits] if output.is_json else []
-        for shown, row in zip(found, rows, strict=False):
+        described = [describe_commit(conn, one, names[one.seq]) for one in commits] if output.is_json else []
+        for shown, row in zip(described, rows, strict=False):
             shown |= {"lane": row.column, "joined": list(row.joined)}
         drawn = ["".join(text for text, _ in draw_row(row, "*", _LANES)).rstrip() for row in rows]
         if not (sys.stdout.encoding or "").lower().startswith("utf"):
@@ -65,7 +65,7 @@ def log(
         if graph:
             texts = [f"{lanes:<{widest}}  {text}" for lanes, text in zip(drawn, texts, strict=True)]
         nothing = "There are no commits yet; `zoea ctx import FILE` makes one."
-        return Output(found, texts or ("There is no such commit." if since or by or grep else nothing))
+        return Output(described, texts or ("There is no such commit." if since or by or grep else nothing))
 
 
 def _read_pages(conn: sqlite3.Connection, first: ContextCommit | None, limit: int) -> Iterator[ContextCommit]:

@@ -129,10 +129,10 @@ def _find(database: Path, query: MemoryQuery | BroadcastQuery) -> MemoryHits | B
 def _moment(option: str, text: str) -> int | None:
     if not text:
         return None
-    found = parse_moment(text, time.time_ns() // 1000)
-    if found is None:
+    parsed = parse_moment(text, time.time_ns() // 1000)
+    if parsed is None:
         raise UsageError(f"{option} {text} is not a time", hint=f"Give {_WHEN}")
-    return found
+    return parsed
 
 
 def _lines(page: MemoryHits | BroadcastHits) -> Iterator[str]:

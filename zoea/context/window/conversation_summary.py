@@ -260,11 +260,11 @@ def summarise(memories: Iterable[Memory], max_tokens: int, *, prose: str = "", u
 
 def clean_prose(prose: str) -> str:
     """Redact what a model wrote, without the labels of its source and without sentences that it repeats."""
-    said: set[str] = set()
+    seen_lines: set[str] = set()
     lines = []
     for line in _LABEL.sub(" ", redact_all(" ".join(prose.split("\r")))).splitlines():
-        new = [one for one in split_sentences(line) if one.casefold() not in said]
-        said.update(map(str.casefold, new))
+        new = [one for one in split_sentences(line) if one.casefold() not in seen_lines]
+        seen_lines.update(map(str.casefold, new))
         lines.append(" ".join(dict.fromkeys(new)))
     return "\n".join(filter(None, lines))
 

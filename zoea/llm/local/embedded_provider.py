@@ -153,10 +153,10 @@ class EmbeddedProvider:
     async def _load(self, model: LocalModel, previous: asyncio.Task[LoadedModel] | None) -> LoadedModel:
         if previous is not None and not previous.cancelled() and previous.exception() is None:
             await _end(previous.result())
-        given = {name: value for name, value in self._config.options.items() if name in _SERVER_OPTIONS}
+        own = {name: value for name, value in self._config.options.items() if name in _SERVER_OPTIONS}
         if self._config.context_window is not None:
-            given.setdefault("context", self._config.context_window)
-        options = LlamaServerOptions.of(given)
+            own.setdefault("context", self._config.context_window)
+        options = LlamaServerOptions.of(own)
         server = self._make_server(model, options)
         await server.start()
         try:

@@ -142,11 +142,11 @@ def examples(tools: Sequence[ToolSpec]) -> list[str]:
 
 def _results_example(tools: Sequence[ToolSpec]) -> list[str]:
     """Return an answer to the results of two calls of one tool, or to the result of the last tool."""
-    found = next(((tool, key) for tool in reversed(tools) if (key := _only_text(tool))), None)
-    if found is None:
+    pair = next(((tool, key) for tool in reversed(tools) if (key := _only_text(tool))), None)
+    if pair is None:
         result = "It is 17 of 24."
         return [f"User: Result of {tools[-1].name}:", result, f"You: {_answer_step(result, _DONE)}"]
-    tool, key = found
+    tool, key = pair
     first, second = (str(example_arguments(tool.input_schema, variant)[key]).rstrip(".") for variant in (0, 1))
     lines = [f"User: Use {tool.name} for {first} and for {second}, then tell me both."]
     results = [f"In {first} it is 17.", f"In {second} it is 24."]

@@ -108,7 +108,7 @@ def _calls_in(text: str, tools: Collection[str]) -> tuple[str, tuple[AnswerCall,
 def _objects(text: str) -> list[Any] | None:
     """Return the JSON objects that the text consists of; None if it holds anything else."""
     decoder = json.JSONDecoder()
-    found: list[Any] = []
+    objects: list[Any] = []
     place = 0
     while place < len(text):
         try:
@@ -119,19 +119,19 @@ def _objects(text: str) -> list[Any] | None:
             return None
         if isinstance(value, dict) and value.keys() == {"tool_calls"}:
             value = value["tool_calls"]
-        found += value if isinstance(value, list) else [value]
+        objects += value if isinstance(value, list) else [value]
         if separator := _SEPARATOR.match(text, place):
             place = separator.end()
-    return found
+    return objects
 
 
 def _call(value: Any, tools: Collection[str]) -> AnswerCall | None:
     """Return the call that an object describes. None if it is not one of a tool in the toolbox."""
     if not isinstance(value, dict):
         return None
-    for called, given in _PAIRS:
-        if value.keys() == {called, given}:
-            value = {"name": value[called], "arguments": value[given]}
+    for called, arguments_key in _PAIRS:
+        if value.keys() == {called, arguments_key}:
+            value = {"name": value[called], "arguments": value[arguments_key]}
     if not value.keys() <= _KEYS:
         return None
     inner = value.get("function")

@@ -143,11 +143,11 @@ def read_body(
     if not isinstance(body.get("model"), str) or not 0 < len(body["model"]) <= _MOST_NAME:
         raise ValueError(f"model: a text of at most {_MOST_NAME:,} characters is required")
     field = _FIELDS[wire]
-    given = body.get(field)
-    if not isinstance(given, list) and not (wire is Wire.RESPONSES and isinstance(given, str)):
+    value = body.get(field)
+    if not isinstance(value, list) and not (wire is Wire.RESPONSES and isinstance(value, str)):
         raise ValueError(f"{field}: a list is required")
     if entries is None:
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else as_mappings(given)
+        items = [{"role": "user", "content": value}] if isinstance(value, str) else as_mappings(value)
         entries = tuple([_read_entry(wire, one) for one in items])
     reader, limit = _Reader(), body.get("max_output_tokens")
     match wire:
@@ -209,8 +209,8 @@ class _KeptEntries:
     def read(self, wire: Wire, raw: bytes) -> _Entry | None:
         """Return an entry. None where a key of it stands twice. Raises ValueError."""
         key = wire, raw
-        if (known := self._new.get(key)) is not None:
-            return known
+        if (number := self._new.get(key)) is not None:
+            return number
         if (entry := self._old.get(key)) is None:
             [value], once = parse_part(whole := b"[%b]" % raw)
             if once is not whole:
@@ -320,9 +320,9 @@ class _Reader:
             yield self._result(as_text_value(entry.get("tool_call_id")), content)
             return
         calls = []
-        for given in as_mappings(entry.get("tool_calls")):
-            function = as_mapping(given.get("function") or given.get("custom"))
-            calls.append(self._call(given.get("id"), function.get("name"), function.get("arguments", given)))
+        for call in as_mappings(entry.get("tool_calls")):
+            function = as_mapping(call.get("function") or call.get("custom"))
+            calls.append(self._call(call.get("id"), function.get("name"), function.get("arguments", call)))
         reasoning = as_text_value(entry.get("reasoning_content") or entry.get("reasoning"))
         yield RequestMessage(role, content, calls=tuple(calls), reasoning=clean(reasoning))
 
@@ -358,8 +358,8 @@ class _Reader:
                 role = _ROLES.get(as_text_value(item.get("role")), Role.USER)
                 return RequestMessage(role, self._text(item.get("content")))
             case "function_call" | "custom_tool_call":
-                given = item.get("arguments", item.get("input"))
-                call = self._call(item.get("call_id"), item.get("name"), given)
+                arguments = item.get("arguments", item.get("input"))
+                call = self._call(item.get("call_id"), item.get("name"), arguments)
                 return RequestMessage(Role.ASSISTANT, "", calls=(call,))
             case "function_call_output" | "custom_tool_call_output":
                 return self._result(as_text_value(item.get("call_id")), self._text(item.get("output")))
@@ -371,14 +371,14 @@ class _Reader:
                 return RequestMessage(Role.ASSISTANT, _as_json(item))
 
     def _call(self, call_id: Any, name: Any, arguments: Any) -> RequestCall:
-        known, named = clean(as_text_value(call_id)), clean(as_text_value(name))
-        self.names[known] = named
+        own_id, named = clean(as_text_value(call_id)), clean(as_text_value(name))
+        self.names[own_id] = named
         text = clean(arguments) if isinstance(arguments, str) else _as_json(arguments)
-        return RequestCall(known, named, text)
+        return RequestCall(own_id, named, text)
 
     def _result(self, call_id: str, content: str, *, is_error: bool = False) -> RequestMessage:
-        known = clean(call_id)
-        return RequestMessage(Role.TOOL, content, call_id=known, name=self.names.get(known, ""), is_error=is_error)
+        own_id = clean(call_id)
+        return RequestMessage(Role.TOOL, content, call_id=own_id, name=self.names.get(own_id, ""), is_error=is_error)
 
     def _text(self, value: Any) -> str:
         """Return a content as text: its parts one below the other, media as a note."""
@@ -453,8 +453,8 @@ def _read_tools(entries: Iterable[dict[str, Any]]) -> Iterator[ToolSpec]:
         function = as_mapping(entry.get("function")) or entry
         name = as_text_value(function.get("name")) or as_text_value(entry.get("type"))
         schema = function.get("parameters", function.get("input_schema"))
-        known = ("name", "description", "parameters", "input_schema", "type", "function")
-        rest = {key: value for key, value in entry.items() if key not in known}
+        keys = ("name", "description", "parameters", "input_schema", "type", "function")
+        rest = {key: value for key, value in entry.items() if key not in keys}
         description = clean(as_text_value(function.get("description")))
         yield ToolSpec(clean(name), description, schema if isinstance(schema, dict) else rest)
 

@@ -114,17 +114,17 @@ class AnthropicProvider(HttpProvider):
 
     async def _list(self) -> dict[str, ModelInfo]:
         """Fetch the models. From a llama.cpp server, which speaks this API too, also what it runs with."""
-        told = await fetch(
+        reply = await fetch(
             self._http, "GET", "/v1/models?limit=1000", provider=self.name, clock=self._clock, secrets=self.secrets
         )
-        entries = told.get("data") if isinstance(told, dict) else None
-        found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-        infos = {info.name: info for info in (_read(entry) for entry in found if entry.get("id"))}
-        if len(infos) != 1 or not is_llamacpp(found):
+        entries = reply.get("data") if isinstance(reply, dict) else None
+        models = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        infos = {info.name: info for info in (_read(entry) for entry in models if entry.get("id"))}
+        if len(infos) != 1 or not is_llamacpp(models):
             return infos
         (listed,) = infos.values()
         props = await read_props(self._http, provider=self.name, clock=self._clock, secrets=self.secrets)
-        only = with_props(listed, found[0], props)
+        only = with_props(listed, models[0], props)
         self._is_llamacpp = True
         self._is_small = only.tools is False or only.is_small
         if self._config.concurrency is None and only.slots:

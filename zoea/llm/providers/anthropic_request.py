@@ -32,12 +32,12 @@ def forms_in(body: dict[str, Any]) -> frozenset[str]:
     """Return what a body holds of the forms that refusals name (`model_traits.trait_in`)."""
     answers = [one for one in body["messages"] if one["role"] == "assistant"]
     calls = [block for one in answers for block in one["content"] if block["type"] == "tool_use"]
-    found = {
+    forms = {
         "answers": answers,
         "calls": calls,
         "cache_control": "cache_control" in body["messages"][-1]["content"][-1],
     }
-    return frozenset(body) | {name for name, is_there in found.items() if is_there}
+    return frozenset(body) | {name for name, is_there in forms.items() if is_there}
 
 
 def body_of(

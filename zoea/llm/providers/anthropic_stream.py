@@ -169,8 +169,8 @@ class MessageStreamDecoder(PayloadDecoder):
 
     def _note_usage(self, usage: Mapping[str, Any]) -> None:
         """Keep the reported tokens, each as it was reported last. Some gateways report none of the input at the end."""
-        told = {key: usage[key] for key in _USAGE if usage.get(key) is not None}
-        self._usage.update({key: count for key, count in told.items() if count or not self._usage.get(key)})
+        counts = {key: usage[key] for key in _USAGE if usage.get(key) is not None}
+        self._usage.update({key: count for key, count in counts.items() if count or not self._usage.get(key)})
 
     def _begin(self, index: int, block: dict[str, Any]) -> None:
         kind = as_text_value(block.get("type"))
@@ -184,8 +184,8 @@ class MessageStreamDecoder(PayloadDecoder):
         index = place
         self._blocks[index] = block
         if kind == "tool_use":
-            given = block.get("input")
-            self._inputs[index] = [json.dumps(given)] if given else []
+            arguments = block.get("input")
+            self._inputs[index] = [json.dumps(arguments)] if arguments else []
             self._new[2].append(f"{block.get('name', '')} ")
         elif kind == "text":
             self._new[2 if self._has_text_calls else 0].append(block.setdefault("text", ""))
@@ -216,12 +216,12 @@ class MessageStreamDecoder(PayloadDecoder):
         """
         place = self._places.get(index, max(self._places.values(), default=index))
         last = next(reversed(self._blocks), -1)
-        found = next((one for one in (place, last) if self._blocks.get(one, {}).get("type") == kind), -1)
-        if found < 0 and begins:
-            found = max(self._blocks, default=-1) + 1
-            self._blocks[found] = {"type": kind}
-            self._bounds.keep_value(self._blocks[found])
-        return found
+        own_place = next((one for one in (place, last) if self._blocks.get(one, {}).get("type") == kind), -1)
+        if own_place < 0 and begins:
+            own_place = max(self._blocks, default=-1) + 1
+            self._blocks[own_place] = {"type": kind}
+            self._bounds.keep_value(self._blocks[own_place])
+        return own_place
 
     def _add(self, index: int, key: str, piece: str) -> None:
         """Keep a piece of a block's text, to be joined once."""

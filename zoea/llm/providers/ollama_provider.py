@@ -85,7 +85,7 @@ class OllamaProvider(HttpProvider):
 
     async def _fetch(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         content = None if body is None else encode(body)
-        found = await fetch(
+        reply = await fetch(
             self._http, method, path, content, provider=self.name, clock=self._clock, secrets=self.secrets
         )
-        return found if isinstance(found, dict) else {}
+        return reply if isinstance(reply, dict) else {}

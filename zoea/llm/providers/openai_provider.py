@@ -144,16 +144,16 @@ class ModelListing(Struct, frozen=True):
 
 async def list_models(http: HttpClient, *, provider: str, clock: Clock, secrets: tuple[str, ...]) -> ModelListing:
     """Fetch `/models`, and `/props` from llama.cpp. Raises ProviderError if there is no list."""
-    told = await fetch(http, "GET", "/models", provider=provider, clock=clock, secrets=secrets)
-    entries = told.get("data") if isinstance(told, dict) else told
+    reply = await fetch(http, "GET", "/models", provider=provider, clock=clock, secrets=secrets)
+    entries = reply.get("data") if isinstance(reply, dict) else reply
     if not isinstance(entries, list):
         return ModelListing()
-    found = [entry for entry in entries if isinstance(entry, dict) and entry.get("id")]
-    infos = {info.name: info for info in map(_read, found)}
-    if not is_llamacpp(found):
+    models = [entry for entry in entries if isinstance(entry, dict) and entry.get("id")]
+    infos = {info.name: info for info in map(_read, models)}
+    if not is_llamacpp(models):
         return ModelListing(infos)
     (listed,) = infos.values()
-    only = with_props(listed, found[0], await read_props(http, provider=provider, clock=clock, secrets=secrets))
+    only = with_props(listed, models[0], await read_props(http, provider=provider, clock=clock, secrets=secrets))
     return ModelListing({only.name: only}, only)
 
 

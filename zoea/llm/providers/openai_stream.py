@@ -215,8 +215,8 @@ class ChatStreamDecoder(PayloadDecoder):
             text = as_text_value(detail.get("text")) or as_text_value(detail.get("summary"))
             if text and not isinstance(reasoning, str):
                 # MiniMax's hold all that was told before them.
-                known = "".join(self._reasoning) if 0 < self._reasoned < len(text) else ""
-                self._reason(text.removeprefix(known))
+                earlier = "".join(self._reasoning) if 0 < self._reasoned < len(text) else ""
+                self._reason(text.removeprefix(earlier))
         pieces = as_mappings(delta.get("tool_calls"))
         if isinstance(delta.get("function_call"), dict):  # the form before there were several
             pieces = [*pieces, {"index": 0, "function": delta["function_call"]}]

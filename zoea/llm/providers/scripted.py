@@ -184,10 +184,10 @@ class ScriptedProvider:
 def count_usage(request: ModelRequest, answer: Answer) -> Usage:
     """Estimate usage as four characters a token."""
     sent = sum(len(m.content) + sum(len(c.name) + len(c.arguments) for c in m.calls) for m in request.messages)
-    said = len(answer.text) + len(answer.reasoning) + sum(len(c.name) + len(c.arguments) for c in answer.calls)
+    chars = len(answer.text) + len(answer.reasoning) + sum(len(c.name) + len(c.arguments) for c in answer.calls)
     return Usage(
         input_tokens=-(-sent // 4),
-        output_tokens=-(-said // 4),
+        output_tokens=-(-chars // 4),
         reasoning_tokens=-(-len(answer.reasoning) // 4),
         cost_micros=0,
     )

@@ -36,8 +36,8 @@ def digest(*texts: str) -> str:
 
 def prompt_of(request: ModelRequest) -> str:
     """Return the newest user message, without a line that names the commander."""
-    found = next((m.content for m in reversed(request.messages) if m.role is Role.USER), "")
-    return _COMMANDED.sub("", found, count=1)
+    content = next((m.content for m in reversed(request.messages) if m.role is Role.USER), "")
+    return _COMMANDED.sub("", content, count=1)
 
 
 def results_of(request: ModelRequest) -> tuple[RequestMessage, ...]:
@@ -79,9 +79,9 @@ def tools_script(request: ModelRequest, steps: int = 1) -> Answer:
     """
     prompt = prompt_of(request)
     done = _steps(request)
-    told = told_calls(prompt, request.tools)
-    if told:
-        return Answer(calls=told) if done == 0 else _conclusion(request)
+    calls = told_calls(prompt, request.tools)
+    if calls:
+        return Answer(calls=calls) if done == 0 else _conclusion(request)
     if done >= steps or not request.tools:
         return _conclusion(request)
     seed = f"{digest(prompt)}{done}"
@@ -122,12 +122,12 @@ def broken_script(request: ModelRequest) -> Answer:
 
 def failure(kind: str, retry_after: str = "") -> ProviderError:
     """Build the error of `fail:CLASS[:SECONDS]`. An unknown class is a bad request that lists the known ones."""
-    known = [str(each) for each in ErrorClass]
-    if kind not in known:
+    names = [str(each) for each in ErrorClass]
+    if kind not in names:
         return ProviderError(
             f"the script fail:{kind} names no error class",
             kind=ErrorClass.BAD_REQUEST,
-            hint=f"Use one of {', '.join(known)}.",
+            hint=f"Use one of {', '.join(names)}.",
         )
     seconds = float(retry_after) if retry_after.replace(".", "", 1).isdigit() else None
     return ProviderError("the script says so", kind=ErrorClass(kind), retry_after=seconds)
@@ -251,10 +251,10 @@ def _value(schema: dict[str, Any], seed: str, root: dict[str, Any], depth: int) 
 def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     for _ in range(16):
         if "$ref" in schema:
-            found: Any = root
+            node: Any = root
             for part in str(schema["$ref"]).removeprefix("#/").split("/"):
-                found = found.get(part, {}) if isinstance(found, dict) else {}
-            schema = found if isinstance(found, dict) else {}
+                node = node.get(part, {}) if isinstance(node, dict) else {}
+            schema = node if isinstance(node, dict) else {}
         elif branches := schema.get("anyOf") or schema.get("oneOf"):
             schema = branches[0]
         else:

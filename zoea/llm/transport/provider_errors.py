@@ -273,7 +273,7 @@ def classify(status: int | None, refusal: RefusalBody, *, has_time: bool = False
         has_hint: Headers that come with every answer name when a limit is reset.
     """
     named = next((kind for kind in STRENGTH if any(CODES.get(code) is kind for code in refusal.codes)), None)
-    said, is_limit = refusal.said, status in (402, 429)
+    text, is_limit = refusal.said, status in (402, 429)
     if named is ErrorClass.CONTEXT_LENGTH or _is_too_long(status, refusal):
         return ErrorClass.CONTEXT_LENGTH
     if has_time and (is_limit or status == 403 or named in (ErrorClass.QUOTA, ErrorClass.TRANSIENT)):
@@ -282,28 +282,28 @@ def classify(status: int | None, refusal: RefusalBody, *, has_time: bool = False
         return ErrorClass.QUOTA
     if named is ErrorClass.TRANSIENT or (is_limit and named is None):
         is_clear = any(CODES.get(code) is ErrorClass.TRANSIENT and CLEAR.search(code) for code in refusal.codes)
-        is_empty = not is_clear and QUOTA.search(said) and not RATE.search(said) and not has_hint
+        is_empty = not is_clear and QUOTA.search(text) and not RATE.search(text) and not has_hint
         return ErrorClass.QUOTA if is_empty else ErrorClass.TRANSIENT
     if status is not None and status >= 500 and status not in (501, 505):
         return named or ErrorClass.TRANSIENT
     if named is not None:
         return named
-    if status in (400, 403) and QUOTA.search(said):
+    if status in (400, 403) and QUOTA.search(text):
         return ErrorClass.QUOTA
-    if status == 403 and FILTERED.search(said):
+    if status == 403 and FILTERED.search(text):
         return ErrorClass.CONTENT_FILTER
-    return _BY_STATUS.get(status or 0) or _by_sentence(said)
+    return _BY_STATUS.get(status or 0) or _by_sentence(text)
 
 
 def _is_too_long(status: int | None, refusal: RefusalBody) -> bool:
     """Return whether a sentence says that one request is too long, and not all of a minute together."""
-    said = refusal.said
+    text = refusal.said
     if status is not None and status < 500 and status not in (400, 403, 413, 422, 429):
         return False
-    if TOO_LONG_FOR_ANY_WAIT.search(said):
+    if TOO_LONG_FOR_ANY_WAIT.search(text):
         return True
-    is_rate = status == 429 or RATE.search(f"{said} {' '.join(refusal.codes)}")
-    return TOO_LONG.search(said) is not None and (status == 413 or not is_rate)
+    is_rate = status == 429 or RATE.search(f"{text} {' '.join(refusal.codes)}")
+    return TOO_LONG.search(text) is not None and (status == 413 or not is_rate)
 
 
 def _by_sentence(said: str) -> ErrorClass:

@@ -24,13 +24,13 @@ AnyHit = TypeVar("AnyHit", MemoryHit, BroadcastHit)
 
 def cut_excerpt(text: str, pattern: re.Pattern[str] | None, max_chars: int) -> Excerpt:
     """Return the part of `text` around the first match, or its beginning. All matches in it are marked."""
-    found = pattern.search(text) if pattern is not None else None
+    match = pattern.search(text) if pattern is not None else None
     start = 0
-    if len(text) > max_chars and found is not None:
-        start = _start(found.start(), found.end() - found.start(), len(text), max_chars)
+    if len(text) > max_chars and match is not None:
+        start = _start(match.start(), match.end() - match.start(), len(text), max_chars)
     part = text[start : start + max_chars]
     marks = []
-    for each in pattern.finditer(part) if pattern is not None and found is not None else ():
+    for each in pattern.finditer(part) if pattern is not None and match is not None else ():
         marks.append((each.start(), each.end() - each.start()))
         if len(marks) == _MARKS:
             break

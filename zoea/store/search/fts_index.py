@@ -122,15 +122,15 @@ def find_damaged(connection: sqlite3.Connection) -> list[str]:
 
     Reads every row and changes nothing, but needs a connection that may write.
     """
-    found = []
+    damaged = []
     for index in INDEXES:
         try:
             connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")
         except sqlite3.DatabaseError as problem:
             if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
                 raise
-            found.append(index)
-    return found
+            damaged.append(index)
+    return damaged
 
 
 def count_missing(connection: sqlite3.Connection, count: int, seed: int) -> int:
@@ -144,9 +144,9 @@ def count_missing(connection: sqlite3.Connection, count: int, seed: int) -> int:
         ).fetchone()
         if row is not None:
             at = seed % (len(row[1]) - 2)
-            known = connection.execute(
+            sampled = connection.execute(
                 "SELECT 1 FROM memory_exact WHERE memory_exact MATCH ? AND rowid = ?",
                 (quote_term(row[1][at : at + 3]), row[0]),
             ).fetchone()
-            lost += known is None
+            lost += sampled is None
     return lost

@@ -102,8 +102,8 @@ def _find_ids(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> 
 
     Letters match in composed and decomposed form.
     """
-    found = [_find_form(connection, replace(query, text=form), most) for form in list_forms(query.text)]
-    return _take_distinct(merge(*(ids for ids, _ in found), reverse=True), most), max(down_to for _, down_to in found)
+    pages = [_find_form(connection, replace(query, text=form), most) for form in list_forms(query.text)]
+    return _take_distinct(merge(*(ids for ids, _ in pages), reverse=True), most), max(down_to for _, down_to in pages)
 
 
 def _find_form(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> tuple[list[int], int]:
@@ -115,9 +115,9 @@ def _find_form(connection: sqlite3.Connection, query: MemoryQuery, most: int) ->
     if asked and not _is_small(connection, query.mysis_ids):
         if _is_frequent(connection, query, asked, most):
             down_to = _scan_floor(connection, query, LOOKED)
-            found = _take_distinct(_iterate_ids(connection, look, {**values, "down_to": down_to}), most)
-            if len(found) == most:
-                return found, 0
+            ids = _take_distinct(_iterate_ids(connection, look, {**values, "down_to": down_to}), most)
+            if len(ids) == most:
+                return ids, 0
         return _take_distinct(_find_by_index(connection, query, asked, narrowed, values), most), 0
     values["down_to"] = down_to = 0 if asked else _scan_floor(connection, query, SCANNED)
     return _take_distinct(_iterate_ids(connection, look, values), most), down_to
@@ -225,8 +225,8 @@ def _search_unspaced(connection: sqlite3.Connection, query: MemoryQuery, words: 
                 yield row[0], row[1]
 
     ids, has_every = rank_matches(words, find, read)
-    said = [*([] if has_every or not ids else [_SOME]), *notes]
-    return MemoryHits(_build_hits(connection, ids[: query.limit], query), None, "; ".join(said))
+    all_notes = [*([] if has_every or not ids else [_SOME]), *notes]
+    return MemoryHits(_build_hits(connection, ids[: query.limit], query), None, "; ".join(all_notes))
 
 
 def _build_filters(query: MemoryQuery) -> tuple[str, dict[str, object]]:

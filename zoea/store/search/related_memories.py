@@ -224,15 +224,15 @@ def _find_pairs(
         return
     texts = json.loads(connection.execute(_TEXTS, (mysis_id, before)).fetchone()[0])
     for pair in pairs:
-        found = [memory_id for memory_id, text in texts if pair in text]
-        if found:
-            yield pair, found, _weigh(max(len(texts), before), len(found))
+        ids = [memory_id for memory_id, text in texts if pair in text]
+        if ids:
+            yield pair, ids, _weigh(max(len(texts), before), len(ids))
 
 
 def _rank(connection: sqlite3.Connection, mysis_id: int, scores: dict[int, float]) -> list[tuple[int, float]]:
     """Sort memories by their words, their length and their role, the best first. Return what each word counts."""
-    found = connection.execute(_CANDIDATES, (json.dumps(list(scores)), mysis_id)).fetchone()[0]
-    read = json.loads(found)
+    row = connection.execute(_CANDIDATES, (json.dumps(list(scores)), mysis_id)).fetchone()[0]
+    read = json.loads(row)
     mean = sum(length for _, length, _ in read) / max(1, len(read))
     shares = {one: _share(length / mean) * _SHARES.get(role, 1.0) for one, length, role in read}
     return sorted(shares.items(), key=lambda one: (scores[one[0]] * one[1], one[0]), reverse=True)

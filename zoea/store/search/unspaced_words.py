@@ -65,12 +65,12 @@ def rank_matches(
         find: Returns the ids of the newest rows with a word.
         read: Returns the texts of rows.
     """
-    found = [set(find(word)) for word in words]
-    every = set.intersection(*found)
-    texts = dict(read(sorted(every or set.union(*found))))
+    sets = [set(find(word)) for word in words]
+    every = set.intersection(*sets)
+    texts = dict(read(sorted(every or set.union(*sets))))
     mean = max(1.0, sum(map(len, texts.values())) / max(1, len(texts)))
     scores = dict.fromkeys(texts, 0.0)
-    for word, rows in zip(words, found, strict=True):
+    for word, rows in zip(words, sets, strict=True):
         weight = math.log(1 + 1_000_000 / (len(rows) + 1))
         pattern = word_pattern([word])
         for row, text in texts.items():

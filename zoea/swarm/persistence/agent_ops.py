@@ -61,10 +61,10 @@ def store_session(conn: WriterConnection, mysis_id: int, session: StoredSession)
 
 async def read_session(store: Store, mysis_id: int) -> StoredSession:
     """Read the session of a mysis."""
-    found = await store.read("SELECT value FROM setting WHERE key = ?", (_key(mysis_id),))
-    if not found:
+    rows = await store.read("SELECT value FROM setting WHERE key = ?", (_key(mysis_id),))
+    if not rows:
         return StoredSession()
-    value = json.loads(found[0]["value"])
+    value = json.loads(rows[0]["value"])
     return StoredSession(value["session"], value["agent"], value["turn"], value.get("folder", ""))
 
 

@@ -244,17 +244,17 @@ def read_tail(conn: sqlite3.Connection, mysis_id: int, after: int, upto: int, mo
     media: dict[int, tuple[ContextMedia, ...]] = {}
     for memory_id, digest, media_type, note in map(tuple, conn.execute(_MEDIA, (ids,)).fetchall()):
         media[memory_id] = (*media.get(memory_id, ()), ContextMedia(digest, media_type, note))
-    found = [build_entry(memory, positions, media.get(memory.id, ())) for memory in memories]
+    entries = [build_entry(memory, positions, media.get(memory.id, ())) for memory in memories]
     begins = {one.turn_number: min(m.seq for m in memories if m.turn_number == one.turn_number) for one in memories}
     turns = json.dumps(sorted({memory.turn_id for memory in memories}))
     for number, after_seq, kind, content, at in map(tuple, conn.execute(_NOTES, (turns,)).fetchall()):
         if after_seq >= begins[number] - 1:
-            found += build_notes(number, [Note(after_seq, kind, content)], at)
+            entries += build_notes(number, [Note(after_seq, kind, content)], at)
     for number, at, text in map(tuple, conn.execute(_NUDGES, (OpenedBy.NUDGE, turns)).fetchall()):
         if text and begins[number] == 1:
-            found.append(build_nudge(number, text, at))
-    found.sort(key=lambda one: one.place)
-    return StoredTail(tuple(found), memories[0].id, memories[-1].id)
+            entries.append(build_nudge(number, text, at))
+    entries.sort(key=lambda one: one.place)
+    return StoredTail(tuple(entries), memories[0].id, memories[-1].id)
 
 
 _THREADS = """

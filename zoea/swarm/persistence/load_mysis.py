@@ -46,10 +46,10 @@ async def load_all(store: Store, now: int) -> list[StoredMysis]:
     inbox: dict[int, list[Delivery]] = {}
     for delivery in await turn_records.pending(store):
         inbox.setdefault(delivery.mysis_id, []).append(delivery)
-    found = await store.read(f"{row_values.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id")
+    rows = await store.read(f"{row_values.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id")
     tallies = {row["mysis_id"]: row for row in await store.read("SELECT * FROM tally")}
     nudged = await turn_records.nudges(store, now)
-    said = {
+    goals = {
         row["mysis_id"]: (row["content"], row["created_at"])
         for row in await store.read(f"{_LAST_SAID} WHERE y.deleted_at IS NULL")
     }
@@ -61,10 +61,10 @@ async def load_all(store: Store, now: int) -> list[StoredMysis]:
             inbox=tuple(inbox.get(row["id"], ())),
             is_broken_off=row["id"] in open_turns,
             nudged_at=nudged.get(row["id"], ()),
-            said=said.get(row["id"]),
+            said=goals.get(row["id"]),
             answered_by=answered_by[row["id"]],
         )
-        for row in found
+        for row in rows
     ]
 
 
@@ -74,11 +74,11 @@ async def load_one(store: Store, mysis: Mysis, now: int) -> StoredMysis:
     turns = await store.read("SELECT 1 FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis.id,))
     inbox = await turn_records.pending(store, mysis.id)
     nudged = await turn_records.nudges(store, now, mysis.id)
-    said = [
+    goals = [
         (row["content"], row["created_at"]) for row in await store.read(f"{_LAST_SAID} WHERE y.id = ?", (mysis.id,))
     ]
     answered_by = (await store.read(f"{_ANSWERED_BY} WHERE y.id = ?", (mysis.id,)))[0]["model"]
-    newest = said[0] if said else None
+    newest = goals[0] if goals else None
     return StoredMysis(mysis, tally[0], tuple(inbox), bool(turns), nudged.get(mysis.id, ()), newest, answered_by)
 
 

@@ -68,9 +68,9 @@ def checked(text: str, room: int) -> str:
 
 def send(conn: WriterConnection, mysis_id: int, outgoing: OutgoingMessage, max_hops: int, per_hour: int) -> SendResult:
     """Store a direct message and its delivery. Raises StateRefused, RateExceeded."""
-    known = _known(conn, outgoing.idempotency_key)
-    if known is not None:
-        return known
+    earlier = _known(conn, outgoing.idempotency_key)
+    if earlier is not None:
+        return earlier
     row = conn.execute("SELECT name, state, deleted_at FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
     state = MysisState(row["state"])
     if row["deleted_at"] is not None or not state.accepts_messages:
@@ -108,9 +108,9 @@ def broadcast(
     conn: WriterConnection, outgoing: OutgoingMessage, to: Recipients, max_hops: int, per_hour: int
 ) -> SendResult:
     """Store a broadcast and deliver it to each mysis that accepts messages. Raises NoRecipients, RateExceeded."""
-    known = _known(conn, outgoing.idempotency_key)
-    if known is not None:
-        return known
+    earlier = _known(conn, outgoing.idempotency_key)
+    if earlier is not None:
+        return earlier
     _check_rate(conn, outgoing, MessageKind.BROADCAST, per_hour)
     audience = find_audience(conn, outgoing.sender, to)
     if not any(MysisState(row["state"]).accepts_messages for row in audience):
@@ -310,10 +310,10 @@ def receipt(conn: WriterConnection, message_id: int) -> Receipt:
 
 async def read_receipt(store: Store, message_id: int) -> Receipt:
     """Read what became of a message, for each recipient. Raises UsageError if there is none."""
-    found = await store.read(RECEIPT, (message_id,))
-    if not found:
+    rows = await store.read(RECEIPT, (message_id,))
+    if not rows:
         raise UsageError(f"there is no message {message_id}", hint="`zoea send` and `zoea broadcast` say its number.")
-    return Receipt(message_id, tuple(receipt_line(row) for row in found))
+    return Receipt(message_id, tuple(receipt_line(row) for row in rows))
 
 
 def receipt_line(row: sqlite3.Row) -> ReceiptLine:

@@ -141,7 +141,7 @@ def calls(text: str | None) -> tuple[ToolCall, ...]:
     """Decode the calls of an assistant memory, in call order."""
     if not text or text == "[]":
         return ()
-    found = [
+    values = [
         ToolCall(
             id=item[0],
             position=item[1],
@@ -158,7 +158,7 @@ def calls(text: str | None) -> tuple[ToolCall, ...]:
         )
         for item in json.loads(text)
     ]
-    return tuple(sorted(found, key=lambda call: call.position))
+    return tuple(sorted(values, key=lambda call: call.position))
 
 
 def call(row: sqlite3.Row) -> ToolCall:

@@ -142,8 +142,8 @@ class _BudgetState(Struct, frozen=True):
 
     def numbers(self) -> dict[str, str | int]:
         """Return what an event says of it; money is in micros, and marked as such."""
-        said: dict[str, str | int] = {"scope": self.scope, "used": self.used, "limit": self.bound.limit or 0}
-        return said | {"unit": "money"} if self.bound.is_money else said
+        values: dict[str, str | int] = {"scope": self.scope, "used": self.used, "limit": self.bound.limit or 0}
+        return values | {"unit": "money"} if self.bound.is_money else values
 
 
 def day_of(at: int) -> str:
@@ -198,15 +198,15 @@ def _check(
     if one.scope in ("swarm", "mission") and (others or (one.scope == "swarm" and _is_another_smaller(limits, ask))):
         # A budget is exceeded by what was spent, and others may give back what they reserved.
         return Reserved(0, 0, one.scope, total, limit, one.used, others, is_waiting=True, is_money=is_money)
-    found = BudgetAnswer(denied=True)
+    verdict = BudgetAnswer(denied=True)
     if one.bound.enforcement == "approve" and ask.turn_id is not None:
         key = question_key(one.scope, is_money=is_money)
-        found = ask_for_budget(conn, owner.mysis_id, ask.turn_id, key, total, limit, limits.answer_within)
-    if found.denied:
+        verdict = ask_for_budget(conn, owner.mysis_id, ask.turn_id, key, total, limit, limits.answer_within)
+    if verdict.denied:
         request_id = _insert(conn, owner, ask, refused=True)
         conn.emit("budget.refused", owner.mysis_id, **one.numbers(), needed=total)
         return Reserved(request_id, 0, one.scope, total, limit, one.used, others, is_money=is_money)
-    if not found.allowed:
+    if not verdict.allowed:
         return Reserved(0, 0, one.scope, total, limit, one.used, is_asked=True, is_money=is_money)
     return None
 
@@ -257,14 +257,14 @@ def _drop_plans(conn: WriterConnection, mysis_id: int) -> None:
 
 def _scopes(owner: RequestOwner, reserved_at: int) -> tuple[tuple[str, int, str], ...]:
     """Return the keys of `spend` that a request counts in."""
-    found = [("mysis", owner.mysis_id, "")]
+    scopes = [("mysis", owner.mysis_id, "")]
     if owner.mission_id is not None:
-        found.append(("mission", owner.mission_id, ""))
+        scopes.append(("mission", owner.mission_id, ""))
     if owner.metered:
-        found.append(("swarm", 0, day_of(reserved_at)))
+        scopes.append(("swarm", 0, day_of(reserved_at)))
     if owner.metered and owner.is_background:
-        found.append(("background", 0, day_of(reserved_at)))
-    return tuple(found)
+        scopes.append(("background", 0, day_of(reserved_at)))
+    return tuple(scopes)
 
 
 def _budget_states(conn: WriterConnection, owner: RequestOwner, limits: Limits) -> list[_BudgetState]:
@@ -275,10 +275,10 @@ def _budget_states(conn: WriterConnection, owner: RequestOwner, limits: Limits) 
         "swarm": (limits.swarm, limits.swarm_money),
         "background": (limits.background,),
     }
-    found = []
+    states = []
     if limits.turn.limit is not None:
         # A turn has one request at a time, so nothing else of it is reserved.
-        found.append(_BudgetState("turn", limits.turn, limits.turn_used, limits.turn_used, True, ("", 0, "")))
+        states.append(_BudgetState("turn", limits.turn, limits.turn_used, limits.turn_used, True, ("", 0, "")))
     for key in _scopes(owner, conn.now()):
         limited = [bound for bound in bounds[key[0]] if bound.limit is not None]
         if not limited:
@@ -292,8 +292,8 @@ def _budget_states(conn: WriterConnection, owner: RequestOwner, limits: Limits) 
         for bound in limited:
             used, reserved = values[2:4] if bound.is_money else values[:2]
             if owner.metered or not bound.is_money:
-                found.append(_BudgetState(key[0], bound, used, used + reserved, values[4] is not None, key))
-    return found
+                states.append(_BudgetState(key[0], bound, used, used + reserved, values[4] is not None, key))
+    return states
 
 
 def _warn(conn: WriterConnection, owner: RequestOwner, one: _BudgetState) -> None:

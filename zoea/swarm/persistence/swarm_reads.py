@@ -30,16 +30,16 @@ ORDER BY m.id DESC LIMIT 40
 
 async def newest_event_id(store: Store) -> int:
     """Return the id of the newest event, 0 without events."""
-    found = await store.read("SELECT max(id) AS id FROM event")
-    return found[0]["id"] or 0
+    rows = await store.read("SELECT max(id) AS id FROM event")
+    return rows[0]["id"] or 0
 
 
 async def swarm_hold(store: Store) -> tuple[bool, str]:
     """Return whether the swarm was on hold when it was closed, and why."""
-    found = await store.read("SELECT value FROM setting WHERE key = 'hold'")
-    if not found:
+    rows = await store.read("SELECT value FROM setting WHERE key = 'hold'")
+    if not rows:
         return False, ""
-    value = json.loads(found[0]["value"])
+    value = json.loads(rows[0]["value"])
     return bool(value["on"]), str(value["reason"])
 
 

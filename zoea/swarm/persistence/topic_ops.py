@@ -229,8 +229,8 @@ def _deliver(
     """Deliver a message to its subscribers but its sender. A stopped one reads it once it runs again."""
     if not _can_prompt(outgoing):
         return [], []
-    found = _living(conn, [one for one in subscribers(outgoing.topic) if one != outgoing.sender.id])
-    addressed = [row for row in found if outgoing.receiver in (EVERYONE, row[1])]
+    living = _living(conn, [one for one in subscribers(outgoing.topic) if one != outgoing.sender.id])
+    addressed = [row for row in living if outgoing.receiver in (EVERYONE, row[1])]
     if not addressed:
         skipped = [] if outgoing.receiver == EVERYONE else [ReceiptLine(outgoing.receiver, "skipped", NOT_SUBSCRIBED)]
         return skipped, []

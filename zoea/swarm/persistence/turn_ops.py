@@ -93,15 +93,15 @@ def open_turn(
     before, number, turn_id = conn.execute(_BEFORE_TURN, (mysis_id,)).fetchone()
     opened_by = OpenedBy.PROMPT if waiting else OpenedBy.NUDGE
     frozen = topic_ops.begin_turn(conn, freeze(turn_id, number, before))
-    known = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen))
-    required = estimate.tokens(waiting[0].content) if waiting else estimate.tokens(turn_records.read_order(known))
+    earlier = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen))
+    required = estimate.tokens(waiting[0].content) if waiting else estimate.tokens(turn_records.read_order(earlier))
     if not waiting:
-        frozen = replace(frozen, nudge_text=drop_told_goal(frozen.nudge_text, turn_records.read_order(known)))
+        frozen = replace(frozen, nudge_text=drop_told_goal(frozen.nudge_text, turn_records.read_order(earlier)))
     frozen, deliveries = _choose_content(conn, frozen, catalogue, waiting, required)
     frozen = topic_ops.note_triggers(conn, frozen, tuple([one.message_id for one in deliveries]))
     if frozen.earlier:
-        answers = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen, known.answers)).answers
-        known = replace(known, answers={**known.answers, **answers})
+        answers = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen, earlier.answers)).answers
+        earlier = replace(earlier, answers={**earlier.answers, **answers})
     hop = max((delivery.hop for delivery in deliveries), default=0)
     level = 0 if waiting else nudge_level
     conn.execute(
@@ -114,7 +114,7 @@ def open_turn(
     conn.execute("UPDATE tally SET turns = turns + 1 WHERE mysis_id = ?", (mysis_id,))
     conn.emit("turn.opened", mysis_id, turn=turn_id, number=number, opened_by=str(opened_by), prompts=len(memories))
     left = tuple(delivery.id for delivery in waiting[len(deliveries) :])
-    return OpenedTurn(turn_id, number, hop, now, frozen, memories, notes, left, known)
+    return OpenedTurn(turn_id, number, hop, now, frozen, memories, notes, left, earlier)
 
 
 def _choose_content(
@@ -156,7 +156,7 @@ def _choose_prompts(
         offered = offer(override_turn(frozen, context))
         room = prompt_budget.room_for_prompts(offered)
         deliveries = prompt_budget.select_fitting(deliveries, room, at_least=1)
-    totals = {one: tokens for one, given in contexts.items() if (tokens := given.token_budget_total) is not None}
+    totals = {one: tokens for one, limits in contexts.items() if (tokens := limits.token_budget_total) is not None}
     return spend_ops.share_mission(conn, override_turn(offered, context), totals), deliveries
 
 
@@ -245,8 +245,8 @@ def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: t.Store
     spend_ops.settle(conn, info, op.request_id, op.answer.usage, finish=op.answer.finish, model=op.answer.model)
     model_facts.learn_from_answer(conn, info.provider, info.model or op.answer.model, op.answer)
     for trait, _ in op.answer.traits:
-        told = f"{info.model or op.answer.model} on {info.provider} {describe_trait(trait)}"
-        store_note(conn, info.mysis_id, t.StoreNote(op.turn_id, op.seq, shown_notes.trait_kind(trait), told))
+        note = f"{info.model or op.answer.model} on {info.provider} {describe_trait(trait)}"
+        store_note(conn, info.mysis_id, t.StoreNote(op.turn_id, op.seq, shown_notes.trait_kind(trait), note))
     if op.answer.are_calls_text:
         conn.execute(_NOTE, (op.turn_id, op.seq, shown_notes.TEXT_CALL, shown_notes.TEXT_CALL_NOTE))
         conn.emit("turn.note", info.mysis_id, turn=op.turn_id, note=shown_notes.TEXT_CALL_NOTE)

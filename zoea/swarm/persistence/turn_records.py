@@ -260,13 +260,13 @@ async def nudges(store: Store, now: int, mysis_id: int | None = None) -> dict[in
 async def pending(store: Store, mysis_id: int | None = None) -> list[Delivery]:
     """Return pending deliveries of one mysis or of all, in arrival order."""
     if mysis_id is None:
-        found = await store.read(f"{row_values.DELIVERY} WHERE d.state = 'pending' ORDER BY d.id")
+        rows = await store.read(f"{row_values.DELIVERY} WHERE d.state = 'pending' ORDER BY d.id")
     else:
-        found = await store.read(
+        rows = await store.read(
             f"{row_values.DELIVERY} WHERE d.state = 'pending' AND d.mysis_id = ? ORDER BY d.id", (mysis_id,)
         )
     readable = []
-    for row in found:
+    for row in rows:
         try:
             readable.append(row_values.delivery(row))
         except ValueError as error:  # it stays stored; the others are read

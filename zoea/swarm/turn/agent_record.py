@@ -212,12 +212,12 @@ class AgentRecord:
         if not self._request_id:
             return
         request_id, self._request_id = self._request_id, 0
-        told = self.usage
-        if usage.total is None and told is not None:
-            self._estimated = max(self._estimated, told.used)
-        if told is not None and told.cost_micros is not None and self._cost_before is not None:
-            usage = replace(usage, cost_micros=max(0, told.cost_micros - self._cost_before))
-            self._cost_before = told.cost_micros
+        reported = self.usage
+        if usage.total is None and reported is not None:
+            self._estimated = max(self._estimated, reported.used)
+        if reported is not None and reported.cost_micros is not None and self._cost_before is not None:
+            usage = replace(usage, cost_micros=max(0, reported.cost_micros - self._cost_before))
+            self._cost_before = reported.cost_micros
         estimated = self._estimated
         op = t.SettleRequest(request_id, usage, Finish.STOP)
         await self.store(op, first=lambda conn: agent_ops.set_estimate(conn, request_id, estimated))

@@ -392,11 +392,11 @@ def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
 
 def _explain_unknown(names: list[str], schema: Mapping[str, Any]) -> str:
     """Name the arguments that the tool does not have, and the nearest that it has."""
-    known = list(schema.get("properties", ()))
+    properties = list(schema.get("properties", ()))
     wrong = names[0]
-    parts = (name for name in known if name.startswith(wrong) or name in wrong.split("_"))
-    near = [*parts, *get_close_matches(wrong, known, n=1)]
-    takes = f"it takes {', '.join(known)}" if known else "it takes none"
+    parts = (name for name in properties if name.startswith(wrong) or name in wrong.split("_"))
+    near = [*parts, *get_close_matches(wrong, properties, n=1)]
+    takes = f"it takes {', '.join(properties)}" if properties else "it takes none"
     advice = f"did you mean {near[0]}?" if near else takes
     return f"{', '.join(names)[:100]} is not an argument of this tool; {advice}"
 
