@@ -84,7 +84,7 @@ def bound_ids() -> set[str]:
         key.value
         for file in Path(zoea.tui.__file__).parent.rglob("*.py")
         for function in ast.walk(ast.parse(file.read_text("utf-8")))
-        if isinstance(function, ast.FunctionDef) and function.name.endswith(("bind_actions", "_handlers"))
+        if isinstance(function, ast.FunctionDef) and function.name.endswith(("bind_actions", "handlers"))
         for table in ast.walk(function)
         if isinstance(table, ast.Dict)
         for key in table.keys
