@@ -96,6 +96,7 @@ class TestOverlay:
             ("Iron iron IRON", "iron", [(0, 4), (5, 9), (10, 14)]),
             ("Iron iron IRON", "Iron", [(0, 4)]),
             ("aaa", "aa", [(0, 2)]),
+            ("aaa aAb", "a", [(0, 3), (4, 6)]),
             ("İx x", "x", [(1, 2), (3, 4)]),
             ("abc", "", []),
         ],

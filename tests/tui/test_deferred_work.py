@@ -13,8 +13,8 @@ from pathlib import Path
 import zoea.tui
 from zoea.tui.state.deferred_work import DeferredWork, WorkQueue
 
-YOUNG = 1
-"""The generations that hold what a test has just made; to look through all objects takes a second."""
+YOUNG = 0
+"""The generation that holds what was made since the last collection; to look through all objects takes a second."""
 
 
 async def _double(number: int) -> int:
@@ -26,6 +26,7 @@ async def test_it_returns_the_result_of_the_coroutine() -> None:
 
 
 def test_work_that_is_never_awaited_is_closed_without_a_warning() -> None:
+    gc.collect(YOUNG)
     work = _double(1)
     beside = DeferredWork(work)
     del beside
@@ -44,6 +45,7 @@ class _Holding:
 
 
 def test_deferred_work_gives_no_warning_in_any_order_of_deletion() -> None:
+    gc.collect(YOUNG)
     for _ in range(10):
         _Holding()
     with warnings.catch_warnings(record=True) as reported_defects:

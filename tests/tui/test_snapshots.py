@@ -360,7 +360,7 @@ async def home(stage: Stage) -> None:
         if stage.shows(DashboardScreen):
             break
         await stage.press("escape")
-    await stage.press("escape", "escape", "g")
+    await stage.pilot.press_in_a_burst("escape", "escape", "g")
     assert stage.shows(DashboardScreen)
 
 

@@ -45,7 +45,10 @@ def clip_strip(strip: Strip, width: int) -> Strip:
 
 
 def find_occurrences(text: str, words: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of `words` in `text`. Words in lower case match any case, as in `zoea.queries.search_reader`."""
+    """Yield the spans of `words` in `text`. Words in lower case match any case, as in `zoea.queries.search_reader`.
+
+    Those that touch are one span, because drawing each takes a pass over its line.
+    """
     if not words:
         return
     if words == words.lower():
@@ -54,8 +57,11 @@ def find_occurrences(text: str, words: str) -> Iterator[tuple[int, int]]:
         text = lowered if len(lowered) == len(text) else text
     at = text.find(words)
     while at >= 0:
-        yield at, at + len(words)
-        at = text.find(words, at + len(words))
+        end = at + len(words)
+        while text.startswith(words, end):
+            end += len(words)
+        yield at, end
+        at = text.find(words, end)
 
 
 _MOST_PLACED = 10_000
