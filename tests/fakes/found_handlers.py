@@ -1,4 +1,4 @@
-"""Handlers of messages that are looked up once for a class of widgets and of messages, with their parameters."""
+"""What Textual looks up for each message and each reading of an attribute, looked up once for each class."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from textual import _callback
 from textual.message import Message
 from textual.message_pump import MessagePump
+from textual.reactive import Reactive
 
 _get_dispatch_methods = MessagePump._get_dispatch_methods
 
@@ -53,3 +54,35 @@ def count_parameters(function: Callable[..., Any]) -> int:
     stars = bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
     bound = isinstance(function, MethodType)
     return code.co_argcount + code.co_kwonlyargcount + stars - bound
+
+
+class SilentLog:
+    """Stands for the log of a message pump, which is written to Textual's console alone."""
+
+    def __init__(self) -> None:
+        self.event = self.warning = self
+
+    def verbosity(self, verbose: bool) -> SilentLog:
+        return self
+
+    def __call__(self, *what: object) -> None:
+        """Write nothing."""
+
+
+_get = Reactive.__get__
+
+
+def read_value(reactive: Reactive[Any], node: Any, of: Any) -> Any:
+    """Return the value of a reactive attribute as Textual does, at once where it is set and not computed."""
+    kind: Any = type(node)
+    if node is not None and not _is_computed(kind, reactive.compute_name):
+        try:
+            return node.__dict__[reactive.internal_name]
+        except KeyError:
+            pass
+    return _get(reactive, node, of)
+
+
+@lru_cache(maxsize=8192)
+def _is_computed(kind: Any, name: str) -> bool:
+    return hasattr(kind, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from textual._xterm_parser import XTermParser
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Input, TextArea
 
 from tests import waiting
 from tests.fakes.llm_clock import HandClock
@@ -120,6 +121,15 @@ class Stage:
         """Type text and press enter."""
         await self.write(text)
         await self.press("enter")
+
+    async def go_home(self) -> None:
+        """Leave every screen, the prompt and the marks, and forget what was said."""
+        while len(self.app.screen_stack) > 2:
+            self.app.pop_screen()
+            await self.pilot.pause()
+        while self.app.marks or isinstance(self.app.focused, Input | TextArea):
+            await self.press("escape")
+        self.notices.clear()
 
     async def read_at_once(self, typed: str) -> None:
         """Get what one read of the terminal gives, and the silence after it."""
@@ -232,6 +242,17 @@ async def cockpit(
             await stage.until(lambda: stage.has(*names))
             await stage.pilot.pause()
             yield stage
+
+
+async def take_steps(stage: Stage, *steps: Callable[[Stage], Awaitable[None]]) -> None:
+    """Take steps in one cockpit, each from its list without marks; a failure names its step."""
+    for step in steps:
+        try:
+            await step(stage)
+        except Exception as error:
+            error.add_note(f"in the step {getattr(step, '__name__', step)}")
+            raise
+        await stage.go_home()
 
 
 def asks_when_told(request: ModelRequest) -> Answer:

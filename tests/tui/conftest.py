@@ -6,15 +6,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from textual import _callback
+from textual import _callback, message_pump
 from textual._styles_cache import StylesCache
 from textual.css.stylesheet import Stylesheet
 from textual.message_pump import MessagePump
+from textual.reactive import Reactive
 from textual.screen import Screen
 
 from tests.fakes import paint_once
 from tests.fakes.applied_styles import apply_known, process_changed_components, replace_changed
-from tests.fakes.found_handlers import count_parameters, find_handlers
+from tests.fakes.found_handlers import SilentLog, count_parameters, find_handlers, read_value
 from tests.fakes.light_strips import make_caches_late
 from tests.fakes.parsed_styles import parse_once
 from zoea.agents.agent_launch import KnownAgent
@@ -58,9 +59,11 @@ def _read_shipped_once(file: Path) -> themes.ThemeSpec:
 
 @pytest.fixture(autouse=True)
 def _handlers_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look handlers of messages up once for each class, and count their parameters without a signature."""
+    """Look up once for each class what handles a message and whether a value is computed; log no message."""
     monkeypatch.setattr(MessagePump, "_get_dispatch_methods", find_handlers)
     monkeypatch.setattr(_callback, "_count_parameters", count_parameters)
+    monkeypatch.setattr(message_pump, "log", SilentLog())
+    monkeypatch.setattr(Reactive, "__get__", read_value)
 
 
 @pytest.fixture(autouse=True)

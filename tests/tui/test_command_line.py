@@ -9,7 +9,7 @@ import pytest
 from textual.command import CommandPalette
 from textual.widgets import Input
 
-from tests.tui.cockpit import Stage, cockpit
+from tests.tui.cockpit import Stage, cockpit, take_steps
 from zoea.cli.dispatch import COMMANDS
 from zoea.model.enums import MysisState
 from zoea.model.errors import UsageError
@@ -52,11 +52,10 @@ async def test_send_says_something_to_one_by_name(tmp_path: Path) -> None:
         assert stage.shows(DashboardScreen)
 
 
-async def test_send_without_a_text_opens_the_prompt_for_it(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await run(stage, "send gamma")
-        await stage.until(lambda: stage.one(MessagePrompt).is_open)
-        assert "MESSAGE to gamma" in stage.text()
+async def send_without_a_text_opens_the_prompt_for_it(stage: Stage) -> None:
+    await run(stage, "send gamma")
+    await stage.until(lambda: stage.one(MessagePrompt).is_open)
+    assert "MESSAGE to gamma" in stage.text()
 
 
 async def test_broadcast_reaches_all(tmp_path: Path) -> None:
@@ -126,11 +125,10 @@ async def test_new_makes_a_mysis_on_a_folder_that_tab_completes(
                 command_line.run(stage.app, line)
 
 
-async def test_result_shows_what_a_mysis_did(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await run(stage, "result beta")
-        await stage.until(lambda: stage.shows(FocusScreen) and "RESULT" in stage.text())
-        assert "beta" in stage.text().splitlines()[0]
+async def result_shows_what_a_mysis_did(stage: Stage) -> None:
+    await run(stage, "result beta")
+    await stage.until(lambda: stage.shows(FocusScreen) and "RESULT" in stage.text())
+    assert "beta" in stage.text().splitlines()[0]
 
 
 async def test_theme_names_a_file_that_is_broken(tmp_path: Path) -> None:
@@ -143,10 +141,9 @@ async def test_theme_names_a_file_that_is_broken(tmp_path: Path) -> None:
         assert "dark must be true or false" in error(stage)
 
 
-async def test_theme_shows_another_theme(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await run(stage, "theme tide")
-        assert stage.app.theme == "tide"
+async def theme_shows_another_theme(stage: Stage) -> None:
+    await run(stage, "theme tide")
+    assert stage.app.theme == "tide"
 
 
 async def test_withdraw_removes_the_waiting_messages_of_a_mysis(tmp_path: Path) -> None:
@@ -163,62 +160,55 @@ async def test_withdraw_removes_the_waiting_messages_of_a_mysis(tmp_path: Path) 
         assert "withdraw needs a name" in error(stage)
 
 
-async def test_an_id_is_a_command_too(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await run(stage, "mysis.mark-all")
-        await stage.until(lambda: len(stage.app.marks) == 3)
+async def an_id_is_a_command_too(stage: Stage) -> None:
+    await run(stage, "mysis.mark-all")
+    await stage.until(lambda: len(stage.app.marks) == 3)
 
 
-async def test_an_error_is_shown_at_the_prompt_and_the_line_can_be_corrected(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, start=True) as stage:
-        for line, why in (
-            ("fly", "there is no command 'fly'"),
-            ("stop nobody", "there is no mysis 'nobody'"),
-            ("start alpha", "it already runs; m sends it a message"),
-            ("theme mud", "there is no theme 'mud'"),
-            ("hold tight", "there is no mysis 'tight'"),
-            ("settings now", "settings takes nothing after it"),
-            ("mysis.undo", "there is nothing to undo"),
-        ):
-            await run(stage, line)
-            assert why in error(stage)
-            assert stage.shows(CommandPromptDialog)
-            await stage.press("escape")
+async def an_error_is_shown_at_the_prompt_and_the_line_can_be_corrected(stage: Stage) -> None:
+    for line, why in (
+        ("fly", "there is no command 'fly'"),
+        ("stop nobody", "there is no mysis 'nobody'"),
+        ("start alpha", "it already runs; m sends it a message"),
+        ("theme mud", "there is no theme 'mud'"),
+        ("hold tight", "there is no mysis 'tight'"),
+        ("settings now", "settings takes nothing after it"),
+        ("mysis.undo", "there is nothing to undo"),
+    ):
+        await run(stage, line)
+        assert why in error(stage)
+        assert stage.shows(CommandPromptDialog)
+        await stage.press("escape")
 
 
-async def test_an_error_disappears_when_the_line_changes(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await run(stage, "fly")
-        await stage.press("backspace")
-        assert error(stage) == ""
+async def an_error_disappears_when_the_line_changes(stage: Stage) -> None:
+    await run(stage, "fly")
+    await stage.press("backspace")
+    assert error(stage) == ""
 
 
-async def test_tab_completes_commands_then_names(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, start=True) as stage:
-        await typed(stage, "stop")
-        await stage.press("tab")
-        await stage.write("g")
-        await stage.press("tab", "enter", until=lambda: stage.view("gamma").state is MysisState.STOPPED)
+async def tab_completes_commands_then_names(stage: Stage) -> None:
+    await typed(stage, "stop")
+    await stage.press("tab")
+    await stage.write("g")
+    await stage.press("tab", "enter", until=lambda: stage.view("gamma").state is MysisState.STOPPED)
 
 
-async def test_arrows_choose_a_completion_and_enter_runs_it(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await typed(stage, "theme ")
-        await stage.press("down", "down", "up", "enter")
-        assert stage.app.theme == next(iter(stage.app.theme_specs))
+async def arrows_choose_a_completion_and_enter_runs_it(stage: Stage) -> None:
+    await typed(stage, "theme ")
+    await stage.press("down", "down", "up", "enter")
+    assert stage.app.theme == next(iter(stage.app.theme_specs))
 
 
-async def test_completions_say_why_a_command_is_not_possible(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, start=True) as stage:
-        await typed(stage, "start")
-        shown = " ".join(stage.one(TextBlock, "#completions").plain.split())
-        assert "not now: it already runs; m sends it a message" in shown
+async def completions_say_why_a_command_is_not_possible(stage: Stage) -> None:
+    await typed(stage, "start")
+    shown = " ".join(stage.one(TextBlock, "#completions").plain.split())
+    assert "not now: it already runs; m sends it a message" in shown
 
 
-async def test_an_empty_line_just_leaves(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await stage.press("colon", "enter")
-        assert stage.shows(DashboardScreen)
+async def an_empty_line_just_leaves(stage: Stage) -> None:
+    await stage.press("colon", "enter")
+    assert stage.shows(DashboardScreen)
 
 
 async def test_the_colon_in_a_text_is_a_colon(tmp_path: Path) -> None:
@@ -241,10 +231,9 @@ def test_a_command_of_the_command_line_has_the_same_word_where_the_cockpit_has_i
     assert sorted(set(COMMANDS) - words) == sorted(outside.split())
 
 
-async def test_explain_by_name_opens_the_inspector(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await run(stage, "explain beta")
-        await stage.until(lambda: stage.shows(InspectorScreen))
+async def explain_by_name_opens_the_inspector(stage: Stage) -> None:
+    await run(stage, "explain beta")
+    await stage.until(lambda: stage.shows(InspectorScreen))
 
 
 def test_every_action_with_a_word_can_be_typed() -> None:
@@ -260,18 +249,27 @@ async def search_palette(stage: Stage, text: str) -> None:
     stage.one(Input).value = text
 
 
-async def test_the_palette_finds_an_action_and_runs_it_on_the_screen_below(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await search_palette(stage, "mark all")
-        await stage.until(lambda: "Mark all shown myses" in stage.text())
-        await stage.press("enter", until=lambda: len(stage.app.marks) == 3)
-        assert stage.shows(DashboardScreen)
+async def the_palette_finds_an_action_and_runs_it_on_the_screen_below(stage: Stage) -> None:
+    await search_palette(stage, "mark all")
+    await stage.until(lambda: "Mark all shown myses" in stage.text())
+    await stage.press("enter", until=lambda: len(stage.app.marks) == 3)
+    assert stage.shows(DashboardScreen)
 
 
-async def test_the_palette_says_why_an_action_is_not_possible(tmp_path: Path) -> None:
+async def the_palette_says_why_an_action_is_not_possible(stage: Stage) -> None:
+    await search_palette(stage, "relaunch")
+    await stage.until(lambda: "not now: it already runs; m sends it a message" in stage.text())
+
+
+async def test_a_line_or_word_that_is_not_possible_says_why(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        await search_palette(stage, "relaunch")
-        await stage.until(lambda: "not now: it already runs; m sends it a message" in stage.text())
+        await take_steps(
+            stage,
+            an_error_is_shown_at_the_prompt_and_the_line_can_be_corrected,
+            completions_say_why_a_command_is_not_possible,
+            the_palette_says_why_an_action_is_not_possible,
+            tab_completes_commands_then_names,
+        )
 
 
 async def test_the_palette_begins_with_what_this_screen_can_do(tmp_path: Path) -> None:
@@ -284,28 +282,44 @@ async def test_the_palette_begins_with_what_this_screen_can_do(tmp_path: Path) -
         assert "What every key does" not in stage.text()
 
 
-async def test_the_palette_finds_a_mysis_and_opens_its_conversation(tmp_path: Path) -> None:
+async def the_palette_finds_a_mysis_and_opens_its_conversation(stage: Stage) -> None:
+    await search_palette(stage, "gamma")
+    await stage.until(lambda: "mysis  gamma" in stage.text())
+    await stage.press("enter", until=lambda: isinstance(stage.screen, FocusScreen) and stage.screen.mysis_id == 3)
+
+
+async def the_palette_finds_a_theme_and_shows_it(stage: Stage) -> None:
+    await search_palette(stage, "deuteranopia")
+    await stage.until(lambda: "theme  deuteranopia" in stage.text())
+    await stage.press("enter", until=lambda: stage.app.theme_spec.name == "deuteranopia")
+
+
+async def the_palette_finds_a_setting_and_opens_it(stage: Stage) -> None:
+    await search_palette(stage, "nudge.max_per_hour")
+    await stage.until(lambda: "setting  nudge.max_per_hour" in stage.text())
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.screen, SettingsScreen) and stage.screen.field is not None)
+    assert isinstance(stage.screen, SettingsScreen)
+    await stage.until(lambda: stage.one(PickList, "#fields").chosen == "nudge.max_per_hour")
+
+
+async def test_lines_of_the_prompt_and_words_of_the_palette_do_what_they_say(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await search_palette(stage, "gamma")
-        await stage.until(lambda: "mysis  gamma" in stage.text())
-        await stage.press("enter", until=lambda: isinstance(stage.screen, FocusScreen) and stage.screen.mysis_id == 3)
-
-
-async def test_the_palette_finds_a_theme_and_shows_it(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await search_palette(stage, "deuteranopia")
-        await stage.until(lambda: "theme  deuteranopia" in stage.text())
-        await stage.press("enter", until=lambda: stage.app.theme_spec.name == "deuteranopia")
-
-
-async def test_the_palette_finds_a_setting_and_opens_it(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await search_palette(stage, "nudge.max_per_hour")
-        await stage.until(lambda: "setting  nudge.max_per_hour" in stage.text())
-        await stage.press("enter")
-        await stage.until(lambda: isinstance(stage.screen, SettingsScreen) and stage.screen.field is not None)
-        assert isinstance(stage.screen, SettingsScreen)
-        await stage.until(lambda: stage.one(PickList, "#fields").chosen == "nudge.max_per_hour")
+        await take_steps(
+            stage,
+            send_without_a_text_opens_the_prompt_for_it,
+            result_shows_what_a_mysis_did,
+            theme_shows_another_theme,
+            an_id_is_a_command_too,
+            an_error_disappears_when_the_line_changes,
+            arrows_choose_a_completion_and_enter_runs_it,
+            an_empty_line_just_leaves,
+            explain_by_name_opens_the_inspector,
+            the_palette_finds_an_action_and_runs_it_on_the_screen_below,
+            the_palette_finds_a_mysis_and_opens_its_conversation,
+            the_palette_finds_a_theme_and_shows_it,
+            the_palette_finds_a_setting_and_opens_it,
+        )
 
 
 async def test_the_palette_finds_a_message_that_you_sent(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from textual.events import Paste
 from textual.widgets import Input
 
-from tests.tui.cockpit import Stage, cockpit
+from tests.tui.cockpit import Stage, cockpit, take_steps
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.status import MEANINGS
 from zoea.tui.commands.actions import ACTIONS, BY_ID
@@ -22,12 +22,11 @@ async def open_help(stage: Stage) -> PickList:
     return stage.one(PickList)
 
 
-async def test_every_action_is_listed_with_those_of_the_screen_first(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        lines = await open_help(stage)
-        assert set(lines.ids) == {action.id for action in ACTIONS}
-        assert lines.plain.startswith("ON THE DASHBOARD")
-        assert "the next delivery mode" in lines.plain
+async def every_action_is_listed_with_those_of_the_screen_first(stage: Stage) -> None:
+    lines = await open_help(stage)
+    assert set(lines.ids) == {action.id for action in ACTIONS}
+    assert lines.plain.startswith("ON THE DASHBOARD")
+    assert "the next delivery mode" in lines.plain
 
 
 async def test_typing_finds_actions_by_description_and_key(tmp_path: Path) -> None:
@@ -41,48 +40,45 @@ async def test_typing_finds_actions_by_description_and_key(tmp_path: Path) -> No
         assert "f6" in stage.text()
 
 
-async def test_typing_finds_actions_by_the_words_that_people_use(tmp_path: Path) -> None:
+async def typing_finds_actions_by_the_words_that_people_use(stage: Stage) -> None:
     assert set(SYNONYMS) <= set(BY_ID)
-    async with cockpit(tmp_path) as stage:
-        lines = await open_help(stage)
-        for words, action in (
-            ("remap", "screen.settings"),
-            ("quit", "app.quit"),
-            ("exit", "app.quit"),
-            ("undo", "mysis.undo"),
-            ("kill", "mysis.stop"),
-            ("kill all", "swarm.stop-all"),
-            ("copy", "focus.copy"),
-            ("diff", "mysis.result"),
-            ("reject", "approval.deny"),
-        ):
-            await stage.write(words)
-            assert stage.one(Input).value == words
-            assert action in lines.ids, words
-            await stage.press("escape")
+    lines = await open_help(stage)
+    for words, action in (
+        ("remap", "screen.settings"),
+        ("quit", "app.quit"),
+        ("exit", "app.quit"),
+        ("undo", "mysis.undo"),
+        ("kill", "mysis.stop"),
+        ("kill all", "swarm.stop-all"),
+        ("copy", "focus.copy"),
+        ("diff", "mysis.result"),
+        ("reject", "approval.deny"),
+    ):
+        await stage.write(words)
+        assert stage.one(Input).value == words
+        assert action in lines.ids, words
+        await stage.press("escape")
 
 
-async def test_the_words_of_zoea_are_explained_and_found_by_typing(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        lines = await open_help(stage)
-        assert "WORDS OF ZOEA" in lines.plain
-        await stage.write("tools to the myses")
-        assert "upstream" in lines.plain
-        assert "a server (MCP) that offers tools to the myses" in lines.plain
+async def the_words_of_zoea_are_explained_and_found_by_typing(stage: Stage) -> None:
+    lines = await open_help(stage)
+    assert "WORDS OF ZOEA" in lines.plain
+    await stage.write("tools to the myses")
+    assert "upstream" in lines.plain
+    assert "a server (MCP) that offers tools to the myses" in lines.plain
 
 
-async def test_an_impossible_action_says_why(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        lines = await open_help(stage)
-        shown = lines.plain.splitlines()
-        undo = next(
-            at for at, line in enumerate(shown) if line.endswith("Undo the last delete, stop, relaunch, pause or fork")
-        )
-        assert shown[undo + 1].strip() == "not now: there is nothing to undo"
-        assert "IN A CONVERSATION  not on this screen" in lines.plain
-        await stage.enter("undo")
-        assert isinstance(stage.screen, HelpScreen)
-        assert "undo: There is nothing to undo" in stage.notices
+async def an_impossible_action_says_why(stage: Stage) -> None:
+    lines = await open_help(stage)
+    shown = lines.plain.splitlines()
+    undo = next(
+        at for at, line in enumerate(shown) if line.endswith("Undo the last delete, stop, relaunch, pause or fork")
+    )
+    assert shown[undo + 1].strip() == "not now: there is nothing to undo"
+    assert "IN A CONVERSATION  not on this screen" in lines.plain
+    await stage.enter("undo")
+    assert isinstance(stage.screen, HelpScreen)
+    assert "undo: There is nothing to undo" in stage.notices
 
 
 async def test_a_long_description_is_shown_in_full(tmp_path: Path) -> None:
@@ -95,55 +91,66 @@ async def test_a_long_description_is_shown_in_full(tmp_path: Path) -> None:
         assert " ".join(words).count(BY_ID["focus.keep"].description) == 1
 
 
-async def test_enter_runs_the_action_on_the_screen_below(tmp_path: Path) -> None:
+async def enter_runs_the_action_on_the_screen_below(stage: Stage) -> None:
+    await open_help(stage)
+    await stage.enter("mark all")
+    await stage.until(lambda: len(stage.app.marks) == 3)
+    assert not isinstance(stage.screen, HelpScreen)
+
+
+async def a_second_click_on_a_line_runs_it(stage: Stage) -> None:
+    lines = await open_help(stage)
+    await stage.write("mark all")
+    await stage.pilot.click(PickList, offset=(10, lines.gutter.top + 1), times=2)
+    await stage.until(lambda: len(stage.app.marks) == 3)
+
+
+async def esc_empties_the_search_then_leaves(stage: Stage) -> None:
+    await open_help(stage)
+    await stage.write("hold")
+    assert " esc clear " in stage.one(KeyFooter).text
+    await stage.press("escape")
+    assert stage.one(Input).value == ""
+    assert isinstance(stage.screen, HelpScreen)
+    assert " esc back " in stage.one(KeyFooter).text
+    await stage.press("escape")
+    assert not isinstance(stage.screen, HelpScreen)
+
+
+async def arrows_move_while_the_search_has_the_focus(stage: Stage) -> None:
+    lines = await open_help(stage)
+    first = lines.chosen
+    await stage.press("down", "up", "pagedown", "pageup")
+    assert lines.chosen == first
+    await stage.press("down")
+    assert lines.chosen == lines.ids[1]
+
+
+async def hostile_words_that_are_pasted_find_nothing_and_harm_nothing(stage: Stage) -> None:
+    await open_help(stage)
+    for text in HOSTILE:
+        stage.one(Input).value = ""
+        await stage.app.on_event(Paste(text))
+        await stage.until(lambda: stage.one(Input).value)
+        await stage.pilot.pause()
+        assert is_harmless(stage.text())
+    assert "No action matches" in stage.text()
+
+
+async def test_help_lists_finds_and_runs_actions(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await open_help(stage)
-        await stage.enter("mark all")
-        await stage.until(lambda: len(stage.app.marks) == 3)
-        assert not isinstance(stage.screen, HelpScreen)
-
-
-async def test_a_second_click_on_a_line_runs_it(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        lines = await open_help(stage)
-        await stage.write("mark all")
-        await stage.pilot.click(PickList, offset=(10, lines.gutter.top + 1), times=2)
-        await stage.until(lambda: len(stage.app.marks) == 3)
-
-
-async def test_esc_empties_the_search_then_leaves(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await open_help(stage)
-        await stage.write("hold")
-        assert " esc clear " in stage.one(KeyFooter).text
-        await stage.press("escape")
-        assert stage.one(Input).value == ""
-        assert isinstance(stage.screen, HelpScreen)
-        assert " esc back " in stage.one(KeyFooter).text
-        await stage.press("escape")
-        assert not isinstance(stage.screen, HelpScreen)
-
-
-async def test_arrows_move_while_the_search_has_the_focus(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        lines = await open_help(stage)
-        first = lines.chosen
-        await stage.press("down", "up", "pagedown", "pageup")
-        assert lines.chosen == first
-        await stage.press("down")
-        assert lines.chosen == lines.ids[1]
-
-
-async def test_hostile_words_that_are_pasted_find_nothing_and_harm_nothing(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await open_help(stage)
-        for text in HOSTILE:
-            stage.one(Input).value = ""
-            await stage.app.on_event(Paste(text))
-            await stage.until(lambda: stage.one(Input).value)
-            await stage.pilot.pause()
-            assert is_harmless(stage.text())
-        assert "No action matches" in stage.text()
+        await take_steps(
+            stage,
+            every_action_is_listed_with_those_of_the_screen_first,
+            typing_finds_actions_by_the_words_that_people_use,
+            the_words_of_zoea_are_explained_and_found_by_typing,
+            an_impossible_action_says_why,
+            enter_runs_the_action_on_the_screen_below,
+            a_second_click_on_a_line_runs_it,
+            esc_empties_the_search_then_leaves,
+            arrows_move_while_the_search_has_the_focus,
+            hostile_words_that_are_pasted_find_nothing_and_harm_nothing,
+        )
 
 
 async def test_it_follows_the_theme(tmp_path: Path) -> None:
