@@ -31,8 +31,10 @@ from types import ModuleType
 from typing import Any
 
 from tests.fakes.unwaited_processes import unwaited
+from zoea.process.group_guard import MARK
 
 _ROOT = Path(__file__).parents[2]
+_FAKES = Path(__file__).parent
 _EXECUTABLE = sys.executable  # a test may put another in its place
 _PATIENCE_S = 60.0
 _MOST_BYTES = 1 << 20
@@ -45,6 +47,8 @@ _READ_ONCE = ("PYTHON", "LD_", "TEXTUAL", "TZ", "OPENSSL", "PYDANTIC")
 """What begins so in an environment is read as the interpreter starts or a library is loaded."""
 _TAKEN_OVER = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHON_KEYRING_BACKEND")
 """What a fork does of it itself, and what is read later."""
+_LEFT_OUT = ("PYTHONPATH", MARK)
+"""What the server itself does not get: it would be ended with the group of the first program that has a mark."""
 _FRAMES = "TEXTUAL_FPS"
 """Means nothing to the servers of MCP, whose environment lacks it."""
 _PROGRAMS = ("zoea", "tests", "mcp_server_git", "mcp_server_time")
@@ -84,9 +88,10 @@ class ForkServer:
         """Run a program as a child of this process and return its process id.
 
         Args:
-            program: `command`, `module` (empty for a worker), `arguments`, `environment`, `folder`, `is_session`
-                (whether it leads one), `is_apart` (whether modules of its folder are not found), `kept` (the numbers of
-                further descriptors) and, where they are not the server's, `most_files` and `ignored` signals.
+            program: `command`, `module` (or a script; empty for a worker), `arguments`, `environment`, `folder`,
+                `is_session` (whether it leads one), `is_apart` (whether modules of its folder are not found), `kept`
+                (the numbers of further descriptors) and, where they are not the server's, `most_files` and `ignored`
+                signals.
             streams: Its stdin, stdout and stderr, then the further descriptors.
         """
         with self._lock:
@@ -123,7 +128,7 @@ class ForkServer:
         with theirs, unwaited.shared():
             self._process = subprocess.Popen(
                 [_EXECUTABLE, "-m", "tests.fakes.fork_server", str(theirs.fileno()), _ROOM],
-                env={name: value for name, value in environment.items() if name != "PYTHONPATH"}
+                env={name: value for name, value in environment.items() if name not in _LEFT_OUT}
                 | _read_frames()
                 | {"ROOM": _ROOM},
                 cwd=_ROOT,
@@ -172,12 +177,14 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
 
 
 def _read_program(args: Any) -> dict[str, Any] | None:
-    """Read the command line of a module that can be forked; None for any other."""
+    """Read the command line of a module, or of a script of the fakes, that can be forked; None for any other."""
     if isinstance(args, str | bytes | os.PathLike) or not args or args[0] != _EXECUTABLE:
         return None
     words = [os.fsdecode(one) for one in args[1:]]
     if tuple(words) == _WORKER:
         return {"module": "", "arguments": [], "is_apart": False, "command": [_EXECUTABLE, *words]}
+    if words[:1] and Path(words[0]).parent == _FAKES:
+        return {"module": words[0], "arguments": words[1:], "is_apart": False, "command": [_EXECUTABLE, *words]}
     is_apart = words[:1] == ["-P"]
     dash, module, *arguments = [*words[is_apart:], "", ""][: max(2, len(words) - is_apart)]
     if dash != "-m" or module.partition(".")[0] not in _PROGRAMS or module in _NEW_PROGRAMS:
@@ -245,7 +252,8 @@ def _become(program: Mapping[str, Any], streams: list[int], channel: socket.sock
     _show(program["command"])
     sys.argv = [program["module"], *program["arguments"]]
     added = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
-    folders = [] if program["is_apart"] else [program["folder"]]
+    own_folder = str(_FAKES) if program["module"].endswith(".py") else program["folder"]
+    folders = [] if program["is_apart"] else [own_folder]
     sys.path[:] = [*folders, *added, *(one for one in sys.path[1:] if one not in added)]
     locale = next((os.environ[name] for name in _LOCALES if os.environ.get(name)), "C")
     errors = "surrogateescape" if locale.partition(".")[0] in ("C", "POSIX") else "strict"
@@ -315,7 +323,7 @@ def _work() -> None:
 
 
 def _run(module: str) -> None:
-    """Run a module as the program, and end as it does but without taking all loaded modules apart."""
+    """Run a module or a script as the program, and end as it does but without taking all loaded modules apart."""
     codes: list[int] = []
 
     def leave() -> None:
@@ -327,7 +335,10 @@ def _run(module: str) -> None:
 
     atexit.register(leave)  # the first that is registered is called last
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        if module.endswith(".py"):
+            runpy.run_path(module, run_name="__main__")
+        else:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as exit_:
         if exit_.code is None or isinstance(exit_.code, int):
             codes.append((exit_.code or 0) & 0xFF)
