@@ -24,12 +24,14 @@ from zoea.tools import ToolPolicy
 from zoea.web.gateway import GatewayServer
 
 FAKE = Path(acp_agent.__file__)
+PROGRAM = ("-I", "-S", "-c", f"import sys; sys.path.append({str(FAKE.parent)!r}); import acp_agent; acp_agent.main()")
+"""Arguments of Python for the fake agent; a script would be compiled at each start."""
 
 
 def write_template(folder: Path, behaviour: dict[str, Any], more: str = "", acp: str = "", name: str = "outer") -> None:
     """Write a template whose myses the fake agent plays."""
     folder.mkdir(parents=True, exist_ok=True)
-    args = json.dumps([str(FAKE), json.dumps(behaviour)])
+    args = json.dumps([*PROGRAM, json.dumps(behaviour)])
     run = "" if "run = " in more else 'run = "once"\n'
     (folder / f"{name}.toml").write_text(
         f'runtime = "acp"\n{run}{more}\n[acp]\ncommand = "{sys.executable}"\nargs = {args}\n{acp}\n'

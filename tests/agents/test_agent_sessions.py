@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.agent_harness import FAKE, agent_swarm, conversation, last_outcome, received, say, work
+from tests.agents.agent_harness import PROGRAM, agent_swarm, conversation, last_outcome, received, say, work
 from tests.fakes.processes import find_processes
 from tests.swarm.harness import script
 from tests.waiting import until
@@ -299,7 +300,7 @@ async def test_an_agent_may_be_named_in_place_of_a_provider(tmp_path: Path, monk
     program = tmp_path / "bin" / "qwen"
     program.parent.mkdir()
     behaviour = json.dumps({"modes": ["default"]})
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} {FAKE} '{behaviour}'\n")
+    program.write_text(f"#!/bin/sh\nexec {shlex.join([sys.executable, *PROGRAM, behaviour])}\n")
     program.chmod(0o700)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     offered = read_options(None, tmp_path / "none.db", 0).providers

@@ -1,25 +1,23 @@
 """An agent of the Agent Client Protocol that does what its prompts say, and misbehaves on demand.
 
-It needs no library, so that it starts fast and can break any rule. A prompt whose last text is a JSON list is a list of
-steps, each a method `do_…` with its arguments; any other prompt is echoed. Its only argument is a JSON object, whose
-`log` is a file that gets one line for each message that it receives.
+It needs no library, and few modules of Python, so that it starts fast and can break any rule. A prompt whose last
+text is a JSON list is a list of steps, each a method `do_…` with its arguments; any other prompt is echoed. Its only
+argument is a JSON object, whose `log` is a file that gets one line for each message that it receives.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
-Step = list[Any]
+TYPE_CHECKING = False  # `typing` takes as long to load as the rest of a start
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from typing import Any
+
 OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
     {"optionId": "always", "name": "Always", "kind": "allow_always"},
@@ -111,15 +109,15 @@ class Agent:
 
     def on_session_new(self, params: dict[str, Any], number: Any) -> dict[str, Any] | None:
         self.servers = params["mcpServers"]
-        while (file := self.behaviour.get("begins_with")) and not Path(file).exists():
+        while (file := self.behaviour.get("begins_with")) and not os.access(file, os.F_OK):
             time.sleep(0.01)
         if self.behaviour.get("never_begins"):
             return None
         if self.behaviour.get("stops_reading"):
             self.write({"id": number, "result": {"sessionId": self.session}})
             time.sleep(600)
-        if (mark := self.behaviour.get("fails_once")) and not Path(mark).exists():
-            Path(mark).touch()
+        if (mark := self.behaviour.get("fails_once")) and not os.access(mark, os.F_OK):
+            open(mark, "w").close()
             self.write({"id": number, "error": {"code": -32603, "message": "not now"}})
             return None
         if self.behaviour.get("wants_login"):
@@ -235,18 +233,19 @@ class Agent:
         self.asked.clear()
 
     def do_await_file(self, path: str) -> None:
-        while not Path(path).exists():
+        while not os.access(path, os.F_OK):
             time.sleep(0.01)
 
     def do_touch(self, path: str) -> None:
         try:
-            Path(path).write_text("x")
+            with open(path, "w") as file:
+                file.write("x")
             self.say("written; ")
         except OSError:
             self.say("refused; ")
 
     def do_look(self, path: str) -> None:
-        self.say("seen; " if Path(path).exists() else "refused; ")
+        self.say("seen; " if os.access(path, os.F_OK) else "refused; ")
 
     def do_list_tools(self) -> None:
         """List the tools of the MCP server that the session was begun with, and say their names."""
@@ -288,6 +287,8 @@ class Agent:
             heads = {one["name"]: one["value"] for one in server["headers"]}
             return post(server["url"], line, heads)
         if self.bridge is None:
+            import subprocess
+
             env = {**os.environ, **{one["name"]: one["value"] for one in server["env"]}}
             self.bridge = subprocess.Popen(
                 [server["command"], *server["args"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
@@ -308,6 +309,8 @@ class Agent:
             self.sent += 1
             line = json.dumps({"jsonrpc": "2.0", "id": self.sent, "method": "tools/call",
                                "params": {"name": name, "arguments": arguments}})  # fmt: skip
+            from contextlib import suppress
+
             with suppress(TimeoutError):
                 post(server["url"], line, {one["name"]: one["value"] for one in server["headers"]}, timeout=0.5)
         else:
@@ -375,6 +378,8 @@ class Agent:
 
     def do_child(self, path: str, is_detached: bool = False) -> None:
         """Start a process that outlives the agent, in a session of its own on demand; write its id to a file."""
+        import subprocess
+
         child = subprocess.Popen(["sleep", "600"], start_new_session=is_detached)
         with open(path, "w") as file:
             file.write(str(child.pid))
@@ -416,6 +421,9 @@ class Agent:
 
 def post(url: str, body: str, heads: dict[str, str], *, timeout: float = 30) -> dict[str, Any]:
     """Send a message to an MCP server over HTTP; an answer that is no JSON-RPC is an error."""
+    import http.client
+    from urllib.parse import urlsplit
+
     address = urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=timeout)
     accept = "application/json, text/event-stream"
@@ -427,8 +435,13 @@ def post(url: str, body: str, heads: dict[str, str], *, timeout: float = 30) -> 
     return found if response.status == 200 else {"error": {"message": f"{response.status} {text}"}}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Play the agent that the first argument describes."""
     agent = Agent(json.loads(sys.argv[1]) if len(sys.argv) > 1 else {})
     for noise in agent.behaviour.get("noise", ()):
         agent.write(noise)
     agent.read(lambda: False)
+
+
+if __name__ == "__main__":
+    main()
