@@ -21,7 +21,7 @@ from _pytest.tmpdir import tmppath_result_key
 from hypothesis import HealthCheck, settings
 
 from tests.fakes.database_template import migrate_by_copy
-from tests.fakes.fork_server import execute_child
+from tests.fakes.fork_server import execute_child, fork_programs
 from tests.fakes.fork_server import server as fork_server
 from tests.fakes.loopback import keep_to_loopback
 from tests.fakes.processes import find_children, find_processes, wait_until_none
@@ -75,7 +75,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """Fork the workers from one process that has loaded Zoea, unless what is covered while it is loaded counts."""
     if not config.getoption("cov_source", None):
-        subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]  # private
+        fork_programs()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

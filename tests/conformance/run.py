@@ -29,7 +29,7 @@ from typing import Any
 from tests.conformance import agents, claude_code
 from tests.conformance.installation import FAST_AGENT, NODE, PROGRAMS, environment_with_node, install
 from tests.conformance.programs import Refused
-from tests.fakes.fork_server import execute_child, server
+from tests.fakes.fork_server import fork_programs, server
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write("CONFORMANCE WAS NOT RUN: the npm registry cannot be reached (`make conformance` runs it)\n")
     parts: list[Callable[[Path], None]] = [*([partial(play, kinds)] if kinds and "--clients" not in arguments else [])]
     parts += [check_clients] if is_there and "--agents" not in arguments else []
-    subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]  # private; forks what is Zoea's own
+    fork_programs()
     try:
         with ThreadPoolExecutor(len(parts) or 1) as threads:  # the agents wait more than they work
             for done in [threads.submit(_in_folder, part) for part in parts]:

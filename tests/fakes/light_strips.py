@@ -22,8 +22,11 @@ _SIZES = {
 
 def make_caches_late() -> None:
     """Change Textual's class for the rest of the process, because strips outlast the test that made them."""
-    Strip.__init__ = _init  # type: ignore[method-assign, assignment]  # what is left of it
-    Strip.__getattr__ = _make_cache  # type: ignore[attr-defined]  # asked only for what is not set yet
+    for name, function in (
+        ("__init__", _init),
+        ("__getattr__", _make_cache),
+    ):  # the second: for what is not set
+        setattr(Strip, name, function)
 
 
 def _init(strip: Strip, segments: Iterable[Segment], cell_length: int | None = None) -> None:
