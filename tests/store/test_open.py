@@ -289,6 +289,7 @@ def test_a_sqlite_without_trigrams_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
     real = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda name: real(name, factory=Bare))
+    require_sqlite.cache_clear()  # what this process has is known
     with pytest.raises(StoreError, match="FTS5 and its trigram"):
         require_sqlite()
 

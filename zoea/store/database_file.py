@@ -49,8 +49,9 @@ def _last_number(folder: Path) -> int:
     return max((int(path.stem) for path in folder.glob("[0-9]*.sql")), default=0)
 
 
+@cache
 def require_sqlite(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
-    """Check that SQLite is new enough and has FTS5 with trigrams.
+    """Check once that SQLite is new enough and has FTS5 with trigrams.
 
     Raises:
         StoreError: It is too old or lacks FTS5 or the trigram tokenizer.
