@@ -29,9 +29,21 @@ def git(folder: Path, *arguments: str, check: bool = True) -> str:
 def commit(folder: Path, message: str = "work", **files: str) -> str:
     """Write files (`a__py` stands for `a.py`), commit them, and return the id of the commit."""
     for name, text in files.items():
-        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+        file = folder / name.replace("__", ".")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--allow-empty", "-m", message)
+    return read_head(folder)
+
+
+def read_head(folder: Path) -> str:
+    """Return the commit of HEAD; a branch of a plain checkout is read as the file that it is."""
+    head = folder / ".git" / "HEAD"
+    if head.exists():
+        branch = folder / ".git" / head.read_text(encoding="utf-8").strip().removeprefix("ref: ")
+        if branch.is_file():
+            return branch.read_text(encoding="utf-8").strip()
     return git(folder, "rev-parse", "HEAD")
 
 

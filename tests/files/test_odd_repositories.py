@@ -23,11 +23,7 @@ from zoea.text.patches import parse_patch
 
 
 def plain(place: Path) -> Path:
-    repository = make_repository(place / "plain", a__txt="one\n")
-    (repository / "outer").mkdir()
-    (repository / "outer" / "kept.txt").write_text("kept\n")
-    commit(repository, "more")
-    return repository
+    return make_repository(place / "plain", a__txt="one\n", **{"outer/kept__txt": "kept\n"})
 
 
 def sparse(place: Path) -> Path:
@@ -69,7 +65,9 @@ def submodule(place: Path) -> Path:
 
 
 def shallow(place: Path) -> Path:
-    git(place, "clone", "--quiet", "--depth", "1", f"file://{plain(place)}", "shallow")
+    commit(plain(place), "more")
+    git(place, "clone", "--quiet", "--depth", "1", f"file://{place / 'plain'}", "shallow")
+    assert (place / "shallow" / ".git" / "shallow").exists()
     return place / "shallow"
 
 
