@@ -181,6 +181,11 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
         process._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # private
 
 
+def fork_programs() -> None:
+    """Let this process fork whatever it starts from now on, where that is the same."""
+    subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]  # private
+
+
 def _read_program(args: Any) -> dict[str, Any] | None:
     """Read the command line of a module, or of a script of the fakes, that can be forked; None for any other."""
     if isinstance(args, str | bytes | os.PathLike) or not args or args[0] != _EXECUTABLE:
