@@ -34,7 +34,7 @@ from zoea.llm.messages.wire_bodies import list_tools
 
 DEAR_TOKENS = 120_000
 """What the first answer of the last turn costs."""
-_BUDGET_TOKENS = 80_000
+_BUDGET_TOKENS = 115_000
 """What the fork that has this turn may use."""
 _PATIENCE_S = 300.0
 _POLL_S = 0.3
@@ -405,7 +405,8 @@ class Trial:
     async def _await_question(self) -> None:
         await self._await_question_or_end()
         if self._place.ask(_OPEN_QUESTION, self._name) is None:
-            raise Refused(f"{self._name} ended its turn without asking: {self._place.read_last(self._name)}")
+            ended = f"{self._find_end()}: {self._place.read_last(self._name)}"
+            raise Refused(f"{self._name} ended its turn {self._turns} without asking: {ended}")
 
     async def _approve(self) -> None:
         await self._await_question()
