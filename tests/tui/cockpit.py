@@ -123,11 +123,13 @@ class Stage:
         await self.press("enter")
 
     async def go_home(self) -> None:
-        """Leave every screen, the prompt and the marks, and forget what was said."""
+        """Leave every screen, the prompt with its text and the marks, and forget what was said."""
         while len(self.app.screen_stack) > 2:
             self.app.pop_screen()
             await self.pilot.pause()
         while self.app.marks or isinstance(self.app.focused, Input | TextArea):
+            if isinstance(self.app.focused, TextArea):
+                self.app.focused.text = ""  # a draft would stand there again
             await self.press("escape")
         self.notices.clear()
 

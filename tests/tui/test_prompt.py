@@ -17,7 +17,7 @@ from textual.binding import Binding
 from textual.widgets import Input, Static, TextArea
 
 from tests.fakes.swarm import FakeSwarm
-from tests.tui.cockpit import Stage, cockpit, cockpit_over
+from tests.tui.cockpit import Stage, cockpit, cockpit_over, take_steps
 from zoea.model.enums import DeliveryMode, MysisState
 from zoea.model.errors import SettingsError
 from zoea.model.values import MysisView, Receipt
@@ -177,20 +177,18 @@ async def test_enter_pressed_twice_sends_once(tmp_path: Path) -> None:
         assert await messages(stage) == ["once"]
 
 
-async def test_tab_changes_the_delivery_mode(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await stage.press("m", "tab")
-        assert "MESSAGE to alpha · steer: read at its next step, its work goes on" in stage.text()
-        await stage.press("tab")
-        assert stage.one(MessagePrompt).mode is DeliveryMode.INTERRUPT
-        await stage.press("tab")
-        assert stage.one(MessagePrompt).mode is DeliveryMode.QUEUE
+async def tab_changes_the_delivery_mode(stage: Stage) -> None:
+    await stage.press("m", "tab")
+    assert "MESSAGE to alpha · steer: read at its next step, its work goes on" in stage.text()
+    await stage.press("tab")
+    assert stage.one(MessagePrompt).mode is DeliveryMode.INTERRUPT
+    await stage.press("tab")
+    assert stage.one(MessagePrompt).mode is DeliveryMode.QUEUE
 
 
-async def test_ctrl_j_begins_a_new_line(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await stage.press("m", "a", "ctrl+j", "b")
-        assert stage.one(MessagePrompt).text == "a\nb"
+async def ctrl_j_begins_a_new_line(stage: Stage) -> None:
+    await stage.press("m", "a", "ctrl+j", "b")
+    assert stage.one(MessagePrompt).text == "a\nb"
 
 
 async def test_escape_keeps_the_draft_of_its_mysis(tmp_path: Path) -> None:
@@ -251,23 +249,21 @@ async def test_the_history_has_messages_of_earlier_sessions(tmp_path: Path) -> N
         assert prompt.text == "new"
 
 
-async def test_a_pasted_megabyte_is_folded_and_sent_in_full(tmp_path: Path) -> None:
+async def a_pasted_megabyte_is_folded_and_sent_in_full(stage: Stage) -> None:
     text = "line of text ünicode\n" * 50_000
-    async with cockpit(tmp_path) as stage:
-        await stage.press("m")
-        stage.one(TextArea).post_message(events.Paste(text))
-        await stage.until(lambda: stage.one(MessagePrompt).text == text)
-        assert "‹text 1: 1.1 MB, 50,001 lines›" in stage.text()
-        await stage.write(" end")
-        assert stage.one(MessagePrompt).text == text + " end"
+    await stage.press("m")
+    stage.one(TextArea).post_message(events.Paste(text))
+    await stage.until(lambda: stage.one(MessagePrompt).text == text)
+    assert "‹text 1: 1.1 MB, 50,001 lines›" in stage.text()
+    await stage.write(" end")
+    assert stage.one(MessagePrompt).text == text + " end"
 
 
-async def test_a_small_paste_is_not_folded(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await stage.press("m")
-        stage.one(TextArea).post_message(events.Paste("[/] list[int]\nsecond"))
-        await stage.until(lambda: stage.one(MessagePrompt).text == "[/] list[int]\nsecond")
-        assert "[/] list[int]" in stage.text()
+async def a_small_paste_is_not_folded(stage: Stage) -> None:
+    await stage.press("m")
+    stage.one(TextArea).post_message(events.Paste("[/] list[int]\nsecond"))
+    await stage.until(lambda: stage.one(MessagePrompt).text == "[/] list[int]\nsecond")
+    assert "[/] list[int]" in stage.text()
 
 
 def test_a_folded_text_comes_back_and_the_same_text_folds_once() -> None:
@@ -313,9 +309,8 @@ async def test_an_editor_that_fails_leaves_the_text(tmp_path: Path, monkeypatch:
         assert stage.one(MessagePrompt).text == "kept"
 
 
-async def test_a_terminal_that_cannot_run_an_editor_says_so(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await stage.press("m", "a", "ctrl+o", shows="cannot run an editor")
+async def a_terminal_that_cannot_run_an_editor_says_so(stage: Stage) -> None:
+    await stage.press("m", "a", "ctrl+o", shows="cannot run an editor")
 
 
 async def test_a_missing_editor_is_an_os_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,35 +330,32 @@ def test_the_editor_is_visual_then_editor_then_vi() -> None:
 # ctrl+c.
 
 
-async def test_ctrl_c_copies_a_selection_first(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await stage.press("m")
-        await stage.write("words")
-        stage.one(TextArea).select_all()
-        await stage.press("ctrl+c")
-        assert stage.app.clipboard == "words"
-        assert stage.one(MessagePrompt).text == "words"
+async def ctrl_c_copies_a_selection_first(stage: Stage) -> None:
+    await stage.press("m")
+    await stage.write("words")
+    stage.one(TextArea).select_all()
+    await stage.press("ctrl+c")
+    assert stage.app.clipboard == "words"
+    assert stage.one(MessagePrompt).text == "words"
 
 
-async def test_ctrl_c_clears_an_input_into_its_history(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await stage.press("m")
-        await stage.write("never mind")
-        await stage.press("ctrl+c")
-        assert stage.one(MessagePrompt).text == ""
-        await stage.press("up")
-        assert stage.one(MessagePrompt).text == "never mind"
+async def ctrl_c_clears_an_input_into_its_history(stage: Stage) -> None:
+    await stage.press("m")
+    await stage.write("never mind")
+    await stage.press("ctrl+c")
+    assert stage.one(MessagePrompt).text == ""
+    await stage.press("up")
+    assert stage.one(MessagePrompt).text == "never mind"
 
 
-async def test_ctrl_c_twice_quits_and_once_only_says_so(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await stage.press("ctrl+c")
-        assert "press ^c again to quit" in stage.text()
-        assert stage.shows(DashboardScreen)
-        await stage.press("ctrl+c")
-        assert stage.shows(QuitDialog)
-        await stage.press("escape")
-        assert stage.shows(DashboardScreen)
+async def ctrl_c_twice_quits_and_once_only_says_so(stage: Stage) -> None:
+    await stage.press("ctrl+c")
+    assert "press ^c again to quit" in stage.text()
+    assert stage.shows(DashboardScreen)
+    await stage.press("ctrl+c")
+    assert stage.shows(QuitDialog)
+    await stage.press("escape")
+    assert stage.shows(DashboardScreen)
 
 
 async def test_the_cost_of_a_round_is_estimated_from_earlier_ones() -> None:
@@ -393,13 +385,28 @@ async def test_the_cost_of_a_round_includes_the_text_for_each_recipient() -> Non
     assert RoundCost.of([await api.create("fresh")]).describe(text).startswith("~1k tokens for the text; ")
 
 
-async def test_the_search_key_works_in_every_input(tmp_path: Path) -> None:
+async def the_search_key_works_in_every_input(stage: Stage) -> None:
+    await stage.press("m")
+    await stage.write("half a thought")
+    await stage.press("home", "ctrl+f")
+    assert stage.shows(SearchScreen)
+    assert stage.app.screen_stack[-2].query_one(MessagePrompt).text == "half a thought"
+
+
+async def test_keys_and_pastes_in_the_prompt_do_what_they_say(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.press("m")
-        await stage.write("half a thought")
-        await stage.press("home", "ctrl+f")
-        assert stage.shows(SearchScreen)
-        assert stage.app.screen_stack[-2].query_one(MessagePrompt).text == "half a thought"
+        await take_steps(
+            stage,
+            tab_changes_the_delivery_mode,
+            ctrl_j_begins_a_new_line,
+            a_pasted_megabyte_is_folded_and_sent_in_full,
+            a_small_paste_is_not_folded,
+            a_terminal_that_cannot_run_an_editor_says_so,
+            ctrl_c_copies_a_selection_first,
+            the_search_key_works_in_every_input,
+            ctrl_c_clears_an_input_into_its_history,
+            ctrl_c_twice_quits_and_once_only_says_so,
+        )
 
 
 def test_no_kind_of_input_takes_the_key_of_the_search() -> None:

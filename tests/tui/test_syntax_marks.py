@@ -109,19 +109,20 @@ def has_marks(stage: Stage) -> bool:
     return isinstance(screen, ReviewScreen) and any(screen._marks.values()) and not screen._wanted
 
 
-@pytest.mark.parametrize("width", [100, 170])
-async def test_code_is_coloured_over_the_tint_of_its_sign(tmp_path: Path, width: int) -> None:
-    async with reviewed(tmp_path, size=(width, 40)) as (stage, _, folders):
+async def test_code_is_coloured_over_the_tint_of_its_sign(tmp_path: Path) -> None:
+    async with reviewed(tmp_path, size=(100, 40)) as (stage, _, folders):
         commit(folders["alpha"], "doc", shop__py=SHOP.replace(":\n", ':\n    """Sum.\n\n    return it\n    """\n'))
         await open_review(stage, "return it")
         await stage.until(lambda: has_marks(stage))
-        keyword = style_of(stage, "    return sum(", "return")
-        assert keyword.color == colour_of(stage, "keyword")
-        assert keyword.bgcolor == style_of(stage, "    return sum(", "sum").bgcolor
-        inside = style_of(stage, "    return it", "return it")
-        assert inside.color == colour_of(stage, "string")
-        assert inside.bgcolor == stage.app.role_styles.of("+").bgcolor != keyword.bgcolor
-        assert style_of(stage, "    return it", "+").color == colour_of(stage, "ok")
+        for width in (100, 170):
+            await stage.pilot.resize_terminal(width, 40)
+            keyword = style_of(stage, "    return sum(", "return")
+            assert keyword.color == colour_of(stage, "keyword"), width
+            assert keyword.bgcolor == style_of(stage, "    return sum(", "sum").bgcolor, width
+            inside = style_of(stage, "    return it", "return it")
+            assert inside.color == colour_of(stage, "string"), width
+            assert inside.bgcolor == stage.app.role_styles.of("+").bgcolor != keyword.bgcolor, width
+            assert style_of(stage, "    return it", "+").color == colour_of(stage, "ok"), width
 
 
 async def test_a_wrapped_line_goes_on_in_its_colours(tmp_path: Path) -> None:
