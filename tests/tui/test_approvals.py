@@ -438,17 +438,19 @@ def edits_when_told(request: ModelRequest) -> Answer:
 OLD, NEW = "def total():\n    return sum(prices)", "def total():\n\treturn sum(prices) "
 
 
-@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
-async def test_the_approval_of_an_edit_shows_its_diff_and_d_what_is_sent(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_the_approval_of_an_edit_shows_its_diff_and_d_what_is_sent(tmp_path: Path) -> None:
     sent = {"text": "shop.py", "old_string": OLD, "new_string": NEW}
-    async with cockpit(tmp_path, edits_when_told, size=size) as stage:
+    async with cockpit(tmp_path, edits_when_told) as stage:
         await ask(stage, "alpha")
-        await open_panel(stage)
-        shown = stage.one(TextLines).plain.split("\n")
-        assert shown[-3:] == ["  │ def total():", "- │     return sum(prices)", r"+ │ \treturn sum(prices)\u0020"]
-        assert parse_shown(shown) == sent
-        await stage.press("d")
-        assert json.loads(stage.one(TextLines).plain.replace("\n", "")) == sent
+        for size in ((120, 40), (80, 24), (60, 16)):
+            await stage.pilot.resize_terminal(*size)
+            await open_panel(stage)
+            shown = stage.one(TextLines).plain.split("\n")
+            assert shown[-3:] == ["  │ def total():", "- │     return sum(prices)", r"+ │ \treturn sum(prices)\u0020"]
+            assert parse_shown(shown) == sent, size
+            await stage.press("d")
+            assert json.loads(stage.one(TextLines).plain.replace("\n", "")) == sent, size
+            await stage.go_home()
 
 
 async def test_the_approval_of_a_command_shows_it_as_a_shell_reads_it_and_d_what_is_sent(tmp_path: Path) -> None:

@@ -556,31 +556,29 @@ class TestDoing:
             await settles(stage, lambda: "this turn" in sees.plain and "look did ore" in state.plain)
             assert "of 4.1k tokens" in sees.plain
 
-    @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-    async def test_focus_fits_every_size_and_theme(self, tmp_path: Path, size: tuple[int, int]) -> None:
-        async with focus(tmp_path, Answer(text=LONG), size=size) as stage:
-            await shows(stage, "paragraph 11")
-            for name in ("tide", "high-contrast", "nova"):
-                stage.app.use_theme(name)
-                await stage.pilot.pause()
-            await stage.pilot.resize_terminal(90, 30)
-            await shows(stage, "paragraph 11")
+    async def test_focus_fits_every_size_and_theme(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, Answer(text=LONG), size=(80, 24)) as stage:
+            for size in ((80, 24), (120, 40), (200, 60)):
+                await stage.pilot.resize_terminal(*size)
+                await shows(stage, "paragraph 11")
+                for name in ("tide", "high-contrast", "nova"):
+                    stage.app.use_theme(name)
+                    await stage.pilot.pause()
+                await stage.pilot.resize_terminal(90, 30)
+                await shows(stage, "paragraph 11")
 
 
 class TestExporting:
-    @pytest.mark.parametrize(
-        ("tabs", "ending", "begins"), [(0, "md", "# alpha"), (1, "html", "<!DOCTYPE"), (2, "jsonl", "{")]
-    )
-    async def test_each_export_format_is_written_to_the_given_path(
-        self, tmp_path: Path, tabs: int, ending: str, begins: str
-    ) -> None:
+    async def test_each_export_format_is_written_to_the_given_path(self, tmp_path: Path) -> None:
+        formats = ((0, "md", "# alpha"), (1, "html", "<!DOCTYPE"), (2, "jsonl", "{"))
         async with focus(tmp_path) as stage:
-            await stage.press("e", shows=ExportDialog)
-            await stage.press(*["tab"] * tabs, "enter")
-            await settles(stage, lambda: isinstance(stage.screen, FocusScreen))
-            (name,) = _written()
-            assert name.endswith(f".{ending}")
-            assert _content(name).startswith(begins)
+            for tabs, ending, begins in formats:
+                await stage.press("e", shows=ExportDialog)
+                await stage.press(*["tab"] * tabs, "enter")
+                await settles(stage, lambda: isinstance(stage.screen, FocusScreen))
+                (name,) = (name for name in _written() if name.endswith(f".{ending}"))
+                assert _content(name).startswith(begins), ending
+            assert len(_written()) == len(formats)
 
     async def test_overwriting_a_file_needs_a_second_enter(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:

@@ -196,20 +196,22 @@ async def test_without_an_upstream_it_says_how_to_add_one(api: FakeSwarm, databa
         assert any("Put the cursor on a tool" in notice for notice in stage.notices)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_hostile_text_is_shown_as_it_is(api: FakeSwarm, database: Path, size: tuple[int, int]) -> None:
+async def test_hostile_text_is_shown_as_it_is(api: FakeSwarm, database: Path) -> None:
     bad = "".join(HOSTILE)
     tools = tuple(ToolView(f"{text}", text + LONG[:50_000], text) for text in HOSTILE)
     api.given_upstreams = (replace(api.given_upstreams[0], name=bad, tools=tools, last_error=bad, server=bad),)
     api.given_providers = (*api.given_providers, ProviderView(bad, bad, bad, models=HOSTILE, problem=bad, hint=bad))
-    async with cockpit_over(api, database, size=size) as stage:
-        await open_upstreams(stage)
-        assert is_harmless(stage.text())
-        await stage.press("tab", "v", "enter")
-        await stage.pilot.pause()
-        assert is_harmless(stage.text())
-        await stage.press("t", shows=TryToolDialog)
-        assert is_harmless(stage.text())
+    async with cockpit_over(api, database, size=(80, 24)) as stage:
+        for size in ((80, 24), (120, 40), (200, 60)):
+            await stage.pilot.resize_terminal(*size)
+            await open_upstreams(stage)
+            assert is_harmless(stage.text()), size
+            await stage.press("tab", "v", "enter")
+            await stage.pilot.pause()
+            assert is_harmless(stage.text()), size
+            await stage.press("t", shows=TryToolDialog)
+            assert is_harmless(stage.text()), size
+            await stage.go_home()
 
 
 @pytest.mark.parametrize(
