@@ -27,7 +27,7 @@ $(BIN)/python:
 $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Zoea into $(VENV) (the first time takes a minute)"
 	@$(PIP) uv # a seventh of pip's time; it does not read pip's settings, with which pip may succeed
-	@$(BIN)/uv pip install --quiet --native-tls --python $(BIN)/python -c constraints.txt -e ".[$(EXTRAS)]" 2> /dev/null \
+	@UV_HTTP_RETRIES=1 $(BIN)/uv pip install --quiet --native-tls --python $(BIN)/python -c constraints.txt -e ".[$(EXTRAS)]" 2> /dev/null \
 	  || $(PIP) -e ".[$(EXTRAS)]"
 	@$(BIN)/python -m compileall -qq -j 0 -x $(UNCOMPILED) $(VENV)/lib || true # pip would do it with one core
 	@touch $@

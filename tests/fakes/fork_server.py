@@ -148,11 +148,6 @@ class ForkedProgram(subprocess.Popen[str]):
 _execute_new = subprocess.Popen._execute_child  # type: ignore[attr-defined]  # private
 
 
-def fork_programs() -> None:
-    """From now on start programs of Zoea as forks in this process."""
-    subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]  # private
-
-
 def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, preexec_fn: Any, *rest: Any) -> None:
     """Start a process as `Popen` does, or fork where that is the same. Takes the place of its private method."""
     closes, kept, given_folder, given, _, _, is_shell, *pipes = rest[:13]

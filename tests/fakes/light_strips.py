@@ -22,7 +22,10 @@ _SIZES = {
 
 def make_caches_late() -> None:
     """Change Textual's class for the rest of the process, because strips outlast the test that made them."""
-    for name, function in (("__init__", _init), ("__getattr__", _make_cache)):
+    for name, function in (
+        ("__init__", _init),
+        ("__getattr__", _make_cache),
+    ):  # the second: for what is not set
         setattr(Strip, name, function)
 
 
