@@ -56,7 +56,7 @@ async def test_a_script_gets_answers_and_an_exit_code_for_each_outcome(tmp_path:
             await until(lambda: ask(count)[0][0] == 7, within=60)
             out, err = await end(waiting, signal.SIGINT)
             assert (waiting.returncode, out) == (130, "")
-            assert "No longer waiting; beta goes on with the message." in err
+            assert "No longer waiting" in err  # what follows depends on whether the receipt was there
 
             server.gate.set()
             assert (await run("hold")).returncode == 0

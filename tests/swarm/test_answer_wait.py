@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import Swarm, call, script, swarm
-from zoea.cli.answer_wait import ReceivedAnswer, wait_for_answers
+from zoea.cli.answer_wait import ReceivedAnswer, wait_for_answers, wait_for_receipt
 from zoea.context.window.prompt_context import PromptContext
 from zoea.model.enums import DeliveryMode, ErrorClass
 from zoea.model.errors import AnswerHeld, AnswerLate, NotAnswered, ProviderError
@@ -237,6 +237,17 @@ async def test_the_end_of_the_wait_by_a_person_is_said(tmp_path: Path, capsys: p
         gate.set()
         await s.settled()
     assert "No longer waiting; alpha goes on with the message." in capsys.readouterr().err
+
+
+async def test_who_ends_the_wait_before_the_receipt_came_is_told_that_the_message_may_be_stored(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    waiting = asyncio.create_task(wait_for_receipt(asyncio.get_running_loop().create_future()))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert "the message may be stored; `zoea log NAME` shows it." in capsys.readouterr().err
 
 
 async def send_many(s: Swarm, context: str, modes: tuple[DeliveryMode, ...]) -> list[list[str]]:

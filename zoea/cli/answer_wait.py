@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Awaitable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -53,6 +54,17 @@ class ReceivedAnswer(Struct, frozen=True):
     def error(self) -> NotAnswered:
         kinds = {"held": AnswerHeld, "late": AnswerLate}
         return kinds.get(self.status, NotAnswered)(self.reason, hint=self.hint)
+
+
+async def wait_for_receipt(sending: Awaitable[Receipt]) -> Receipt:
+    """Return the receipt of a message; who interrupts this is told that the message may be stored."""
+    try:
+        return await sending
+    except asyncio.CancelledError:
+        sys.stderr.write(
+            "No longer waiting. There is no receipt yet, but the message may be stored; `zoea log NAME` shows it.\n"
+        )
+        raise
 
 
 async def wait_for_answers(

@@ -233,10 +233,10 @@ def _send(
 
     if not wait[0]:
         return _show_receipt(*command(where, partial(_send_now, send)))
-    from zoea.cli.answer_wait import wait_for_answers  # most sends do not wait
+    from zoea.cli.answer_wait import wait_for_answers, wait_for_receipt  # most sends do not wait
 
     async def send_and_wait(swarm: SwarmApi) -> tuple[int, tuple[ReceivedAnswer, ...]]:
-        receipt = await send(swarm)
+        receipt = await wait_for_receipt(send(swarm))
         return receipt.message_id, await wait_for_answers(swarm, receipt, where.database, wait[1])
 
     message_id, answers = command(where, send_and_wait)
