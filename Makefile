@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@$(BIN)/python -m compileall -qq -j 0 -x $(UNCOMPILED) $(VENV)/lib || true # pip would do it with one core
 	@touch $@
 
-run: $(STAMP) ## Put five myses to work in the sandbox world; ctrl+c ends it, nothing is lost
+run: $(STAMP) ## Put five myses to work in the sandbox world; q ends it, nothing is lost
 	@$(BIN)/zoea run --world reef --myses 5 --start-swarm
 
 CHECKS ?= types rules
