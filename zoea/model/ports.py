@@ -77,7 +77,7 @@ class Provider(Protocol):
     """A source of models; one instance serves all myses.
 
     Attributes:
-        kind: Type in the settings: `openai`, `anthropic`, `ollama`, `embedded`, `autopilot`, `scripted`.
+        kind: Type in the settings, a value of `ProviderType` (`settings/endpoints.py`).
         label: Name that fronts show.
         metered: False if its tokens do not count against budgets.
     """
