@@ -20,7 +20,7 @@ from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, ModelRequest, StreamItem
 from zoea.model.values import ApprovalView, Usage
 from zoea.settings.schema import Settings
-from zoea.swarm.budgets import backpressure, crossed_warning, exceeded
+from zoea.swarm.budgets import backpressure, describe_excess, has_crossed_warning
 from zoea.swarm.persistence.spend_ops import Reserved, day_of
 from zoea.swarm.turn.budget_stage import BudgetStage
 from zoea.swarm.turn.turn_types import BudgetVerdict
@@ -35,7 +35,7 @@ def test_backpressure_grows_with_the_used_share(used: int, rest_ms: int) -> None
 
 
 def test_a_refusal_names_the_numbers() -> None:
-    assert exceeded("turn", 201_300, 200_000) == "Task budget exceeded: 201,300/200,000 tokens"
+    assert describe_excess("turn", 201_300, 200_000) == "Task budget exceeded: 201,300/200,000 tokens"
 
 
 def test_a_budget_of_nothing_is_used_up() -> None:
@@ -47,7 +47,7 @@ def test_a_budget_of_nothing_is_used_up() -> None:
     [(0, 79, 100, False), (79, 80, 100, True), (0, 500, 100, True), (80, 90, 100, False), (0, 1, 0, False)],
 )
 def test_the_warning_is_crossed_once(before: int, after: int, limit: int, crossed: bool) -> None:
-    assert crossed_warning(before, after, limit) is crossed
+    assert has_crossed_warning(before, after, limit) is crossed
 
 
 def spending(*tokens: int) -> Any:

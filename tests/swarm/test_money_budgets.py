@@ -15,7 +15,7 @@ from zoea.model.enums import MysisState
 from zoea.model.request import Answer
 from zoea.model.values import Usage
 from zoea.settings.schema import Settings
-from zoea.swarm.budgets import exceeded, renew_reason, spent
+from zoea.swarm.budgets import describe_excess, describe_spent_day, renew_reason
 
 
 def prices(tmp_path: Path, model: str = "priced") -> PriceList:
@@ -126,30 +126,30 @@ async def test_a_request_without_reported_usage_costs_what_it_reserved(tmp_path:
     ("micros", "said"), [(1_234_567, "$1.23"), (999_999, "$1.00"), (12_345, "$0.0123"), (0, "$0.00")]
 )
 def test_money_is_written_in_dollars(micros: int, said: str) -> None:
-    assert exceeded("mysis", micros, 2_000_000, is_money=True) == f"Mysis budget exceeded: {said}/$2.00"
+    assert describe_excess("mysis", micros, 2_000_000, is_money=True) == f"Mysis budget exceeded: {said}/$2.00"
 
 
 def test_messages_say_what_is_left_and_what_the_request_needs() -> None:
-    assert exceeded("turn", 205_660, 200_000, 199_100).endswith("; 900 left, this request needs 6,560")
+    assert describe_excess("turn", 205_660, 200_000, 199_100).endswith("; 900 left, this request needs 6,560")
     said = "Swarm budget: 10/20 tokens used today, and the next request may take 20"
-    assert spent(10, 30, 20) == f"{said}: raise budget.swarm_per_day, then resume"
-    assert spent(10, 30, 20, is_money=True).endswith(": raise budget.swarm_money_per_day, then resume")
+    assert describe_spent_day(10, 30, 20) == f"{said}: raise budget.swarm_per_day, then resume"
+    assert describe_spent_day(10, 30, 20, is_money=True).endswith(": raise budget.swarm_money_per_day, then resume")
 
 
 @pytest.mark.parametrize(
     ("tokens", "money", "shown"),
     [
-        (5_000, None, spent(4_661, 5_561, 5_000)),
+        (5_000, None, describe_spent_day(4_661, 5_561, 5_000)),
         (500_000, None, "Swarm budget is now 500,000 tokens: resume to go on"),
         (None, 2.0, "Swarm budget is lifted: resume to go on"),
     ],
 )
 def test_a_hold_names_the_present_budget_of_the_day(tokens: int | None, money: float | None, shown: str) -> None:
-    assert renew_reason(spent(4_661, 5_561, 5_000), tokens, money) == shown
+    assert renew_reason(describe_spent_day(4_661, 5_561, 5_000), tokens, money) == shown
 
 
 def test_a_hold_for_money_names_the_present_limit_and_other_holds_stay() -> None:
-    reason = spent(70_000, 120_000, 100_000, is_money=True)
+    reason = describe_spent_day(70_000, 120_000, 100_000, is_money=True)
     assert renew_reason(reason, 5_000, 0.1) == reason
     assert renew_reason(reason, 5_000, 3.0) == "Swarm budget is now $3.00: resume to go on"
     assert renew_reason("I look first", 5_000, 3.0) == "I look first"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import Failure, SwarmView
-from zoea.swarm.budgets import spent
+from zoea.swarm.budgets import describe_spent_day
 from zoea.tui.screens.base import LAG_SHOWN_US
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.widgets.status_bars import FooterKey, KeyFooter, PieceLine, fit_pieces
@@ -175,7 +175,7 @@ async def test_resuming_a_hold_for_a_spent_budget_says_that_it_comes_back(tmp_pa
         await hold(stage, "for lunch")
         await stage.press("x")
         assert not stage.notices
-        await hold(stage, spent(19_000, 21_000, 20_000))
+        await hold(stage, describe_spent_day(19_000, 21_000, 20_000))
         await stage.press("x")
         await stage.until(lambda: any("raise budget.swarm_per_day, then resume" in said for said in stage.notices))
 

@@ -1,4 +1,4 @@
-"""Rules of token budgets: backpressure, warnings and refusals. Pure."""
+"""Rules of budgets of tokens and money, and the sentences about them: delays, warnings, refusals. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPENT = re.compile(r"Swarm budget: \S+?/(\S+) (tokens used|spent) today")
 
 
 class BudgetLimit(Struct, frozen=True):
-    """The limit of one scope (`turn`, `mission`, `mysis`, `swarm`); None for no limit.
+    """The limit of one scope; None for no limit. The keys of `_NAMES` are the scopes; `mission` is one message.
 
     Attributes:
         limit: Tokens, or micros (millionths of a dollar) where `is_money`.
@@ -95,7 +95,7 @@ def backpressure(used: int, limit: int) -> int:
     return next((rest for at, rest in _BACKPRESSURE if share >= at), 0)
 
 
-def crossed_warning(before: int, after: int, limit: int) -> bool:
+def has_crossed_warning(before: int, after: int, limit: int) -> bool:
     """True where this request took the turn over 80 % of its budget."""
     return limit > 0 and before / limit < WARN_AT <= after / limit
 
@@ -110,7 +110,7 @@ def question_key(scope: str, *, is_money: bool) -> str:
     return f"{scope} money" if is_money else scope
 
 
-def exceeded(scope: str, total: int, limit: int, used: int | None = None, *, is_money: bool = False) -> str:
+def describe_excess(scope: str, total: int, limit: int, used: int | None = None, *, is_money: bool = False) -> str:
     """Format the message for a request that would take a scope to this total.
 
     Args:
@@ -135,13 +135,13 @@ def advise_after_refusal(scope: str, *, is_money: bool = False) -> str:
     return ""
 
 
-def without_price(scope: str, model: str) -> str:
+def describe_missing_price(scope: str, model: str) -> str:
     """Format the refusal of a request without a known price, under a budget of money."""
     what = f"the price of {model or 'its model'} is not known"
     return f"{_NAMES[scope]} budget of money: {what}; `zoea prices set` sets it"
 
 
-def spent(used: int, total: int, limit: int, *, is_money: bool = False) -> str:
+def describe_spent_day(used: int, total: int, limit: int, *, is_money: bool = False) -> str:
     """Format the reason for a hold: no waiting request fits the rest of today's budget."""
     unit, setting = ("spent", "swarm_money_per_day") if is_money else ("tokens used", "swarm_per_day")
     needs = _amount(total - used, is_money)
@@ -157,7 +157,7 @@ def is_spent(reason: str) -> bool:
 
 
 def renew_reason(reason: str, tokens: int | None, money: float | None) -> str:
-    """Return the reason of a hold, with the present limit of the day if `spent` wrote another."""
+    """Return the reason of a hold, with the present limit of the day if `describe_spent_day` wrote another."""
     match = _SPENT.match(reason)
     if match is None:
         return reason

@@ -304,7 +304,9 @@ class AgentCall:
                 if self._own_budget == self._runner.known.settings.budget:
                     await self._wait_for_person(reserved)
             elif reserved.scope == "swarm" and not reserved.is_unpriced and least > reserved.limit:
-                reason = budgets.spent(reserved.used, reserved.tokens, reserved.limit, is_money=reserved.is_money)
+                reason = budgets.describe_spent_day(
+                    reserved.used, reserved.tokens, reserved.limit, is_money=reserved.is_money
+                )
                 await self._services.hold_swarm(reason)
             else:
                 raise self._refuse(reserved)
@@ -407,7 +409,7 @@ class AgentCall:
         if answered is None:
             answered = questions[turn_id] = asyncio.Event()
             post = partial(_answer_question, questions, turn_id)
-            what = budgets.exceeded(reserved.scope, reserved.tokens, reserved.limit, is_money=reserved.is_money)
+            what = budgets.describe_excess(reserved.scope, reserved.tokens, reserved.limit, is_money=reserved.is_money)
             self._live.say(f"asks: go on? {what}", self._services.clock.now())
             await self._services.approvals.ask_for_budget(turn_id, self._mysis_id, post)
         await answered.wait()
@@ -421,9 +423,9 @@ class AgentCall:
         """End the turn over its budget, and return the refusal."""
         scope, is_money = reserved.scope, reserved.is_money
         if reserved.is_unpriced:
-            what, hint = budgets.without_price(scope, self._profile.model), ""
+            what, hint = budgets.describe_missing_price(scope, self._profile.model), ""
         else:
-            what = budgets.exceeded(scope, reserved.tokens, reserved.limit, reserved.used, is_money=is_money)
+            what = budgets.describe_excess(scope, reserved.tokens, reserved.limit, reserved.used, is_money=is_money)
             hint = budgets.advise_after_refusal(scope, is_money=is_money)
             hint = hint or f"let its agent ask for answers of at most {self._profile.max_output_tokens:,} tokens"
         stops = scope == "mysis" or reserved.is_unpriced
@@ -529,7 +531,7 @@ class AgentCall:
         def end_it(conn: WriterConnection) -> tuple[Any, int, int]:
             end(conn)
             (used, own), limit = agent_requests.read_used_in_turn(conn, turn_id, request_id), self._turn_limit()
-            if turn_id is not None and budgets.crossed_warning(used - own, used, limit):
+            if turn_id is not None and budgets.has_crossed_warning(used - own, used, limit):
                 conn.emit("budget.warning", self._mysis_id, scope="turn", used=used, limit=limit)
             return mysis_ops.tally(conn, self._mysis_id), used, own
 

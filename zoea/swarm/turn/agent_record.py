@@ -16,7 +16,7 @@ from zoea.model.request import Answer
 from zoea.model.values import Failure, Memory, ToolCall, Usage
 from zoea.settings.schema import BudgetSettings
 from zoea.store.writer_connection import WriterConnection
-from zoea.swarm.budgets import crossed_warning
+from zoea.swarm.budgets import has_crossed_warning
 from zoea.swarm.commit_capture import CaptureStep
 from zoea.swarm.persistence import agent_ops, memory_ops, mysis_ops, spend_ops, turn_ops
 from zoea.swarm.resolved_template import MysisProfile
@@ -112,7 +112,7 @@ class AgentRecord:
         capture.write(conn, stored.memories)
         self.outputs.conclude(conn, op)
         used = self._used + spent_by(op, self._estimated) if isinstance(op, t.SettleRequest) else self._used
-        if crossed_warning(self._used, used, limit):
+        if has_crossed_warning(self._used, used, limit):
             conn.emit("budget.warning", self.profile.mysis_id, scope="turn", used=used, limit=limit)
         return StoredOp(stored, mysis_ops.tally(conn, self.profile.mysis_id), used, ahead)
 

@@ -46,7 +46,7 @@ class BudgetStage(Struct, frozen=True):
             rest = now + reserved.rest_us if reserved.rest_us else None
             return t.BudgetVerdict(now, reserved.request_id, rest_until=rest)
         is_money = reserved.is_money
-        refusal = budgets.exceeded(
+        refusal = budgets.describe_excess(
             reserved.scope,
             reserved.tokens,
             reserved.limit,
@@ -54,7 +54,7 @@ class BudgetStage(Struct, frozen=True):
             is_money=is_money,
         )
         if reserved.is_unpriced:
-            refusal = budgets.without_price(reserved.scope, self.model)
+            refusal = budgets.describe_missing_price(reserved.scope, self.model)
             return t.BudgetVerdict(now, refused=refusal, stops=True)
         if reserved.is_asked:
             self.live.say(f"asks: go on? {refusal}", self.services.clock.now())
@@ -64,7 +64,9 @@ class BudgetStage(Struct, frozen=True):
         if reserved.scope != "swarm":
             hint = budgets.advise_after_refusal(reserved.scope, is_money=is_money)
             return t.BudgetVerdict(now, refused=refusal, hint=hint, stops=reserved.scope == "mysis")
-        await self.services.hold_swarm(budgets.spent(reserved.used, reserved.tokens, reserved.limit, is_money=is_money))
+        await self.services.hold_swarm(
+            budgets.describe_spent_day(reserved.used, reserved.tokens, reserved.limit, is_money=is_money)
+        )
         return t.BudgetVerdict(self.services.clock.uptime(), held=True)
 
     def _wait(self, reserved: Reserved) -> t.BudgetVerdict:

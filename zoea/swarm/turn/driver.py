@@ -482,7 +482,7 @@ class TurnDriver:
         capture.write(conn, stored.memories)
         self._outputs.conclude(conn, op)
         used = self._used + spent_by(op, self._estimated)
-        if budgets.crossed_warning(self._used, used, limit):
+        if budgets.has_crossed_warning(self._used, used, limit):
             conn.emit("budget.warning", self._profile.mysis_id, scope="turn", used=used, limit=limit)
         return StoredOp(stored, mysis_ops.tally(conn, self._profile.mysis_id), used, ahead)
 
