@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,16 @@ def test_wrong_import_arguments_are_refused(zoea: Zoea, tmp_path: Path) -> None:
     assert "name one mysis" in zoea("export", "alpha", "--all").err
     nova_database(tmp_path / "empty.db", [])
     assert "imported alpha: 0 turns" in zoea("import", "nova", str(tmp_path / "empty.db")).out
+
+
+def test_the_command_named_for_a_folder_without_exports_writes_what_can_be_imported(zoea: Zoea, tmp_path: Path) -> None:
+    zoea("import", "nova", str(nova_database(tmp_path / "nova.db")))
+    folder = tmp_path / "backup"
+    folder.mkdir()
+    command = re.search(r"`zoea (export .*)`", zoea("import", str(folder)).err)
+    assert command
+    assert zoea(*command[1].replace("DIR", str(folder)).split()).code == 0
+    assert "skipped alpha: it is here already" in zoea("import", str(folder)).out
 
 
 def test_an_export_without_myses_is_refused(zoea: Zoea, tmp_path: Path) -> None:

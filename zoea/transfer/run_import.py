@@ -69,7 +69,9 @@ def _files(path: Path) -> list[Path]:
         return [path]
     files = sorted(path.glob("*.jsonl"))
     if not files:
-        raise UsageError(f"there is no .jsonl file in {path}", hint="`zoea export --all -o DIR` writes some.")
+        raise UsageError(
+            f"there is no .jsonl file in {path}", hint="`zoea export --all --format jsonl -o DIR/` writes some."
+        )
     return files
 
 
