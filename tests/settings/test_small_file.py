@@ -154,7 +154,7 @@ OF_NO_OTHER = {
     "process/host_name.py": "names of the system",
     "store/migrate.py": "files of the package",
     "tui/conversation/syntax_lexer.py": "its own pipe, from Zoea",
-    "tui/widgets/long_text.py": "a file that Zoea has made",
+    "tui/terminal/external_editor.py": "a file that Zoea has made",
     "web/browser_server.py": "files of the package",
 }
 """Modules that read files in another way than `small_file`, with the reason."""

@@ -31,7 +31,8 @@ from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.search import SearchScreen
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost
-from zoea.tui.widgets.long_text import FOLD_OVER, FoldedTexts, command, edit
+from zoea.tui.terminal.external_editor import edit_text, read_command
+from zoea.tui.widgets.long_text import FOLD_OVER, FoldedTexts
 from zoea.tui.widgets.message_prompt import LimitsInput, MessagePrompt
 
 
@@ -316,15 +317,15 @@ async def a_terminal_that_cannot_run_an_editor_says_so(stage: Stage) -> None:
 async def test_a_missing_editor_is_an_os_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISUAL", "/nowhere/editor")
     with pytest.raises(OSError, match="nowhere"):
-        await edit("text")
+        await edit_text("text")
 
 
 def test_the_editor_is_visual_then_editor_then_vi() -> None:
-    assert command({"VISUAL": "code --wait", "EDITOR": "nano"}) == ["code", "--wait"]
-    assert command({"EDITOR": "nano"}) == ["nano"]
-    assert command({"VISUAL": "  "}) == ["vi"]
+    assert read_command({"VISUAL": "code --wait", "EDITOR": "nano"}) == ["code", "--wait"]
+    assert read_command({"EDITOR": "nano"}) == ["nano"]
+    assert read_command({"VISUAL": "  "}) == ["vi"]
     with pytest.raises(OSError, match="EDITOR"):
-        command({"EDITOR": "a 'b"})
+        read_command({"EDITOR": "a 'b"})
 
 
 # ctrl+c.

@@ -41,10 +41,10 @@ from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.syntax_marks import read_marks
 from zoea.tui.swarm_list.message_targets import list_names
+from zoea.tui.terminal.external_editor import open_editor
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets.line_list import LineList, TextLines
-from zoea.tui.widgets.long_text import open_editor
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.search_inputs import FindBar
 

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import shlex
-import sys
-import tempfile
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
@@ -19,6 +12,7 @@ from textual.widgets import TextArea
 from zoea.text.control_characters import reveal
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
+from zoea.tui.terminal.external_editor import edit_text
 
 if TYPE_CHECKING:
     from zoea.tui.state.cockpit import Cockpit
@@ -99,7 +93,7 @@ class LongText(TextArea):
         try:
             # Nothing is drawn while the editor has the terminal.
             with self.app.batch_update(), self.app.suspend():
-                changed = await edit(self.full_text)
+                changed = await edit_text(self.full_text)
         except SuspendNotSupported:
             self.refuse("This terminal cannot run an editor")
             return
@@ -126,46 +120,3 @@ class FormText(LongText):
             super().action_cursor_down(select)
         else:
             self.app.action_focus_next()
-
-
-EDITOR = "vi"
-_TAKE_LINE = frozenset({"vi", "vim", "nvim", "nano", "emacs", "emacsclient", "micro", "kak", "joe"})
-
-
-def command(env: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the editor with its arguments. Raises OSError for a value that is no valid shell text."""
-    for name in ("VISUAL", "EDITOR"):
-        if env.get(name, "").strip():
-            try:
-                return shlex.split(env[name])
-            except ValueError as error:
-                raise OSError(f"${name}: {error}") from error
-    return [EDITOR]
-
-
-async def open_editor(file: Path, line: int = 0) -> int:
-    """Open a file in the person's editor and return its exit code. Raises OSError when it cannot be started.
-
-    Args:
-        line: The line to go to, for editors that take `+LINE`.
-    """
-    words = command()
-    place = [f"+{line}"] if line and Path(words[0]).name in _TAKE_LINE else []
-    # Python's streams have the terminal, because the usual descriptors lead to the log.
-    process = await asyncio.create_subprocess_exec(
-        *words, *place, str(file), stdout=sys.__stdout__, stderr=sys.__stderr__
-    )
-    return await process.wait()
-
-
-async def edit(text: str) -> str:
-    """Return the text as the editor saved it, without the final newline that editors add.
-
-    Raises OSError when the editor cannot be started or fails, or its file cannot be read.
-    """
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        file = Path(folder) / "message.md"
-        file.write_text(text, encoding="utf-8")
-        if code := await open_editor(file):
-            raise OSError(f"{Path(command()[0]).name} ended with {code}; the text is as it was")
-        return file.read_text(encoding="utf-8", errors="replace").removesuffix("\n")
