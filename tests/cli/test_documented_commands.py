@@ -61,6 +61,18 @@ def test_every_mentioned_option_is_one_of_its_command(page: Path) -> None:
         assert given <= set(command.line.option_names), words
 
 
+def test_each_command_that_the_package_names_has_the_options_beside_it() -> None:
+    unknown: list[list[str]] = []
+    for file in sorted((ROOT / "zoea").rglob("*.py")):
+        for words in mentions(file):
+            if "{" not in "".join(words):
+                command, rest = load(words)
+                given = {word.partition("=")[0] for word in rest if OPTION.fullmatch(word.partition("=")[0])}
+                is_below = bool(command.below and rest and rest[0][0] != "-")
+                unknown += [words] * (is_below or not given <= set(command.line.option_names))
+    assert unknown == []
+
+
 def test_a_page_of_the_guide_shows_examples() -> None:
     assert sum(1 for page in PAGES for _ in examples(page)) > 50
 
