@@ -1,7 +1,7 @@
 """Encode a plan for its `request` row, and rebuild its messages from the row.
 
 Each message is stored as memory id and form, or as literal text: `{"m": 7, "f": "cut", "k": 4000}`
-is memory 7 in the form CUT(4000); `{"t": …, "role": …}` is text that no memory holds.
+is memory 7 in the form CUT(4000); `{"t": …, "role": …}` is a literal text.
 """
 
 from __future__ import annotations

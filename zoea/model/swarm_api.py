@@ -418,4 +418,7 @@ class CoreSwarmApi(MysisApi, MessageApi, TopicApi, ApprovalApi, Protocol):
 
 
 class SwarmApi(CoreSwarmApi, CommitApi, ConnectionApi, Protocol):
-    """All of it. Bodies: `runtime.compose.RunningSwarm`, `ipc.remote_swarm.RemoteSwarm`, `ipc.read_only`."""
+    """All that a front asks of a swarm.
+
+    Implemented by `runtime.compose.RunningSwarm`, `ipc.remote_swarm.RemoteSwarm` and `ipc.read_only`.
+    """

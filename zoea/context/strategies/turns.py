@@ -1,6 +1,7 @@
 """The strategy `turns`: the current turn, and the parts of the past it needs.
 
-Order of packs: system prompt, earlier turns, standing order, latest slice, last answer, situation, recall.
+Order of packs: system prompt, inherited conversation, earlier turns, standing order, latest slice, last answer,
+situation, recall.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def _history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack:
 
 
 def _find_said(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Memory, ...]:
-    """Return the final answer of the previous turn, or nothing. Also where an earlier turn shows it."""
+    """Return the final answer of the previous turn, unless an earlier turn shows it."""
     rows = rows_of(answers, LastAnswer(frozen.before)) if frozen.before and frozen.keep_answer else ()
     finals = [one for one in rows if _is_final(one, frozen) and one.id > frozen.inherited_upto][-1:]
     return () if not finals or is_shown_earlier(frozen, finals[0].turn_id) else tuple(finals)

@@ -1,8 +1,7 @@
-"""Repairs answers that the SDK would refuse for one bad item. Pure.
+"""Repairs answers to `initialize` and `tools/list`. Pure.
 
-They are the answers to `initialize` and `tools/list`.
-
-A tool that cannot be offered stays in the list under its name and with the reason, so that a person is told of it.
+The SDK would refuse a whole answer for one bad item. A tool that cannot be offered stays in the list under its name
+and with the reason, so that a person is told of it.
 """
 
 from __future__ import annotations
