@@ -1,4 +1,4 @@
-"""The three wires meet the same faults: each is an answer or an error that names the provider, soon."""
+"""All wires meet the same faults: each is an answer or an error that names the provider, soon."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Faulty(WireServer):
         self._kind, self._send = KINDS[wire], send
 
     async def handle(self, request: Received, out: Outgoing) -> None:
-        if request.path.endswith(("/completions", "/messages", "/api/chat")):
+        if request.method == "POST":
             await self._send(out, self._kind, self.body)
         else:
             out.json(404, {"error": "not here"})
