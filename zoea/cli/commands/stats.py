@@ -64,7 +64,9 @@ def _table(stats: SwarmStats) -> str:
     ]
     busy = [point for point in stats.points if point.statuses or point.tokens or point.turns]
     if not busy:
-        return f"{lines[0]}\nNo swarm ran in this time; a running swarm stores a row each minute."
+        return (
+            f"{lines[0]}\nNo swarm ran in this time, or not yet for a minute: a running swarm stores a row each minute."
+        )
     if len(busy) > _MOST_LINES:
         lines.append(f"({len(busy) - _MOST_LINES} earlier lines: --json shows all)")
     return "\n".join([*lines, *map(_line, busy[-_MOST_LINES:])])
