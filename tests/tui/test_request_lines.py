@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from zoea.context import Budget, Decision, PackStatus, Plan, PlanStep, Priority, Reason, StepKind, Truncation, Variant
+from zoea.context.forms import FormKind
 from zoea.model.enums import Role
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Native, Usage
@@ -154,10 +155,16 @@ def test_the_end_of_a_request_is_described(changed: dict[str, object], said: str
         ("tail", 900, 5, "its last 900 B"),
         ("superseded", 0, 5, "superseded by a later call"),
         ("order", 0, 5, "shown again as data"),
+        ("recall", 400, 5, "recalled: up to 400 B of it"),
     ],
 )
 def test_the_form_of_a_message_is_described(form: str, kept: int, memory: int | None, said: str) -> None:
     assert describe_form(SentMessage(RequestMessage(Role.USER, "x", memory_id=memory), form, kept, 1)) == said
+
+
+@pytest.mark.parametrize("kind", FormKind)
+def test_no_form_of_a_memory_is_without_words(kind: FormKind) -> None:
+    assert describe_form(SentMessage(RequestMessage(Role.USER, "x", memory_id=5), kind, 400, 1))
 
 
 def test_an_unfolded_message_shows_everything_that_was_sent() -> None:

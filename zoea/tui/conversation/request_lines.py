@@ -258,6 +258,8 @@ def describe_form(sent: SentMessage) -> str:
         return f"cut to {number_format.size(sent.kept_chars)}"
     if kind is FormKind.TAIL:
         return f"its last {number_format.size(sent.kept_chars)}"
+    if kind is FormKind.RECALL:
+        return f"recalled: up to {number_format.size(sent.kept_chars)} of it"
     return _FORMS[kind]
 
 
