@@ -1,8 +1,9 @@
-"""The feed continues after errors of a screen or the swarm, and the person is told."""
+"""The cockpit continues after errors of a screen, a worker or the swarm, and the person is told."""
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from tests.tui.cockpit import cockpit
 from zoea.model.errors import StoreError
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.state import swarm_feed
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.swarm_feed import SwarmFeed
+from zoea.tui.widgets.swarm_table import SwarmTable
 
 
 async def test_an_error_in_a_screen_is_shown_once_and_logged_and_the_feed_goes_on(
@@ -34,6 +37,26 @@ async def test_an_error_in_a_screen_is_shown_once_and_logged_and_the_feed_goes_o
         said = [notice for notice in stage.notices[before:] if "LookupError: no such column [/]" in notice]
         assert len(said) == 1
         assert "no such column" in caplog.text
+        stage.app.reported_defects.clear()
+
+
+async def _fail(text: str) -> None:
+    raise LookupError(text)
+
+
+async def test_an_error_in_a_worker_of_app_screen_or_widget_is_shown_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cockpit(tmp_path) as stage:
+        starters = (stage.app, stage.screen, stage.one(SwarmTable))
+        texts = [f"LookupError: no column for {type(one).__name__}" for one in starters]
+        for starter, text in zip(starters, texts, strict=True):
+            starter.run_worker(DeferredWork(partial(_fail, text.removeprefix("LookupError: "))), exit_on_error=False)
+        await stage.until(lambda: len(stage.app.reported_defects) == len(texts))
+        assert stage.app.reported_defects == texts
+        for text in texts:
+            assert any(text in notice for notice in stage.notices)
+            assert text in caplog.text
         stage.app.reported_defects.clear()
 
 

@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from zoea.swarm.rules import WaitRules
 
 
+# Textual tells of a worker only the widget that started it. The app reports the errors of all workers.
+Worker.StateChanged.bubble = True
+
+
 class TickNames:
     """Reads the tick of each result; the settings are read at the first use."""
 
@@ -337,10 +341,9 @@ class Cockpit(App[str]):
         self._close_messages_no_wait()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Log and show the unexpected error of a worker; the cockpit goes on."""
-        if event.state is WorkerState.ERROR and (error := event.worker.error) is not None:
-            _log.error("a worker failed", exc_info=error)
-            self.show_error(ZoeaError(f"{type(error).__name__}: {error}", hint="The log file has the details."))
+        """Report the unexpected error of any worker."""
+        if event.state is WorkerState.ERROR and isinstance(error := event.worker.error, Exception):
+            self.report_defect(error)
 
     # Actions.
 
