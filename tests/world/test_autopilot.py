@@ -136,6 +136,7 @@ async def test_it_streams_reasoning_text_and_calls_then_one_answer() -> None:
     assert isinstance(bare[-1], Answer)
     assert (end.usage.input_tokens or 0) > (bare[-1].usage.input_tokens or 0) + len(TOOLS), "tools are read as well"
     assert (bare[-1].usage.input_tokens or 0) > 0
+    assert end.usage.cost_micros == 0, "it is no model and costs nothing"
 
 
 async def test_the_pace_follows_the_clock_and_the_requests_option_wins() -> None:

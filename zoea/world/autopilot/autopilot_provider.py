@@ -79,7 +79,7 @@ def _pace(options: dict[str, Any], default: float) -> float:
 
 
 def _usage(request: ModelRequest, *written: str) -> Usage:
-    """Estimate usage at four characters per token, because there is no tokenizer."""
+    """Estimate usage at four characters per token, because there is no tokenizer. It costs nothing."""
     read = sum(
         len(message.content)
         + len(message.reasoning)
@@ -87,4 +87,4 @@ def _usage(request: ModelRequest, *written: str) -> Usage:
         for message in request.messages
     )
     read += sum(len(tool.name) + len(tool.description) + len(json.dumps(tool.input_schema)) for tool in request.tools)
-    return Usage(input_tokens=-(-read // 4), output_tokens=-(-sum(map(len, written)) // 4))
+    return Usage(input_tokens=-(-read // 4), output_tokens=-(-sum(map(len, written)) // 4), cost_micros=0)
