@@ -82,6 +82,19 @@ def test_explain_shows_the_text_that_was_sent_if_asked(zoea: Zoea, stored_turns:
     assert found["tool_tokens"].keys() == set(found["tools"])
 
 
+async def test_explain_says_where_to_look_where_a_message_led_to_no_request_yet(zoea: Zoea) -> None:
+    where = places("").database
+    where.parent.mkdir(parents=True, exist_ok=True)
+    async with swarm(where.parent) as inner:
+        await inner.commander.create("alpha one", start=False)
+        idle = await asyncio.to_thread(zoea, "explain", "alpha one")
+        await inner.commander.hold(True)
+        await inner.commander.send("alpha one", "Mine iron")
+        held = await asyncio.to_thread(zoea, "explain", "alpha one")
+    assert "`zoea send 'alpha one' TEXT`" in idle.err
+    assert "`zoea show 'alpha one'` says why it has not begun" in held.err
+
+
 def test_a_refused_explain_names_the_reason(zoea: Zoea, stored_turns: None) -> None:
     refused = zoea("explain", "alpha", "3").err
     assert "belongs to beta" in refused

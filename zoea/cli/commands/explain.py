@@ -46,9 +46,11 @@ def explain(
     if request is None:
         requests = read_requests(database, mysis.id)
         if not requests:
-            raise UsageError(
-                f"{mysis.name} has made no request yet", hint=f"Give it something to do: `zoea send {mysis.name} TEXT`."
-            )
+            name = shlex.quote(mysis.name)
+            hint = f"Give it something to do: `zoea send {name} TEXT`."
+            if mysis.pending:
+                hint = f"A message waits for it: `zoea show {name}` says why it has not begun."
+            raise UsageError(f"{mysis.name} has made no request yet", hint=hint)
         request = next((one.id for one in requests if one.has_plan), requests[0].id)
     inspection = _inspect(database, mysis, request)
     if other is not None:
