@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.sources import PACKAGE, ROOT, tree_of
+from zoea.context import Reason, StepKind, describe_reason, describe_step
+from zoea.model.status import MEANINGS
 from zoea.tui.conversation.focus_lines import name_pack
 
 DOCUMENTATION = ROOT / "documentation"
@@ -115,6 +117,18 @@ def test_the_drawn_layers_are_those_of_the_import_contracts() -> None:
 def test_the_names_that_the_cockpit_has_for_packs_are_explained() -> None:
     page = (HOUSE.parent / "walk-request.md").read_text(encoding="utf-8").replace("\n", " ")
     assert [id_ for id_ in ("history", "said", "turn", "tools") if f"*{name_pack(id_)}* is `{id_}`" not in page] == []
+
+
+def test_the_words_for_reasons_and_steps_are_explained() -> None:
+    page = (HOUSE.parent / "walk-request.md").read_text(encoding="utf-8")
+    words = [(str(kind), describe_step(kind)) for kind in StepKind]
+    words += [(str(reason), describe_reason(reason)) for reason in (Reason.BUDGET, Reason.MAX_CHARS)]
+    assert [id_ for id_, said in words if f"*{said}* (`{id_}`)" not in page] == []
+
+
+def test_the_guide_explains_each_status_as_the_cockpit_does() -> None:
+    page = (DOCUMENTATION / "guide" / "cockpit.md").read_text(encoding="utf-8")
+    assert [word for word, meaning in MEANINGS.items() if f" | {word} | {meaning} |" not in page] == []
 
 
 def test_every_invariant_names_its_tests() -> None:

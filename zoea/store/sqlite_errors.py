@@ -21,7 +21,7 @@ def translate_error(error: Exception) -> StoreError:
     """Return the StoreError for a SQLite error, with the original as `__cause__`.
 
     Disk full and I/O errors become StoreFull, violated constraints StoreConflict, a file that is not a
-    database StoreForeign, others StoreError.
+    database StoreForeign, an interrupted query StoreClosed, others StoreError.
     """
     translated = _convert(error)
     translated.__cause__ = error

@@ -1,1 +1,1 @@
-"""The cockpit in a browser, and metrics over HTTP."""
+"""The cockpit in a browser, metrics over HTTP, and the gateway of external agents."""

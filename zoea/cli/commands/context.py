@@ -1,4 +1,4 @@
-"""`zoea ctx`: read, compare, name, import, export, check and remove contexts, which are commits."""
+"""`zoea ctx show`, `cat`, `refs`, `resolve` and `diff`: read and compare commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands for myses: new, list, show, start, stop, configure, dismiss, delete, undelete."""
+"""Commands for myses: new, show, start, stop, configure, dismiss, delete, undelete."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ class Action(Struct, frozen=True):
         key: Default key, as Textual names it; each action has one.
         requires: Says why the action is not possible in a context.
         footer: Rank in the footer, lowest first; None keeps it out.
-        command: Word at the `:` prompt, the same as the CLI's where the CLI has one.
+        command: Word at the `:` prompt. Where the CLI's differs, `_ALIASES` of the prompt has that too.
         flags: SWARM: changes the swarm, so that it is not possible in a read-only cockpit. TEXT: opens an input; where
             it is refused, the text that follows in the same burst is dropped. SPARE: in the footer only where all
             others fit. ASKS: spends or destroys, so that it is confirmed. FILES: writes a file of this machine, so
