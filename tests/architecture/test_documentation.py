@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 
 from tests.architecture.sources import PACKAGE, ROOT, tree_of
 from zoea.context import Reason, StepKind, describe_reason, describe_step
+from zoea.context.forms import FormKind
+from zoea.model.enums import Activity, DeliveryMode, DeliveryState, MysisState, Outcome
 from zoea.model.status import MEANINGS
 from zoea.tui.conversation.focus_lines import name_pack
 
@@ -129,6 +132,23 @@ def test_the_words_for_reasons_and_steps_are_explained() -> None:
 def test_the_guide_explains_each_status_as_the_cockpit_does() -> None:
     page = (DOCUMENTATION / "guide" / "cockpit.md").read_text(encoding="utf-8")
     assert [word for word, meaning in MEANINGS.items() if f" | {word} | {meaning} |" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("word", "values"),
+    [
+        ("state", MysisState),
+        ("activity", Activity),
+        ("delivery", DeliveryState),
+        ("delivery mode", DeliveryMode),
+        ("outcome", Outcome),
+        ("form", FormKind),
+    ],
+)
+def test_the_glossary_names_each_value_of_a_word(word: str, values: type[StrEnum]) -> None:
+    page = (HOUSE.parent / "glossary.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| {word} \|.*$", page, re.MULTILINE)
+    assert [value for value in values if f"`{value}`" not in row] == []
 
 
 def test_every_invariant_names_its_tests() -> None:
