@@ -16,9 +16,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
+import zipfile
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,9 +90,10 @@ class OldZoea:
 
 def export_code(commit: str, folder: Path) -> int:
     """Unpack the package of a commit; return the number of its newest migration."""
-    packed = subprocess.run(["git", "archive", commit, "zoea"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(folder / "code", filter="data")
+    words = ["git", "archive", "--format=zip", commit, "zoea"]
+    packed = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        archive.extractall(folder / "code")
     return max(int(file.stem) for file in (folder / "code" / "zoea" / "store" / "migrations").glob("*.sql"))
 
 

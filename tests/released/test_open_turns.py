@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.zoea_process import PATIENCE_S, spawn
+from tests.files.repositories import commit, make_repository
+from tests.released import make_open_turns
 from tests.released.open_turns_settings import HISTORY, STRATEGIES, write_settings
 from tests.waiting import until_true
 from zoea.cli import run
@@ -93,6 +95,18 @@ def strategies_of(names: list[str]) -> set[str]:
 
 def test_there_is_a_state_of_each_schema() -> None:
     assert [int(one) for one in STATES] == list(range(1, newest_version() + 1))
+
+
+def test_the_package_of_a_commit_is_unpacked_and_names_its_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = make_repository(tmp_path / "repository")
+    migrations = repository / "zoea" / "store" / "migrations"
+    migrations.mkdir(parents=True)
+    (migrations / "0007.sql").touch()
+    commit(repository)
+    monkeypatch.setattr(make_open_turns, "ROOT", repository)
+    assert make_open_turns.export_code("HEAD", tmp_path) == 7
 
 
 def test_every_broken_off_turn_goes_on_to_its_end_and_nothing_is_lost(
