@@ -172,6 +172,22 @@ async def test_text_typed_slowly_for_a_prompt_that_is_not_on_this_screen_runs_no
         await stage.until(lambda: stage.shows(DashboardScreen))
 
 
+async def test_a_key_typed_before_its_input_was_refused_runs_no_command_however_late_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("comma", shows=SettingsScreen)
+        monkeypatch.setattr(type_ahead, "PAUSE_S", 0)
+        monkeypatch.setattr(type_ahead, "BURST_S", 0)
+        late = [key_event(key) for key in ("x", "down", "l", "q")]
+        await stage.pilot.press("b")
+        for event in late:
+            stage.app.post_message(event)
+        await stage.pilot.pause()
+        assert stage.shows(SettingsScreen)
+        assert not (await stage.api.view()).held
+
+
 async def test_text_for_a_prompt_that_cannot_open_runs_no_command(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=()) as stage:
         await stage.press("escape")

@@ -180,7 +180,7 @@ class TypeAhead:
             self._released.popleft()
         elif isinstance(event, Key) and event.key == "ctrl+c" and self._is_stuck():
             self._held.clear()
-        elif time.monotonic() < self._discards_until:
+        elif event.time < self._discards_until:  # typed before that, however late it comes here
             self._discards_until = time.monotonic() + BURST_S
             return False
         elif self._is_unwanted_text(event):
@@ -235,7 +235,7 @@ class TypeAhead:
 
     def _is_unwanted_text(self, event: Key | Paste) -> bool:
         is_text = isinstance(event, Paste) or event.is_printable or event.key == "enter"
-        return is_text and time.monotonic() < self._discards_text_until and not self._is_text(event)
+        return is_text and event.time < self._discards_text_until and not self._is_text(event)
 
     def _watch(self) -> None:
         self._admitted += 1
