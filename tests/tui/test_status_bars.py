@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import Failure, SwarmView
+from zoea.settings.schema import Settings
 from zoea.swarm.budgets import describe_spent_day
 from zoea.tui.screens.base import LAG_SHOWN_US
 from zoea.tui.screens.focus import FocusScreen
@@ -171,11 +172,18 @@ async def test_the_header_shows_the_limit_of_money_beside_what_was_spent(tmp_pat
 
 
 async def test_resuming_a_hold_for_a_spent_budget_says_that_it_comes_back(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, size=(120, 40)) as stage:
-        await hold(stage, "for lunch")
-        await stage.press("x")
+    settings = Settings.model_validate({"nudge": {"enabled": False}, "budget": {"swarm_per_day": 20_000}})
+    async with cockpit(tmp_path, settings=settings, size=(120, 40)) as stage:
+
+        def is_held() -> bool:
+            return stage.app.feed.view is not None and stage.app.feed.view.held
+
+        await stage.api.hold(True, reason="for lunch")
+        await stage.until(is_held)
+        await stage.press("x", until=lambda: not is_held())
         assert not stage.notices
-        await hold(stage, describe_spent_day(19_000, 21_000, 20_000))
+        await stage.api.hold(True, reason=describe_spent_day(19_000, 21_000, 20_000))
+        await stage.until(is_held)
         await stage.press("x")
         await stage.until(lambda: any("raise budget.swarm_per_day, then resume" in said for said in stage.notices))
 
