@@ -218,6 +218,23 @@ async def test_e_changes_the_arguments_and_allows_the_call_with_them(tmp_path: P
         assert await answers(stage) == [("once", "")]
 
 
+async def test_changed_arguments_that_are_refused_once_their_form_was_left_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        await open_panel(stage)
+        await stage.press("e", shows=ChangedArgumentsDialog)
+        dialog = stage.top(ChangedArgumentsDialog)
+
+        async def refuse(*_: object, **more: object) -> None:
+            dialog.back()
+            raise UsageError("the call has ended")
+
+        monkeypatch.setattr(stage.api, "answer", refuse)
+        await stage.press("ctrl+r", until=lambda: any("the call has ended" in notice for notice in stage.notices))
+
+
 async def test_after_an_answer_the_dialog_stays_and_the_next_question_ignores_keys_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,13 @@ async def test_an_error_of_the_http_server_is_shown(tmp_path: Path, monkeypatch:
         await stage.until(lambda: "and 2 more" in stage.text())
         assert "cannot listen at 127.0.0.1:9632" in stage.text()
         await stage.press("ctrl+o", shows="Set mcp.port to another")
+
+
+async def test_rows_that_are_read_while_the_dialog_is_removed_are_not_drawn(tmp_path: Path) -> None:
+    async with cockpit_over(FakeSwarm(), tmp_path / "zoea.db") as stage:
+        screen = await opened(stage)
+        stage.app.pop_screen()
+        while screen.parent is not None:
+            screen.redraw_bars()
+            await asyncio.sleep(0)
+        assert not stage.shows(McpClientsDialog)

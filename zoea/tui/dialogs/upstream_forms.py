@@ -149,7 +149,7 @@ class ChangedArgumentsDialog(ArgumentsDialog[bool]):
         self.close(True)
 
     def say(self, error: ZoeaError) -> None:
-        if self.is_attached:
+        if self.is_open:
             self.tell([(error.what, "errored")], [(error.hint, "quiet")])
         else:
             self.cockpit.show_error(error)

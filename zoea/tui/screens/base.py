@@ -71,6 +71,15 @@ class BaseScreen(Screen[T]):
     """The app."""
 
     @property
+    def is_attached(self) -> bool:
+        """Whether the screen stays in the app. Textual removes the widgets of a screen before itself."""
+        return not self._pruning and super().is_attached
+
+    @property
+    def is_mounted(self) -> bool:
+        return not self._pruning and super().is_mounted
+
+    @property
     def holds_keys(self) -> bool:
         """Whether the next key has to wait, because what the last one began is not complete."""
         return False
