@@ -393,6 +393,17 @@ def test_a_line_is_as_new_as_the_other_lines_of_its_script_are() -> None:
     assert rank_lines(recorder.memories)[0].text.startswith("Please send the porters")
 
 
+@pytest.mark.parametrize("words", ["red foxes run north", "blue goats run south"])
+def test_a_line_that_is_said_again_is_as_new_as_its_words_are_side_by_side(words: str) -> None:
+    recorder = Recorder()
+    other = "blue goats run south" if words.startswith("red") else "red foxes run north"
+    backwards = " ".join(reversed(words.split()))
+    for text in (words, other, backwards, f"now {other}", words, other):
+        recorder.open(text.capitalize() + ".")
+    before, memories = recorder.memories[:-2], recorder.memories[-2:]
+    assert rank_lines(memories, before)[0].text == words.capitalize() + "."
+
+
 @pytest.mark.parametrize("fact", ["仓库的备用钥匙和旧图纸编号是5521。", "讨论之后大家说好以后改用纸质的登记表。"])
 def test_a_sign_that_few_lines_of_a_script_have_weighs_more_there(fact: str) -> None:
     recorder = Recorder()
