@@ -11,6 +11,7 @@ from tests.tui.cockpit import Stage, cockpit, take_steps
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.status import MEANINGS
 from zoea.tui.commands.actions import ACTIONS, BY_ID
+from zoea.tui.screens.charts import ChartsScreen
 from zoea.tui.screens.help import SYNONYMS, WORDS, HelpScreen
 from zoea.tui.widgets.line_list import PickList
 from zoea.tui.widgets.status_bars import KeyFooter
@@ -91,6 +92,14 @@ async def test_a_long_description_is_shown_in_full(tmp_path: Path) -> None:
         assert " ".join(words).count(BY_ID["focus.keep"].description) == 1
 
 
+async def an_action_that_the_screen_below_does_not_have_says_so(stage: Stage) -> None:
+    await stage.press("C", shows=ChartsScreen)
+    lines = await open_help(stage)
+    await stage.write("find")
+    shown = lines.plain.splitlines()
+    assert shown[next(at for at, line in enumerate(shown) if " find " in line) + 1].strip() == "not on this screen"
+
+
 async def enter_runs_the_action_on_the_screen_below(stage: Stage) -> None:
     await open_help(stage)
     await stage.enter("mark all")
@@ -145,6 +154,7 @@ async def test_help_lists_finds_and_runs_actions(tmp_path: Path) -> None:
             typing_finds_actions_by_the_words_that_people_use,
             the_words_of_zoea_are_explained_and_found_by_typing,
             an_impossible_action_says_why,
+            an_action_that_the_screen_below_does_not_have_says_so,
             enter_runs_the_action_on_the_screen_below,
             a_second_click_on_a_line_runs_it,
             esc_empties_the_search_then_leaves,
