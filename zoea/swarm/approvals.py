@@ -62,7 +62,7 @@ class ApprovalQueue:
             self._template_grants.add((row["template"], row["upstream"], row["tool"], row["schema_hash"]))
 
     def is_granted(self, mysis_id: int, template: str, spec: ToolSpec, arguments: str = "{}") -> bool:
-        """Whether a person allowed this tool with the same schema before, and its command if any."""
+        """Whether a person allowed this tool with the same schema and command before."""
         scope = find_grant_scope(arguments) if spec.takes_command else None
         if scope == "":
             return False
@@ -151,7 +151,7 @@ class ApprovalQueue:
         return any((column, row[column]) in self._waiting for column in ("tool_call_id", "turn_id"))
 
     async def read_changed(self, row: sqlite3.Row, text: str) -> str:
-        """Return changed arguments as they are sent, with marks for secrets, so that they may be stored.
+        """Return changed arguments as sent, with marks for secrets, so they may be stored.
 
         Raises:
             UsageError: The call cannot run with them.

@@ -106,7 +106,7 @@ def as_micros(dollars: float | None) -> int | None:
 
 
 def question_key(scope: str, *, is_money: bool) -> str:
-    """Return the name of a budget in questions to the commander, and in what they granted."""
+    """Return a budget's name in questions to the commander and in what they granted."""
     return f"{scope} money" if is_money else scope
 
 
@@ -152,12 +152,12 @@ def describe_spent_day(used: int, total: int, limit: int, *, is_money: bool = Fa
 
 
 def is_spent(reason: str) -> bool:
-    """Return whether the swarm is on hold for its budget, which no request has room in yet."""
+    """Return whether the swarm is on hold for its budget. No request has room in that yet."""
     return _SPENT.match(reason) is not None
 
 
 def renew_reason(reason: str, tokens: int | None, money: float | None) -> str:
-    """Return the reason of a hold, with the present limit of the day if `describe_spent_day` wrote another."""
+    """Return a hold's reason, with the day's present limit if `describe_spent_day` wrote another."""
     match = _SPENT.match(reason)
     if match is None:
         return reason

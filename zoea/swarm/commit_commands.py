@@ -297,7 +297,7 @@ def _read_unknown(
 def _read_later_results(
     conn: sqlite3.Connection, reader: ChainReader, commit: ContextCommit, own: tuple[ContextEntry, ...]
 ) -> tuple[ContextEntry, ...]:
-    """Return the results with which the commits after it begin, where a commit ends in an open answer."""
+    """Return the results that begin the commits after one that ends in an open answer."""
     results: list[ContextEntry] = []
     entries, seq = own, commit.seq
     while entries and (entries[-1].calls or entries[-1].role is Role.TOOL):

@@ -132,7 +132,7 @@ def find_template(
 
 
 def choose_agent(new: NewMysis, template: Template) -> tuple[NewMysis, Template]:
-    """Let an external agent play the mysis, where one is named in place of a provider. Raises AgentError."""
+    """Let an external agent play the mysis, if named in place of a provider. Raises AgentError."""
     if not new.provider.startswith(AGENT_PREFIX):
         return new, template
     agent = find_agent(new.provider.removeprefix(AGENT_PREFIX))
@@ -171,7 +171,7 @@ def checked_prompt(text: str, settings: Settings) -> str:
 
 
 def default_model(provider: str, settings: Settings) -> str:
-    """Return the model of a provider that is used where none is named, "" for none."""
+    """Return the model that a provider uses where none is named, "" for none."""
     own = settings.provider_named(provider)
     return own.model if own is not None else ""
 

@@ -72,7 +72,7 @@ def estimate_inherited(conn: sqlite3.Connection, need: InheritedContext) -> Inhe
 async def begin_inherited(
     services: Services, capture: CommitCapture, need: InheritedContext, summaries: SummaryStage
 ) -> InheritedMessages | None:
-    """Answer the need in the first turn, and commit the summary of what does not fit.
+    """Answer the need in the first turn; commit the summary of what does not fit.
 
     The commit holds the messages that fit too. It is made once: it follows the commit that the mysis began with.
     None where a model has to write a part of the summary first. Raises MissingBlob.

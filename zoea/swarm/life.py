@@ -136,7 +136,7 @@ class SetState(Struct, frozen=True):
 
 
 class OpenTurn(Struct, frozen=True):
-    """Open a turn with these deliveries or a nudge, or resume the one that broke off."""
+    """Open a turn with deliveries or a nudge, or resume one that broke off."""
 
     prompts: tuple[Pending, ...] = ()
     nudge_level: int = 0

@@ -220,7 +220,7 @@ class LiveView:
     def show_preparing(
         self, mysis_id: int, what: Literal["prepares_model", "awaits_tools"] = "prepares_model"
     ) -> Iterator[None]:
-        """Show that a turn waits for its model or, with `awaits_tools`, its tools, if longer than a moment."""
+        """Show that a turn waits long for its model or, with `awaits_tools`, its tools."""
         row = self._rows[mysis_id]
 
         def show() -> None:

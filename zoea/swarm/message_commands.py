@@ -86,7 +86,7 @@ class MessageCommands(SwarmCommands):
             return await reader.run(find)
 
     def _with_whole_names(self, to: Recipients) -> Recipients:
-        """Return the recipients with the names of those that an id or a part of the name refers to."""
+        """Return the recipients with whole names in place of ids and parts of names."""
         return replace(to, names=tuple(self.swarm.runner(name).mysis.name for name in to.names))
 
     async def say(

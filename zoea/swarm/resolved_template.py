@@ -138,7 +138,7 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
 
 
 def offline_profile(mysis: Mysis, known: ResolvedTemplate, providers: Providers) -> MysisProfile:
-    """Build the profile of a mysis whose requests do not go through its provider, without asking that."""
+    """Build the profile of a mysis whose requests bypass its provider, without asking that."""
     window = known.settings.context.context_window
     return MysisProfile(
         mysis_id=mysis.id,
@@ -292,7 +292,7 @@ NO_EARLIER_TURNS = "Of earlier turns only the newest one's last calls and answer
 
 
 def kept_turns(profile: MysisProfile) -> tuple[int, int, str]:
-    """Return how many earlier turns a request may show, the most tokens of them (0 for no bound), and why."""
+    """Return how many earlier turns may be shown, the most tokens of them, and why. 0 tokens is no bound."""
     wanted = profile.settings.context.keep_turns
     if wanted != "auto":
         return wanted, 0, "" if wanted else NO_EARLIER_TURNS
@@ -320,7 +320,7 @@ def nudge_text(level: int, catalogue: Catalogue, task: str = "") -> str:
 
 
 def drop_told_goal(nudge: str, order: str) -> str:
-    """Return a nudge without the goal where the standing order, which stands before it, says the same."""
+    """Return a nudge without the goal where the standing order says the same."""
     opening, mark, rest = nudge.partition(f"\n{_GOAL.format(task='')}")
     goal, _, more = rest.partition("\n")
     if not mark or goal.removesuffix("…") not in " ".join(order.split()):

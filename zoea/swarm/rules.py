@@ -47,7 +47,7 @@ class LifeRules(Struct, frozen=True):
 
 
 class WaitRules(Struct, frozen=True):
-    """Fields of a tool result that make a mysis wait, and other names of single upstreams."""
+    """Fields of a tool result that make a mysis wait, also of single upstreams."""
 
     wait: WaitSettings
     upstreams: tuple[tuple[str, WaitSettings], ...] = ()

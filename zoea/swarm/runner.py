@@ -41,7 +41,7 @@ NEW_WORDS = 8
 
 
 class _ClosedTurn(Struct):
-    """The op that stores the end of a turn, and prompts of a turn never stored."""
+    """The op that stores a turn's end, and prompts of a turn never stored."""
 
     closing: TurnClosing
     effect: lf.OpenTurn
@@ -136,7 +136,7 @@ class MysisRunner:
         self.adopt(known)
 
     def end_over_budget(self, failure: Failure, *, stops: bool) -> None:
-        """End the open turn, because a request of its agent found no room in a budget.
+        """End the open turn, because its agent's request found no room in a budget.
 
         Args:
             stops: The budget is that of the mysis, which is stopped.
@@ -256,7 +256,7 @@ class MysisRunner:
             await self._store_reset_count()
 
     async def _store_reset_count(self) -> None:
-        """Store the nudge count again after the first message that follows the end of a turn.
+        """Store the nudge count again after the first message that follows a turn.
 
         The op of the message set the count back, but the op of the turn's end may have been written after it.
         """

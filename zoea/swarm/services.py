@@ -259,7 +259,7 @@ class Services:
                 return self._end_trial()
 
     async def try_disk(self) -> None:
-        """Try at once whether a full disk has space, because a person wants to store something.
+        """Try at once whether a full disk has space. A person wants to store something.
 
         Raises:
             StoreFull: It has none; the swarm stays on hold.

@@ -221,7 +221,7 @@ class Swarm:
         runner.configure(mysis, self.bodies[mysis.template_hash], self.resolved_template(mysis.template_hash))
 
     async def replace(self, runner: MysisRunner, op: Callable[[WriterConnection], Mysis]) -> None:
-        """Close a runner, store a change of its mysis, and start a new runner for it."""
+        """Close a runner, store a change of its mysis, and start a new runner."""
         mysis = runner.mysis
         self.leaving.add(mysis.id)
         try:

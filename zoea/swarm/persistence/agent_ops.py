@@ -69,7 +69,7 @@ async def read_session(store: Store, mysis_id: int) -> StoredSession:
 
 
 async def find_forked(store: Store, commit: int, agent: str, folder: str | None) -> tuple[str, str]:
-    """Return the session that holds just the conversation of a commit, and its mysis; else empty texts.
+    """Return the session that holds just a commit's conversation, and its mysis; else empty texts.
 
     Args:
         folder: The one that it works in; None for any.

@@ -81,7 +81,7 @@ def reserve_for_agent(conn: WriterConnection, owner: RequestOwner, limits: Limit
 
 
 def read_used_in_turn(conn: WriterConnection, turn_id: int | None, request_id: int) -> tuple[int, int]:
-    """Return the tokens that the ended requests of a turn used, and those of one of them. Zero without a turn."""
+    """Return the tokens that a turn's ended requests used, and those of one request. Zero without a turn."""
     if turn_id is None:
         return 0, 0
     used, own = conn.execute(_ENDED_IN_TURN, (request_id, turn_id)).fetchone()

@@ -151,7 +151,7 @@ def is_tip(conn: WriterConnection, name: str, seq: int) -> bool:
 
 
 def begin_branch(conn: WriterConnection, mysis: Mysis, seq: int, work: Work) -> None:
-    """Let the branch of a new mysis begin at a commit, and that of its thread."""
+    """Begin the branch of a new mysis, and that of its thread, at a commit."""
     sql = (
         "INSERT INTO ctx_origin(mysis_id, commit_seq, ticket_id, thread_id, created_at, birth_seq)"
         " VALUES (?1, ?2, ?3, ?4, ?5, ?2)"
@@ -187,7 +187,7 @@ def begin_again(conn: WriterConnection, mysis: Mysis) -> bool:
 
 
 def begin_fresh(conn: WriterConnection, mysis_id: int, seq: int, birth: int | None = None) -> None:
-    """Note that a mysis begins without the conversation up to a commit, because that cannot be read.
+    """Note that a mysis begins without the unreadable conversation up to a commit.
 
     Args:
         birth: The commit, where the mysis was made from it.
@@ -203,7 +203,7 @@ def begin_fresh(conn: WriterConnection, mysis_id: int, seq: int, birth: int | No
 def find_thread(
     conn: sqlite3.Connection, commit: ContextCommit, thread_id: str, default_template: str
 ) -> tuple[str, ContextCommit]:
-    """Return the branch of a discussion and its newest commit, which at first is the commit itself."""
+    """Return a discussion's branch and newest commit. At first that is the commit itself."""
     ref = thread_ref(thread_id, read_template_name(conn, commit.provenance.template_hash) or default_template)
     tip = read_ref(conn, ref)
     return ref, commit if tip is None else read_commit(conn, tip) or commit

@@ -64,7 +64,7 @@ def find_short_budgets(
     metered: Mapping[str, bool],
     now: int,
 ) -> tuple[str, ...]:
-    """Return a sentence for each budget that has less left than the recipients' next requests need.
+    """Return a sentence for each budget with less left than the next requests need.
 
     A mysis without a request counts as the average of the others, or as the newest request of the workspace.
 

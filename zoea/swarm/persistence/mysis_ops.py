@@ -193,7 +193,7 @@ WHERE NOT EXISTS (SELECT 1 FROM tally WHERE mysis_id = y.id) GROUP BY y.id
 
 
 def restore_tallies(conn: WriterConnection) -> None:
-    """Restore missing rows of counters from the stored turns, because no turn can be stored without one."""
+    """Restore missing rows of counters from stored turns. No turn can be stored without one."""
     conn.execute(_RESTORE_TALLIES)
 
 
@@ -333,7 +333,7 @@ def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str, *,
 
 
 def hold_one(conn: WriterConnection, mysis_id: int, on: bool, reason: str) -> Mysis:
-    """Put one mysis on hold for a person, or lift its hold, and return its row."""
+    """Put a mysis on hold for a person, or lift its hold; return its row."""
     hold(conn, mysis_id, on, reason, by_person=True)
     return find(conn, mysis_id)
 

@@ -39,7 +39,7 @@ _compressor = zstandard.ZstdCompressor(level=1)
 
 
 class RequestOwner(Protocol):
-    """The mysis, provider and model of a request, and whether it counts for the swarm's budget."""
+    """The mysis, provider and model of a request, and whether the swarm's budget counts it."""
 
     @property
     def mysis_id(self) -> int: ...

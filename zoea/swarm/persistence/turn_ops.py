@@ -120,7 +120,7 @@ def open_turn(
 def _choose_content(
     conn: WriterConnection, frozen: FrozenTurn, catalogue: Catalogue, waiting: tuple[Delivery, ...], required: int
 ) -> tuple[FrozenTurn, tuple[Delivery, ...]]:
-    """Return the turn with its tools, earlier turns and what its prompts override, and the prompts that fit.
+    """Return the turn with tools, earlier turns and overrides, and the prompts that fit.
 
     Args:
         required: The tokens of the prompt or order that every request of the turn holds.
@@ -146,7 +146,7 @@ def _choose_content(
 def _choose_prompts(
     conn: WriterConnection, frozen: FrozenTurn, waiting: tuple[Delivery, ...], offer: Callable[[FrozenTurn], FrozenTurn]
 ) -> tuple[FrozenTurn, tuple[Delivery, ...]]:
-    """Return the prompts that fit, and the turn with its tools and what the prompts override."""
+    """Return the turn with its tools and overrides, and the prompts that fit."""
     offered = offer(frozen)
     waiting = prompt_budget.select_together(waiting, lambda one: bool(read_stored(one.context).own_turn))
     deliveries = prompt_budget.select_fitting(waiting, prompt_budget.room_for_prompts(offered), at_least=1)
@@ -362,7 +362,7 @@ class KnownTools(Struct):
         return self.found
 
     def after_cut(self, frozen: FrozenTurn) -> frozenset[str]:
-        """Return the tools that are known where the turn shows fewer earlier turns than the one before."""
+        """Return the known tools where the turn shows fewer earlier turns than before."""
         first = self.conn.execute(_FIRST_SHOWN, (self.mysis_id, self.number)).fetchone()
         if first is None or first[0] is None or not frozen.earlier or frozen.earlier[0].turn_id == first[0]:
             return self.read()

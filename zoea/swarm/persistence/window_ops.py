@@ -98,7 +98,7 @@ class ConversationRows(Struct, frozen=True):
 
 
 async def read_conversation(store: Store, frozen: FrozenTurn, before: int, rules: WindowRules) -> ConversationRows:
-    """Read of the conversation before a turn what a request may show verbatim, and what no summary covers.
+    """Read what a request may show verbatim of the conversation, and what no summary covers.
 
     At most `MOST_READ` messages are read of the latter. What it inherited of its own conversation is left out.
     """

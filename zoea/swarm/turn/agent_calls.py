@@ -158,7 +158,7 @@ class AgentCalls:
         return None if call.is_over else call
 
     def _is_served(self, call: TurnCall, *, is_over: bool) -> bool:
-        """Return whether a call is one of Zoea's own tools, which is stored as Zoea carries it out.
+        """Return whether a call is one of Zoea's own tools, stored as Zoea runs it.
 
         One that the agent ended without calling the tool is a call like any other.
         """
@@ -170,7 +170,7 @@ class AgentCalls:
         return call.is_over
 
     async def _store_call(self, call: TurnCall, *, state: CallState = CallState.SENT, scope: str | None = None) -> None:
-        """Store a call with the text before it, in the state sent, asking or never run."""
+        """Store a call and the text before it, as sent, asking or never run."""
         asks = state is CallState.APPROVAL
         prepared, answer = await self._prepare(call, self.take_answer(), asks=asks, scope=scope)
         await self.store_prepared(call, prepared, answer, state)
@@ -196,7 +196,7 @@ class AgentCalls:
     async def _prepare(
         self, call: TurnCall, answer: Answer, *, asks: bool, scope: str | None
     ) -> tuple[t.PreparedCall, Answer]:
-        """Return a call as it is stored, and the answer with it, without the values of secrets."""
+        """Return a call and its answer as they are stored, without values of secrets."""
         asked = AnswerCall(call.agent.name, call.agent.write_arguments(asks=asks), call.agent.told.call_id)
         answer = await self._record.masks.conceal_answer(replace(answer, calls=(asked,), finish=Finish.CALLS))
         (concealed,) = answer.calls
@@ -325,7 +325,7 @@ class AgentCalls:
                 await self._store_call(call)
 
     async def end_untold(self, *, but_own: bool = False) -> None:
-        """End the calls that the agent left without an end, or without waiting for the answer that it asked for."""
+        """End the calls that the agent left open, or whose answer it did not await."""
         for call in self.open_calls():
             if call.is_own and but_own:
                 continue

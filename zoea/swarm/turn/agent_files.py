@@ -33,7 +33,7 @@ class AgentFiles(Struct):
     allowed: set[str] = field(default_factory=set)
 
     def allow(self, call: MergedCall) -> None:
-        """Note that a call was allowed, so that what it writes is not asked for again."""
+        """Note that a call was allowed. What it writes is not asked for again."""
         if call.name in CHANGE_KINDS:
             inner = (relative_path(path, self.folder) for path in call.files)
             self.allowed.update(path for path in inner if path is not None)

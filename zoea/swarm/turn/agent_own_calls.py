@@ -100,7 +100,7 @@ class OwnCalls:
         return any(opened.call.asked is not None or opened.given is not None for opened in self._open.values())
 
     async def begin(self, asked: ToolAsked) -> None:
-        """Store a call, and carry it out, or ask for it where the template says so."""
+        """Store a call; run it, or ask for it where the template says so."""
         if asked.answer.done():
             return None
         refusal, spec = self._refuse(asked.call.name)
@@ -193,7 +193,7 @@ class OwnCalls:
         tell(opened.asked, result)
 
     def close(self) -> frozenset[asyncio.Task[None]]:
-        """Answer all open calls, because the turn is over; return the tasks of those that go on."""
+        """Answer all open calls, as the turn is over; return the tasks that go on."""
         for opened in self._open.values():
             tell(opened.asked, OVER)
         return self._running.detach()

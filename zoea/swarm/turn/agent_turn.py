@@ -155,7 +155,7 @@ class AgentTurn:
         self._inputs.put_nowait(update)
 
     async def ask_permission(self, call: up.CallTold, options: tuple[up.PermissionOption, ...]) -> str | None:
-        """Return the option for a call, once the template, a grant or the commander has decided."""
+        """Return the option that the template, a grant or the commander chose for a call."""
         self._has_told = True
         asked = PermissionAsked(call, options, asyncio.get_running_loop().create_future())
         self._inputs.put_nowait(asked)
@@ -267,7 +267,7 @@ class AgentTurn:
         return None
 
     async def _admit(self, tokens: int) -> Failure | None:
-        """Wait for a lifted hold and, where the gateway does not see the requests, for the budgets."""
+        """Wait for a lifted hold and, for requests outside the gateway, the budgets."""
         await self._services.hold.lifted(self._profile.mysis_id)
         return None if self._files.uses_gateway else await self._record.admit(tokens, self._spawn)
 
@@ -580,5 +580,5 @@ async def _drop(work: asyncio.Future[Any]) -> None:
 
 
 def prompt_text(memory: Memory) -> str:
-    """Return a prompt for the agent, below a line with its sender unless that is the commander."""
+    """Return a prompt for the agent, below its sender unless that is the commander."""
     return f"{memory.label}\n{memory.content}" if memory.label else memory.content

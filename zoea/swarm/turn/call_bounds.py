@@ -35,7 +35,7 @@ _SHARE = 0.75
 
 
 class BoundedCalls(Struct, frozen=True):
-    """The calls of an answer that are stored, and for each the result if it is not run."""
+    """The stored calls of an answer, and the result of each that is not run."""
 
     answer: Answer
     calls: tuple[AnswerCall, ...]
@@ -43,7 +43,7 @@ class BoundedCalls(Struct, frozen=True):
 
 
 def room_for_answer(plan: Plan, memories: Iterable[Memory], calibration: float) -> int:
-    """Return the tokens, before calibration, that an answer with calls may take in the next request.
+    """Return the tokens, before calibration, for an answer with calls in the next request.
 
     Args:
         plan: Of the request that was answered.
@@ -60,7 +60,7 @@ def room_for_answer(plan: Plan, memories: Iterable[Memory], calibration: float) 
 
 
 def bound_calls(answer: Answer, room: int, whole: int) -> BoundedCalls:
-    """Skip calls above the limits of number and size, and drop those above the limits of storage.
+    """Skip calls above limits of number and size; drop those above limits of storage.
 
     Args:
         room: Tokens that the calls after these and their results may take in the next request.
@@ -96,7 +96,7 @@ def bound_calls(answer: Answer, room: int, whole: int) -> BoundedCalls:
 
 
 def _bound_text(answer: Answer, whole: int) -> Answer:
-    """Shorten the text beside calls, and leave out reasoning, where the next request has no room for them."""
+    """Shorten the text beside calls, and drop reasoning, if the next request lacks room."""
     if not answer.calls or estimate.tokens(answer.text) + estimate.tokens(answer.reasoning) <= whole:
         return answer
     text = shorten.middle(answer.text, whole // 2 * estimate.CHARS_PER_TOKEN)
@@ -108,7 +108,7 @@ def _bound_name(call: AnswerCall) -> AnswerCall:
 
 
 def _without_arguments(call: AnswerCall, room: int) -> tuple[AnswerCall, str]:
-    """Return a call that is not run because of its length, and the result that says so."""
+    """Return a call that is too long to run, and the result that says so."""
     chars = room * estimate.CHARS_PER_TOKEN
     why = (
         f"cancelled: this was not run and its arguments were not kept, because they have {len(call.arguments):,}"

@@ -43,7 +43,7 @@ def warning_text(repeated: str) -> str:
 
 
 def drop_warning(text: str, notes: Sequence[Note]) -> str:
-    """Return an answer without the sentences of a warning that it repeats, because later turns would copy them."""
+    """Return an answer without repeated sentences of a warning. Later turns would copy them."""
     kept = text
     for note in notes:
         for sentence in _SENTENCES.split(note.content) if note.kind == NOTE_KIND else ():

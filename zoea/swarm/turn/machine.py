@@ -184,7 +184,7 @@ def _call(turn: t.TurnState) -> Step:
 
 
 def _give_back(turn: t.TurnState, following: t.NextStep = t.NextStep.RESERVE) -> Step:
-    """Release the reservation of a request that was not sent, and reserve or plan it again."""
+    """Release the reservation of an unsent request, and reserve or plan it again."""
     op = t.FailRequest(turn.request_id, ErrorClass.CANCELLED, NOTHING_USED)
     return replace(turn, phase=t.TurnPhase.RESERVING, next=following), (t.StoreOp(op),)
 

@@ -96,7 +96,7 @@ async def answer_needs(
     summaries: SummaryStage,
     capture: CommitCapture,
 ) -> AnsweredNeeds | None:
-    """Return the answers to all that the turn's strategy wants, of which `known` are already there.
+    """Return the answers to all that the turn's strategy wants. `known` are already there.
 
     None where a model has to write a part of a summary first, which `summaries` then wants.
 

@@ -46,7 +46,7 @@ class OutputStage(Struct):
         return None if self.rules is None or schema is None else check_output(text, schema)
 
     def conclude(self, conn: WriterConnection, op: t.TurnOp) -> None:
-        """Publish the output of an op that ends the turn, and store the place in the ledger."""
+        """Publish the output of a turn's last op, and store the place in the ledger."""
         if self.rules is None or not isinstance(op, t.StoreAnswer | t.CloseTurn) or op.outcome is not Outcome.ANSWERED:
             return
         topic = self.profile.template.publishes

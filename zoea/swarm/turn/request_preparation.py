@@ -79,7 +79,7 @@ class RequestPreparation(Struct):
         return self._plan_within(turn, limit)
 
     def _plan_within(self, turn: t.TurnState, limit: int | None) -> Plan:
-        """Plan within a limit, or a little more where that is too little for what has to be there.
+        """Plan within a limit, or a little more where the required content needs it.
 
         The first request that cannot be made shorter may go out once more, because it asks for a shorter answer. What
         comes after it in the turn is as short as it can be, not whole again.

@@ -28,7 +28,7 @@ def retry_text(what: str, attempt: int, attempts: int, rest_us: int) -> str:
 
 
 def limit_kind(tokens: int) -> str:
-    """Return the kind of the note about a request that was too long, with the limit of those that follow."""
+    """Return the kind of a note on a too long request, with the new limit."""
     return f"{_LIMIT}{tokens}"
 
 
@@ -42,7 +42,7 @@ def limit_in(kind: str) -> int | None:
 
 
 def trait_kind(trait: str) -> str:
-    """Return the kind of the note about a form that a model turned out to refuse or demand."""
+    """Return the kind of a note on a form that a model refuses or demands."""
     return f"{_TRAIT}{trait}"
 
 

@@ -46,7 +46,7 @@ def _read_enough(
     *,
     is_compact: bool,
 ) -> list[TopicMessage]:
-    """Read the messages that a form may show, until they are more than any request may hold."""
+    """Read the messages that a form may show, until no request could hold more."""
     selection, most = source.selection, source.most
     if is_compact:
         selection, most = source.compact_selection, source.compact_amount

@@ -75,7 +75,7 @@ def _size(tool: ToolSpec, form: str) -> int:
 def choose_tools(
     frozen: FrozenTurn, catalogue: Catalogue, known: ReadKnown, required: int, count_uses: CountUses
 ) -> FrozenTurn:
-    """Freeze which tools the requests of a turn show whole, and which they leave out to fit.
+    """Freeze which tools a turn's requests show whole, and which they leave out to fit.
 
     Args:
         known: Reads which tools the turns before used, or showed whole; only called where tools are shown by need.
@@ -221,7 +221,7 @@ def _tokens(chars: int) -> int:
 
 
 def offer_tools(catalogue: Catalogue, frozen: FrozenTurn) -> Catalogue:
-    """Return the tools that a turn offers, and in `others` those that can be called all the same."""
+    """Return the tools that a turn offers, and in `others` further callable ones."""
     tools, listed = catalogue.tools, tuple[ToolSpec, ...]()
     if frozen.tool_show == ToolShow.SEARCH:
         shown = set(frozen.shown_tools)
@@ -237,6 +237,6 @@ def offer_tools(catalogue: Catalogue, frozen: FrozenTurn) -> Catalogue:
 
 
 def _derived_hash(catalogue: Catalogue, *parts: str) -> str:
-    """Return a hash for a catalogue made of another one, by what tells the two apart."""
+    """Return a hash for a catalogue derived from another, by what differs."""
     joined = "\0".join(parts).encode()
     return f"{catalogue.hash}-{blake2b(joined, digest_size=8).hexdigest()}"

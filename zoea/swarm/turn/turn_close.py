@@ -42,7 +42,7 @@ def result_op(turn: t.TurnState, call_id: int, result: ToolResult, state: CallSt
 
 
 def add_remark(result: ToolResult, call: ToolCall, given: GivenAnswer | None) -> ToolResult:
-    """Return a result that begins with what the answer that allowed its call says or changed, where it does."""
+    """Return a result that begins with the commander's remark or change, if there is any."""
     is_question = call.name == ASK_TOOL and not call.upstream  # the sentence is its result
     if given is None or is_question or not (given.sentence or given.arguments):
         return result

@@ -139,7 +139,7 @@ def _tick_at(result: _Result, seen: Mapping[str, Tick], known: Mapping[str, Tick
 
 
 def learn_tick(memories: tuple[Memory, ...], rules: WaitRules, known: int) -> int:
-    """Return the length of a tick, µs, from the first and last tick of these memories.
+    """Return the length of a tick, µs, from these memories' first and last tick.
 
     Ticks are whole: n of them take between n - 1 and n + 1 lengths. `known` is returned where it
     agrees with that.
@@ -206,7 +206,7 @@ def _results(memories: tuple[Memory, ...], rules: WaitRules) -> list[_Result]:
 
 
 def _told_tick(value: dict[str, Any], names: WaitSettings) -> float | None:
-    """Return the tick that a result tells, by the first of the names that it has."""
+    """Return the tick that a result tells, by the first name that it has."""
     ticks = (_number(_find_field(value, field, lists=True)[1]) for field in names.tick_fields)
     return next((tick for tick in ticks if tick is not None), None)
 

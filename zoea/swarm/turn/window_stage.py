@@ -134,7 +134,7 @@ def _shape(
 
 
 def _prepare(shape: ConversationShape, conversation: Conversation) -> _Prepared:
-    """Return a shape with the messages of those ranges of which all were read, the same for many turns."""
+    """Return a shape with the messages of ranges that were wholly read. They serve many turns."""
     held = [tuple(filter(one.holds, conversation.newer)) for one in shape.ranges]
     whole = [memories for one, memories in zip(shape.ranges, held, strict=True) if len(memories) == one.messages]
     return _Prepared(shape, before=tuple([memory for memories in whole for memory in memories]))
@@ -171,7 +171,7 @@ def _replace_ranges(ranges: Sequence[SummaryRange], new: Sequence[SummaryRange])
 def _write_ranges(
     shape: ConversationShape, before: tuple[Memory, ...], prose: str, model: str, failure: str
 ) -> tuple[SummaryRange, ...]:
-    """Return ranges for the middle, and one that joins old ones where there are too many.
+    """Return ranges for the middle, and one that joins old ones, if too many.
 
     Args:
         before: The newest messages that ranges cover; those of the newest go on with the middle where it is open.
