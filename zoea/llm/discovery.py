@@ -352,6 +352,6 @@ def _found(
 
 
 def _place(address: str) -> str:
-    """Return host and port of an address, so that two spellings of one server are equal."""
+    """Return host and port of an address, equal for two spellings of one server."""
     rest = address.partition("://")[2] or address
     return rest.partition("/")[0].replace("localhost", "127.0.0.1").lower()

@@ -191,7 +191,7 @@ def trait_in(status: int, said: str, sent: Collection[str], traits: Traits, tool
 
 
 def _refused_tool(said: str, tools: tuple[str, ...]) -> str | None:
-    """Return the trait that leaves out the tool that a refusal names by place or name."""
+    """Return the trait that leaves out the tool a refusal names by place or name."""
     for pattern in _REFUSED_TOOL:
         for named in pattern.findall(said):
             if named.isdecimal() and int(named) < len(tools):

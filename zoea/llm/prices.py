@@ -34,7 +34,7 @@ AS_OF = "2026-11"
 
 
 class PublishedPrice(NamedTuple):
-    """Dollars per million tokens of input, of input that the provider had cached, and of output.
+    """Dollars per million tokens of input, of cached input, and of output.
 
     Attributes:
         most_input: The longest prompt that it holds for; longer ones cost more. None where all cost the same.
@@ -175,7 +175,7 @@ class PriceList:
         return find_published(model)
 
     def add_cost(self, answer: Answer, provider: str, model: str) -> Answer:
-        """Return the answer with its cost, unless the provider reported one or the price is unknown."""
+        """Return the answer with its cost, unless that is reported or no price is known."""
         usage = answer.usage
         if usage.cost_micros is not None or usage.total is None:
             return answer

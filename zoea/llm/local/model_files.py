@@ -116,7 +116,7 @@ class LocalModels:
 
 
 def check_gguf(file: Path) -> None:
-    """Raise UsageError if `file` cannot be read or does not begin as a GGUF file does."""
+    """Raise UsageError if `file` cannot be read or has no GGUF header."""
     try:
         with open_regular(file) as opened:
             head = opened.read(_SMALLEST)

@@ -36,7 +36,7 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 
 
 def repair(text: str, *, is_cut: bool = False) -> tuple[str, str]:
-    """Return arguments as compact JSON text, and why they are broken (empty if they are not).
+    """Return arguments as compact JSON text, and why they are broken, else an empty text.
 
     Broken arguments come back unchanged. `is_cut` means that the model was stopped at its output limit: nothing is
     repaired then, because the missing rest is unknown.
@@ -170,7 +170,7 @@ def _is_cut(text: str) -> bool:
 
 
 def _keeps(text: str, value: Any) -> bool:
-    """Return True if the text has the words and numbers of the repaired value exactly, and no more line ends."""
+    """Return whether a repaired value has the words, numbers and line ends of its text."""
     written = json.dumps(value, ensure_ascii=False)
     return _words(written) == _words(text) and written.count("\\n") >= text.count("\\n")
 

@@ -97,7 +97,7 @@ class CallPieces:
         return here
 
     def _begins(self, call: PieceCall, name: str, arguments: str) -> bool:
-        """Return whether a piece with a name and without a known id begins another call than `call`."""
+        """Return whether a piece with a name and no known id begins another call."""
         if call.is_whole:
             return bool(arguments) or bool(call.name and name != call.name)
         if name == call.name or not call.name:

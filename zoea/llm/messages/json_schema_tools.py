@@ -53,7 +53,7 @@ _CUT_CALL = re.compile(_BEGIN + r'"name"\s*:\s*' + _STRING + r'"(?:\s*,\s*"argum
 
 
 def response_format(request: ModelRequest) -> dict[str, Any]:
-    """Build the `response_format` of a chat completion that allows the request's calls or an answer text."""
+    """Build the `response_format` of a chat completion. It allows the request's calls or an answer text."""
     return {"type": "json_schema", "json_schema": {"name": "step", "schema": answer_schema(request)}}
 
 
@@ -102,7 +102,7 @@ def _bounded(node: Any) -> Any:
 def as_text(
     system: str, messages: Iterable[RequestMessage], request: ModelRequest, *, with_examples: bool = False
 ) -> tuple[str, list[RequestMessage]]:
-    """Return the system text with the request's tools in it, and the messages without tool roles."""
+    """Return the system text with the request's tools, and the messages without tool roles."""
     lines = [_HOW, "", _SIGNED_TOOLS if request.as_signatures else _TOOLS]
     for tool in request.tools:
         if request.as_signatures:
@@ -141,7 +141,7 @@ def examples(tools: Sequence[ToolSpec]) -> list[str]:
 
 
 def _results_example(tools: Sequence[ToolSpec]) -> list[str]:
-    """Return an answer to the results of two calls of one tool, or to the result of the last tool."""
+    """Return an example of an answer to two results, or to the last tool's result."""
     pair = next(((tool, key) for tool in reversed(tools) if (key := _only_text(tool))), None)
     if pair is None:
         result = "It is 17 of 24."
@@ -175,7 +175,7 @@ def _answer_step(answer: str, step: str = _TELL) -> str:
 
 
 def _only_text(tool: ToolSpec) -> str:
-    """Return the name of the only argument of an upstream's tool if that is a required text; empty otherwise."""
+    """Return an upstream tool's only argument if that is a required text; empty otherwise."""
     schema = flat(tool.input_schema)
     properties = schema.get("properties", {})
     wanted = schema.get("required", [])

@@ -101,7 +101,7 @@ def _from_gemma(match: re.Match[str]) -> str:
 
 
 def _from_pairs(match: re.Match[str]) -> str:
-    """Write Apertus' list of objects, each with the name of a tool as its key, in the common form."""
+    """Write Apertus' list of objects in the common form. The key of each is the name of a tool."""
     try:
         items = [item for one in json.loads(match["calls"]) for item in one.items()]
         return "".join([_write_call(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in items])
@@ -265,7 +265,7 @@ def _read_tagged(text: str, place: int, schemas: Schemas) -> _Found | None:
 
 
 def _read_before_json(text: str, place: int, schemas: Schemas) -> _Found | None:
-    """Read a name in special tokens, or a bare one behind Mistral's token, and the object after it."""
+    """Read a name in special tokens, or behind Mistral's token, and the object after it."""
     match = next((one for pattern in _BEFORE_JSON if (one := pattern.match(text, place)) is not None), None)
     if match is None and "[TOOL_CALLS]" in text[:place]:
         match = _BARE_NAME.match(text, place)

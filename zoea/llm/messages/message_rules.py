@@ -52,7 +52,7 @@ def settle(messages: Iterable[RequestMessage]) -> tuple[str, list[RequestMessage
 
 
 def _with_objects(message: RequestMessage, messages: Iterable[RequestMessage]) -> RequestMessage:
-    """Replace arguments that are no JSON object, and note them where the result does not tell them."""
+    """Replace arguments that are no JSON object. Note them where the result does not tell them."""
     broken = [call for call in message.calls if strict_object(call.arguments) is None]
     results = {one.call_id: one.content for one in messages if one.role is Role.TOOL}
     notes = [

@@ -48,7 +48,7 @@ def _short_id(id: str) -> str:
 
 
 def fit_order(messages: list[RequestMessage], traits: Traits) -> list[RequestMessage]:
-    """Put each call into a message of its own, or an answer between a result and a user message."""
+    """Put each call into its own message, or an answer between result and user message."""
     if Trait.SINGLE_CALLS in traits:
         results = {one.call_id: one for one in messages if one.role is Role.TOOL}
         split = {call.id for message in messages if len(message.calls) > 1 for call in message.calls}

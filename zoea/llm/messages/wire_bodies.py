@@ -258,14 +258,14 @@ def _find_reference(wire: Wire, entry: dict[str, Any]) -> str:
 
 
 def _holds_kept_file(outer: dict[str, Any]) -> bool:
-    """Return whether a part of a message is a file that the vendor keeps, at any depth."""
+    """Return whether a message part is a file that the vendor keeps, at any depth."""
     inner = [outer[field] for field in ("content", "output", "file", "source") if field in outer]
     parts = (part for value in inner if value.__class__ is not str for part in (as_mapping(value), *as_mappings(value)))
     return any(part.get("file_id") or _holds_kept_file(part) for part in parts)
 
 
 def list_tools(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tools that a request offers, with those that stand in its input, as Codex sends them."""
+    """Return the tools that a request offers, also those in its input, as from Codex."""
     more = [one for one in as_mappings(body.get("input")) if one.get("type") == _MORE_TOOLS]
     return [tool for place in (body, *more) for tool in as_mappings(place.get("tools"))]
 
@@ -303,7 +303,7 @@ def guess_asker(body: WireBody) -> Asker:
 
 
 class _Reader:
-    """Reads an entry of a request, counts its pictures, and keeps the names of its calls by their ids."""
+    """Reads entries of a request, counts pictures, and keeps names of calls by id."""
 
     def __init__(self) -> None:
         self.pictures = 0
@@ -464,7 +464,7 @@ def _as_json(value: Any) -> str:
 
 
 def _without_media(value: Any) -> Any:
-    """Return the value with a note for each long text without a space, as base64 is."""
+    """Return the value, with a note for each long text without spaces, like base64."""
     match value:
         case dict():
             return {key: _without_media(one) for key, one in value.items()}

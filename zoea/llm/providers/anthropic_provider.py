@@ -68,7 +68,7 @@ class AnthropicProvider(HttpProvider):
                 yield item
 
     async def _needs_chat(self, request: ModelRequest) -> bool:
-        """Return whether answers have to keep to a schema of calls, and the server is a llama.cpp, which has one."""
+        """Return whether calls need a schema and the server is a llama.cpp, which has one."""
         mode = self._config.tool_mode
         if not request.tools or mode is ToolMode.NATIVE or self._http.base_url == ProviderType.ANTHROPIC.address:
             return False
@@ -132,7 +132,7 @@ class AnthropicProvider(HttpProvider):
         return {only.name: only, "": only}
 
     async def info(self, model: str) -> ModelInfo:
-        """Return what the settings, the vendor or the table of well-known models say, in that order.
+        """Return what settings, vendor or the table of well-known models say, in that order.
 
         A compatible server without a list gives no details. Raises ProviderError if it refuses the key or is not there.
         """

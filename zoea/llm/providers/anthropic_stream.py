@@ -69,7 +69,7 @@ class MessageStreamDecoder(PayloadDecoder):
         return self.is_done or bool(self._stop)
 
     def feed_whole(self, body: bytes) -> None:
-        """Read an answer that was not streamed although that was requested, or was under the type of a document."""
+        """Read a whole body, which was not streamed, or streamed under a document's content type."""
         try:
             message = parse(body)
         except ValueError:

@@ -107,7 +107,7 @@ class StreamDecoder(Protocol):
 
     @property
     def words(self) -> str:
-        """What came that is no part of an answer, as a server's error in plain text."""
+        """What came outside of an answer, as a server's error in plain text."""
         ...
 
     def feed(self, data: bytes) -> Delta | ReadProgress | None: ...
@@ -283,7 +283,7 @@ class HttpProvider:
         return self._config.timeouts.first + estimated_tokens / SLOWEST_READING
 
     def _fills_window(self, request: ModelRequest) -> bool:
-        """Return whether a request takes most of the window, or is long where that is unknown."""
+        """Return whether a request takes most of the window. Where that is unknown, a long one does."""
         window = request.context_window or self._config.context_window
         if window is None:
             return request.estimated_tokens >= LONG_REQUEST
@@ -364,7 +364,7 @@ class HttpProvider:
         )
 
     async def forward(self, request: ForwardedRequest) -> AsyncGenerator[ForwardedItem, None]:
-        """Send a request through the gate as it is; yield head and bytes of its answer.
+        """Send a request through the gate as it is; yield its answer's head and bytes.
 
         What a refusal or an answer holds of the key is hidden. Closing it closes the connection.
         Raises ProviderError where no answer comes, or where it breaks off.
@@ -464,7 +464,7 @@ class EventFeeder:
 
 
 def check_complete(decoder: StreamDecoder, name: str, secrets: tuple[str, ...]) -> None:
-    """Raise ProviderError, with the words that the provider sent instead, where the answer has not ended."""
+    """Raise ProviderError with the words that came instead, if the answer has not ended."""
     if decoder.is_complete:
         return
     if decoder.words:

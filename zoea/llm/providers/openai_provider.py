@@ -93,7 +93,7 @@ class OpenAIProvider(HttpProvider):
         return listing
 
     async def info(self, model: str) -> ModelInfo:
-        """Return what the settings, the server or the table of well-known models say, in that order.
+        """Return what settings, server or the table of well-known models say, in that order.
 
         A server without a list gives no details; the only model of one answers where none is named. Raises
         ProviderError if it refuses the key or cannot be reached.
@@ -135,7 +135,7 @@ class ModelListing(Struct, frozen=True):
 
     @property
     def needs_schema(self) -> bool:
-        """True for a llama.cpp that drops tools silently, its template having none, or that serves a small model.
+        """Whether a llama.cpp drops tools, its template having none, or serves a small model.
 
         A small model tells of calls instead of making them, and makes them under a schema.
         """

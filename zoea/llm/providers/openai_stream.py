@@ -96,7 +96,7 @@ class ChatStreamDecoder(PayloadDecoder):
         return delta
 
     def feed_whole(self, body: bytes) -> None:
-        """Read an answer that was not streamed although that was requested, or was under the type of a document."""
+        """Read a whole body, which was not streamed, or streamed under a document's content type."""
         try:
             self._payload(parse(body))
         except ValueError:

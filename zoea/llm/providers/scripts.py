@@ -73,7 +73,7 @@ def deltas(answer: Answer, chars: int = 16) -> Iterator[Delta]:
 
 
 def tools_script(request: ModelRequest, steps: int = 1) -> Answer:
-    """Answer with `steps` rounds of one call each, then an answer that names prompt and result.
+    """Answer with `steps` rounds of one call each, then name prompt and result.
 
     A prompt may give the calls to make instead, one a line: `call NAME {"a": 1}`; all are made in the first round.
     """

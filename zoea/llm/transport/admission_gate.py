@@ -140,7 +140,7 @@ class AdmissionGate:
         self._clock.call_after(TELL_US, self._tell_places)
 
     def _hold(self, lane: _Lane, place: int) -> RequestHeld:
-        """Return why the gate admits no request of a model now, and until when if that is known."""
+        """Return why the gate admits no request of a model, and until when if known."""
         now = self._clock.uptime()
         label = f"{self._name}/{lane.model}" if lane.model else self._name or "the provider"
         if now < lane.paused_until:

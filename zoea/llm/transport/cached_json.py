@@ -91,7 +91,7 @@ def is_absent(error: ProviderError) -> bool:
 
 
 def is_loading(error: ProviderError) -> bool:
-    """Return True if a server refuses because it is still loading its model, as llama.cpp does."""
+    """Return whether a server refuses while it loads its model, as llama.cpp does."""
     return error.status == HTTPStatus.SERVICE_UNAVAILABLE and "loading" in error.said.lower()
 
 

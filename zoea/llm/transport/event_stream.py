@@ -173,7 +173,7 @@ class PayloadDecoder:
 
 
 class LineReader:
-    """Decodes bytes into whole lines of text, without blank ones (NDJSON) and without the frame of an event."""
+    """Decodes bytes into lines of text. It drops blank ones (NDJSON) and the frame of an event."""
 
     __slots__ = ("_lines",)
 

@@ -178,7 +178,7 @@ class HttpClient:
         content: bytes | None,
         more_headers: Mapping[str, str],
     ) -> aiohttp.ClientResponse:
-        """Send the request, and send it again where its pooled connection turns out to be closed.
+        """Send the request; send it again if its pooled connection turns out to be closed.
 
         A server may close a connection it said it would keep (llama.cpp does after each stream) just when the next
         request leaves. Such a request is repeated only if not one byte of an answer came.
@@ -278,7 +278,7 @@ class _ConnectionPool:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """A pool that knows which connections were used before, and drops those that received unasked data.
+    """A pool that knows used connections, and drops those that received unasked data.
 
     aiohttp would take an unasked answer for the answer of the next request.
     """

@@ -45,7 +45,7 @@ def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) ->
 
 
 def split_object(text: bytes) -> dict[str, bytes]:
-    """Return the values of a JSON object as they were written, of each name the last. Raises ValueError."""
+    """Return the values of a JSON object as written, the last of each name. Raises ValueError."""
     try:
         _check_count(text)
         return {name: bytes(part) for name, part in _PARTS.decode(text).items()}
@@ -86,7 +86,7 @@ def _check_count(text: str | bytes) -> None:
 
 
 def _may_hold_many(text: str | bytes) -> bool:
-    """Return whether a large document has so many signs, in texts or not, that its values must be counted."""
+    """Return whether a document has so many signs that its values must be counted."""
     data = _encode(text)
     return data.count(b",") >= MAX_VALUES or data.count(b"[") + data.count(b"{") >= MAX_VALUES
 

@@ -296,7 +296,7 @@ def classify(status: int | None, refusal: RefusalBody, *, has_time: bool = False
 
 
 def _is_too_long(status: int | None, refusal: RefusalBody) -> bool:
-    """Return whether a sentence says that one request is too long, and not all of a minute together."""
+    """Return whether a refusal calls one request too long, not all of a minute."""
     text = refusal.said
     if status is not None and status < 500 and status not in (400, 403, 413, 422, 429):
         return False
@@ -369,7 +369,7 @@ _CODE_KEYS = (
 
 
 def is_error(payload: dict[str, Any]) -> bool:
-    """Return whether an object in the place of an answer is an error in a usual shape."""
+    """Return whether a payload is an error in a usual shape, not an answer."""
     if payload.get("error") or "error" in (payload.get("object"), payload.get("type")):
         return True
     says = any(isinstance(payload.get(key), str) and payload[key] for key in ("message", "msg", "errorMessage"))

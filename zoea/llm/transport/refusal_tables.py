@@ -216,7 +216,7 @@ SMALLEST_WINDOW = 256
 
 
 def window_in(text: str) -> int | None:
-    """Return the tokens of the window, or of the prompt, that a refusal for its length allows."""
+    """Return the window or prompt, in tokens, that a refusal for length allows."""
     for pattern in _WINDOWS:
         named = pattern.findall(text.replace(_MINIMAX, ""))
         sizes = [int(re.sub(r"[,_]", "", digits)[:15]) * (1_000 if kilo else 1) for digits, kilo in named]
