@@ -62,7 +62,7 @@ def _fill_login(login: LoginSettings, schema: Json, fields: Mapping[str, str]) -
 
 
 def _fill(values: Mapping[str, Any], properties: Json, schema: Json) -> dict[str, Any]:
-    """Return the values that a tool takes, and required arguments that have one value only, or a default."""
+    """Return the values that a tool takes. Required arguments with one value or a default are added."""
     if not properties:
         return dict(values)
     arguments = {key: _typed(values[key], one) for key, one in properties.items() if key in values}
@@ -89,7 +89,7 @@ def holds_login(config: UpstreamConfig, schema: Json, fields: Mapping[str, str])
 
 
 def find_login_secrets(config: UpstreamConfig, arguments: Mapping[str, Any]) -> list[str]:
-    """Return the texts that must not be shown among the arguments that make an account or open a session."""
+    """Return the secret texts among arguments that make an account or open a session."""
     return [value for key, value in arguments.items() if isinstance(value, str) and is_secret_field(config, key, {})]
 
 

@@ -400,7 +400,7 @@ class UpstreamAccounts:
         return parse_result(wire), self._session_fields(parse_fields(wire))
 
     def _session_fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a session, and each injected argument with its field, also of an inner object."""
+        """Return a session's fields, and each injected argument with its field, even an inner one."""
         inner = dict(flatten(values))
         fields = {name: values.get(key, inner.get(key)) for name, key in self._config.injected_fields.items()}
         return {**values, **{name: value for name, value in fields.items() if value is not None}}

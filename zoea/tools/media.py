@@ -79,7 +79,7 @@ def _read_uri(match: re.Match[str]) -> Blob | None:
 
 
 def _read_bare(written: str) -> Blob | None:
-    """Read base64 that begins as a known kind of data does, or that is long and no text."""
+    """Read base64 that begins as a known kind does, or is long and no text."""
     head = _decode_loosely(written[: 64 - 64 % 4])
     kind = next((name for magic, at, name in _MAGIC if (head or b"")[at:].startswith(magic)), "")
     if not kind and (len(written) < SHORTEST_UNKNOWN or not _is_mixed(written)):
@@ -96,7 +96,7 @@ def _make_blob(media_type: str, data: bytes | None) -> Blob:
 
 
 def _is_mixed(written: str) -> bool:
-    """Return whether a run is base64 rather than hexadecimal digits, a sequence of bases or a long word."""
+    """Return whether a run is base64, not hexadecimal, a base sequence or a long word."""
     head = written[:SHORTEST_UNKNOWN]
     has_all = re.search("[a-z]", head) and re.search("[A-Z]", head) and re.search("[0-9]", head)
     return bool(has_all) and len(set(head)) > 32

@@ -190,7 +190,7 @@ def _block(block: Any) -> tuple[str, Blob | None]:
 
 
 def _unknown(kind: str, rest: dict[str, Any]) -> str:
-    """Show a part of a type that the protocol does not know, with all that it holds."""
+    """Show a part of a type unknown to the protocol, with all that it holds."""
     inner = rest.get("text")
     if not kind and isinstance(inner, str):
         return _text(inner)

@@ -132,7 +132,7 @@ def is_secret_name(name: str) -> bool:
 def replace_secrets(
     arguments: dict[str, Any], schema: Mapping[str, Any], replace: Replace, *, is_made: bool = False
 ) -> dict[str, Any]:
-    """Return the arguments with each secret value replaced, at any depth, also in JSON inside of texts."""
+    """Return the arguments with secrets replaced, at any depth, also in JSON inside texts."""
     replaced = dict(arguments)
     waiting: deque[_Level] = deque([_Level(replaced, [schema], is_secret=False, numbers=False)])
     while waiting:  # not by recursion, because what is nested deeply is a secret too
@@ -178,7 +178,7 @@ def replace_made_secrets(text: str, replace: Replace) -> str:
 
 
 def replace_named_results(text: str, replace: Replace) -> str:
-    """Replace the values of secret names in each JSON of an answer, where they cannot be words about a secret."""
+    """Replace values of secret names in each JSON of an answer. Words about a secret stay."""
     if not _may_name(text):
         return text
     parts, end, tries = list[str](), 0, 0
@@ -228,7 +228,7 @@ def _replace_named_values(answer: Any, replace: Replace) -> bool:
 
 
 def _is_made(name: str, value: Any) -> bool:
-    """Return whether a value of an answer is a secret, and no word about one, as `required`."""
+    """Return whether a value of an answer is a secret, not a word like `required`."""
     if not isinstance(value, str | int) or isinstance(value, bool):
         return False
     plain = str(value)
@@ -287,7 +287,7 @@ class _Level(Struct):
         return self.values.items() if isinstance(self.values, dict) else enumerate(self.values)
 
     def judge(self, key: Any, parts: list[Mapping[str, Any]], root: Any) -> tuple[list[Any], bool, bool]:
-        """Return the schemas of a value, whether it is secret, and whether a number would be."""
+        """Return a value's schemas, whether it is secret, and whether a number would be."""
         if isinstance(self.values, list):
             items = [part["items"] for part in parts if "items" in part]
             before, value = self.values[key - 1] if key else "", self.values[key]
@@ -319,7 +319,7 @@ def _is_named(key: Any, names: re.Pattern[str]) -> bool:
 
 
 def _is_cookie(value: str) -> bool:
-    """Return whether the value of curl's option is a cookie, and not the name of a file."""
+    """Return whether the value of curl's option is a cookie, not a file name."""
     return "=" in value and is_odd(value)
 
 
@@ -337,7 +337,7 @@ def _replace_leaf(value: Any, replace: Replace, *, numbers: bool) -> Any:
 
 
 def _replace_inside(text: str, replace: Replace, *, is_made: bool = False) -> str:
-    """Replace the secrets of a text that is JSON itself, or holds the options of a command."""
+    """Replace the secrets of a text that is JSON, or holds options of a command."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             value = json.loads(text)
@@ -375,7 +375,7 @@ def _replace_flags(text: str, replace: Replace) -> str:
 
 
 def is_odd(value: str) -> bool:
-    """Return whether a value cannot be a word, which would be taken for the secret wherever it stands."""
+    """Return whether a value cannot be a word. A word would be hidden wherever it stands."""
     return len(value) >= _SHORTEST_MADE and any(char.isdigit() for char in value)
 
 
@@ -410,7 +410,7 @@ def _parts(schema: Any, root: Any, depth: int = 0) -> Iterator[Mapping[str, Any]
 
 @lru_cache(maxsize=4_096)
 def _join_words(name: str) -> str:
-    """Return the words of a name between underscores, without digits and without what repeats or places a value."""
+    """Return the words of a name between underscores. Digits and what repeats or places a value are left out."""
     return _AFTER_A_NAME.sub("", "_".join(_WORD.findall(plain_name(name)))) if len(name) <= _LONGEST_NAME else ""
 
 

@@ -29,7 +29,7 @@ def find_forms(value: Any) -> tuple[str, ...]:
 
 
 def replace_form(text: str, form: str, mark: str) -> str:
-    """Put a mark in the place of a form, a short one only where it stands by itself."""
+    """Replace a form with a mark, a short form only where it stands by itself."""
     if form not in text:
         return text
     return text.replace(form, mark) if len(form) >= SURE else compile_form(form).sub(lambda _: mark, text)

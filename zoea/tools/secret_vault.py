@@ -88,7 +88,7 @@ class StreamMask:
         return whole[before:]
 
     def _find_whole(self, before: str, text: str) -> tuple[int, int, int]:
-        """Return place, length and number of the first secret, the longest of those that begin there."""
+        """Return place, length and number of the first secret, the longest at its place."""
         places = [
             (match.start() - len(before), -len(form), number)
             for number, forms in list(self._forms.items())
@@ -215,7 +215,7 @@ class SecretVault:
         return replace(answer, text=self._mask_broken(answer.text), reasoning=self._mask_broken(answer.reasoning))
 
     async def stream_mask(self) -> Callable[[str], str]:
-        """Return a function that masks known values in the pieces of one text as they come."""
+        """Return a function that masks known values in pieces of one text as they come."""
         await self._load()
         return StreamMask(self._texts).feed
 

@@ -103,7 +103,7 @@ class Toolbox:
         return Upstream(config, logs=self._logs, pool=self._share_pool, on_change=lambda: self._changed())
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Call a function on the loop whenever the state or the tools of an upstream changed."""
+        """Call a function on the loop whenever an upstream's state or tools changed."""
         self._changed = changed
 
     def _share_pool(self) -> HttpPool:
@@ -307,7 +307,7 @@ class Toolbox:
         return accounts.mask_result(caller, result) if accounts is not None else result
 
     async def place(self, caller: Caller, policy: ToolPolicy) -> None:
-        """Open the upstreams whose commands name the folder of this mysis, if it is the first that uses them."""
+        """Open the upstreams whose commands name the folder, if this mysis uses them first."""
         for name, upstream in self._upstreams.items():
             if not upstream.config.in_worktree or self.folders is None or f"{name}/*" in policy.deny:
                 continue
@@ -425,7 +425,7 @@ class ToolboxSession:
         return await self._toolbox.secrets.conceal_partial(answer)
 
     async def stream_mask(self) -> Callable[[str], str]:
-        """Return a function that masks known secrets in the pieces of one text as they come."""
+        """Return a function that masks known secrets in pieces of one text as they come."""
         return await self._toolbox.secrets.stream_mask()
 
     def stored_arguments(self, call: AnswerCall) -> str:
@@ -463,7 +463,7 @@ class ToolboxSession:
 
 
 def read_call(spec: ToolSpec, call: AnswerCall) -> tuple[dict[str, Any], str]:
-    """Return the arguments of a call, and the reason for a refusal, else an empty text."""
+    """Return a call's arguments, and the reason for a refusal, else an empty text."""
     if call.broken:
         return {}, f"arguments of {call.name} are broken: {call.broken}{_show_use(spec)}"
     try:
@@ -477,7 +477,7 @@ def read_call(spec: ToolSpec, call: AnswerCall) -> tuple[dict[str, Any], str]:
 
 
 def _missing_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
-    """Return the required arguments of an upstream's tool that a call lacks and that have no default.
+    """Return the required arguments without default that a call of an upstream's tool lacks.
 
     Zoea's own tools name missing ones themselves.
     """

@@ -29,7 +29,7 @@ def size(value: Any) -> int:
 
 
 def start_of(text: str, room: int) -> str:
-    """Return the longest beginning of a text that takes at most `room`, its two quotes included."""
+    """Return the longest beginning of a text that takes at most `room`, with quotes."""
     return text[: max(0, bisect_right(range(len(text) + 1), room, key=lambda end: size(text[:end])) - 1)]
 
 

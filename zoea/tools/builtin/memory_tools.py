@@ -77,7 +77,7 @@ class MemoryTools:
     async def search(
         self, column: SearchColumn, arguments: MemorySearchArguments, *, asking_call: int | None = None
     ) -> Row:
-        """Search memories; see `MemoryQuery` for what a mysis that asks by the call `asking_call` does not find.
+        """Search memories; see `MemoryQuery` for what is not found with `asking_call`.
 
         Raises UsageError for another's memories where they may not be read.
         """

@@ -51,7 +51,7 @@ Handler = Callable[[Mapping[str, Any], CallMeta, ToolPolicy], Awaitable[ToolResu
 
 
 class BuiltinBackend(Protocol):
-    """The swarm as Zoea's own tools use it on behalf of the mysis that calls them.
+    """The swarm as Zoea's own tools use it for the mysis that calls them.
 
     `mysis_id` is always the caller; a tool never reads it from its arguments.
     """

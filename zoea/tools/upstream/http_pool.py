@@ -197,7 +197,7 @@ def _key_of(request: bytes) -> RequestKey | None:
 
 
 async def _refuse(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-    """Turn an answer with the status of an error into a JSON-RPC error that keeps status and sentence."""
+    """Turn an HTTP error into a JSON-RPC error that keeps status and sentence."""
     status = response.status_code
     body = b""
     try:
@@ -223,7 +223,7 @@ async def _read_body(response: httpx2.Response) -> bytes:
 
 
 def _connect_error(error: Exception) -> httpx2.Response:
-    """Say why there is no connection; the first cause is the one of the system or of the check of certificates."""
+    """Say why there is no connection. The first cause is that of the system or of the certificate check."""
     cause: BaseException = error
     while (earlier := cause.__cause__ or cause.__context__) is not None:
         cause = earlier

@@ -51,7 +51,7 @@ def names_lost_session(status: int, text: str, *, is_message: bool) -> bool:
 
 
 def is_lost_session_error(text: str, *, is_about_sessions: bool) -> bool:
-    """Return whether a JSON-RPC error says that the server has the MCP session no longer, whatever its code is.
+    """Return whether a JSON-RPC error says that the MCP session is lost, whatever its code.
 
     Args:
         is_about_sessions: The request names sessions of the tool's own, which the error may mean as well.
@@ -82,7 +82,7 @@ def describe_other_answer(status: int, kind: str, body: bytes) -> str:
 
 
 def name_status_in(body: bytes, status: int) -> tuple[int, str, Any] | None:
-    """Return code, sentence with the status, and data of a refusal that is a JSON-RPC error. None for any other."""
+    """Return code, sentence with status, and data of a refusal that is a JSON-RPC error. None for any other."""
     message = parse_object(body)
     error = message.get("error") if message is not None and "jsonrpc" in message else None
     if not isinstance(error, dict) or not isinstance(error.get("code"), int):

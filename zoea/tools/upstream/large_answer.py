@@ -63,7 +63,7 @@ def parse_large_message(data: bytes) -> Any:
 
 
 def hide_result(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a call's result for the SDK, without its content, of which one bad part would lose all."""
+    """Return a call's result without content for the SDK, because one bad part loses all."""
     if _PARTS.isdisjoint(result):
         return result
     kind = result.get("resultType")

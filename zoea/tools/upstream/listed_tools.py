@@ -28,7 +28,7 @@ _MAX_DEPTH = 50
 
 
 def repair_initialize(wire: dict[str, Any]) -> None:
-    """Drop values of a wrong type from the answer to `initialize`, and fill in required ones."""
+    """Drop wrongly typed values from an answer to `initialize`, and fill in required ones."""
     abilities = wire.get("capabilities")
     abilities = abilities if isinstance(abilities, dict) else {"tools": {}}
     wire["capabilities"] = {
@@ -103,7 +103,7 @@ def _leave_out(tool: Any, place: int, why: str) -> dict[str, Any]:
 
 
 def _repair_schema(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    """Drop keywords with a value of the wrong type at any depth, so that they allow any value."""
+    """Drop keywords with wrongly typed values at any depth, so any value is allowed."""
     made: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _MAPS:

@@ -59,7 +59,7 @@ class SentSecrets:
             del self._texts[oldest]
 
     def mask(self, text: str) -> str:
-        """Return the text without the secrets, the longest first, so that one that holds another goes whole."""
+        """Return the text without the secrets, the longest first. One that holds another goes whole."""
         return mask_secrets(text, sorted(self._texts, key=len, reverse=True)) if self._texts else text
 
 

@@ -305,7 +305,7 @@ class Upstream:
             self._wake_waiters()
 
     def _hide(self, text: str) -> str:
-        """Hide secrets of calls and of the configuration, because a server may repeat them in its reason."""
+        """Hide secrets of calls and configuration, because a server may repeat them."""
         return redact_secrets(self._secrets.mask(text), self.config)
 
     def hide_secrets(self, result: ToolResult) -> ToolResult:
@@ -408,7 +408,7 @@ class Upstream:
 
 
 def _hide_in_tool(tool: RemoteTool, secrets: Iterable[str]) -> RemoteTool:
-    """Hide the secrets that a server got in the description and the schema of a tool. Its name stays."""
+    """Hide the secrets of a server in the description and schema of a tool. Its name stays."""
     written = json.dumps(tool.input_schema)
     schema = mask_secrets(written, secrets, HIDDEN)
     return replace(

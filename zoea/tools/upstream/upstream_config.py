@@ -108,7 +108,7 @@ class UpstreamConfig(UpstreamSettings):
 
     @property
     def injected_fields(self) -> dict[str, str]:
-        """The arguments that Zoea fills in, each with the field of the account or session that it takes."""
+        """The arguments that Zoea fills in, each with its field of account or session."""
         return {argument: source.partition(".")[2] or argument for argument, source in self.inject.items()}
 
     @property

@@ -103,13 +103,13 @@ def redact_output(text: str, config: UpstreamConfig) -> str:
 
 
 def find_repeated(config: UpstreamConfig) -> list[str]:
-    """Return the secrets that are hidden where a server repeats them in a result; none is a word, as `postgres`."""
+    """Return the secrets that are hidden where a result repeats them. None is a word, as `postgres`."""
     handed = _find_handed(config, filter(is_secret_name, config.headers))
     return [secret for secret in handed if is_odd(secret) or len(secret) >= _SHORTEST_LINE]
 
 
 def _find_handed(config: UpstreamConfig, headers: Iterable[str]) -> list[str]:
-    """Return the secrets in the settings of a server, and their lines, as a server writes them. The longest first.
+    """Return the secrets in a server's settings, and their lines, as a server writes them. The longest first.
 
     Args:
         headers: The headers whose values may be a scheme and a secret.
