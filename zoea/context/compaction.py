@@ -111,7 +111,7 @@ class CompactedTurn:
         self._squeeze(bound)
 
     def _squeeze(self, bound: int) -> None:
-        """Cut slices of kept tools and the newest results further, where the request would not fit."""
+        """Cut slices of kept tools and the newest results further, to fit the request."""
         for keep in (LAST_RUNG, LEAST):
             for index, unit in enumerate(self._units):
                 if unit.kind is not UnitKind.SLICE or self._folds[index]:

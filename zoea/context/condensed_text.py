@@ -31,7 +31,7 @@ _QUOTED = r"""["']([A-Za-z][A-Za-z0-9]*+(?:[_-][A-Za-z0-9]++)++)["'](?!\s*:)"""
 
 
 def _compile_names(in_word: str) -> re.Pattern[str]:
-    """Return the pattern of what names a thing, where `in_word` matches one character of a word."""
+    """Return the pattern of what names a thing. `in_word` matches one character of a word."""
     keyed = rf"""(?<!{in_word})(?:{in_word}*[_-])?(?:id|key|token|ref|uuid|hash)""" + _VALUE
     camel = rf"""(?<!{in_word})[A-Za-z]+(?:Id|Key|Token|Ref)(?!\w)""" + _VALUE
     word = rf"""(?<!{in_word})(?<!\.)([A-Za-z0-9]{in_word}{{3,}}+)"""

@@ -151,7 +151,7 @@ class FrozenTurn(Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.topics.opening}{self.system}{self.topics.ending}"
 
     def tightened(self, limit: int) -> FrozenTurn:
-        """Return the turn with fewer tokens for each request, for use after one that was too long."""
+        """Return the turn with fewer tokens for each request, after one was too long."""
         return replace(self, max_tokens=max(1, min(request_limit(self).tokens, limit)))
 
     def to_json(self) -> str:

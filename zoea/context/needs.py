@@ -67,7 +67,7 @@ class MemoriesById(Struct, frozen=True):
 
 
 class InheritedContext(Struct, frozen=True):
-    """The conversation of a commit, by its row, at most so many tokens of it verbatim.
+    """The conversation of a commit, by its row, with at most `max_tokens` verbatim.
 
     Commits never change, so it is read again after a restart. Answer: `InheritedMessages`.
 

@@ -56,7 +56,7 @@ def choose_earlier(
     keep: int,
     room: int,
 ) -> tuple[EarlierTurn, ...]:
-    """Choose the earlier turns that a turn shows, so that the beginning of requests rarely changes.
+    """Choose the earlier turns to show, so that the beginning of requests rarely changes.
 
     The newest joins those that the turn before showed, while they are at most `keep` and fit into `room`; else only
     the newest remains, or of `KEEP_WHILE_ROOM` those that fit into half of the room. A turn too large for the room is
@@ -165,7 +165,7 @@ def past_notes(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[
 
 
 def _window_notes(answers: Mapping[Need, NeedAnswer]) -> tuple[str, ...]:
-    """Return what the strategy `window` shows of the conversation, and what it gave up to fit."""
+    """Return what the strategy `window` shows of the conversation, and what it gave up."""
     shown_window = next((one for need, one in answers.items() if isinstance(need, ShownConversation)), None)
     if not isinstance(shown_window, StoredAnswer):
         return ()

@@ -183,7 +183,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether something was shortened or left out because of the budget or the limit on characters."""
+        """Whether the budget or the limit on characters shortened or left out something."""
         limits = (Reason.BUDGET, Reason.MAX_CHARS)
         return bool(self.left_out_tools) or any(decision.reason in limits for decision in self.decisions)
 

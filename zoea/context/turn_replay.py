@@ -41,7 +41,7 @@ class TurnReplay(Struct, frozen=True):
 
 
 class CurrentTurn:
-    """The turn that a request is for, as a pack that is compacted as it grows.
+    """The turn that a request is for, as a pack compacted while it grows.
 
     Attributes:
         replay: What the next plan of the turn may pass as `earlier`; set by `choose`.

@@ -18,7 +18,7 @@ NO_ANSWERS: Answers = MappingProxyType({})
 
 
 class Strategy(Struct, frozen=True):
-    """A name, the reads of a strategy, and its packs, which do not depend on `TurnSoFar`.
+    """A name, the reads of a strategy, and its packs. Packs do not depend on `TurnSoFar`.
 
     `needs` is called with the answers so far, in rounds (see `context/needs.py`): it returns all that it wants by
     then, also what is answered already. `packs` is called once nothing is missing.

@@ -135,7 +135,7 @@ class ConversationShape(Struct, frozen=True):
 
 
 class _Tail:
-    """The newest units while it is decided where the recents begin, with what each place costs."""
+    """The newest units with the cost of each place, to decide where the recents begin."""
 
     def __init__(self, rules: WindowRules, units: list[Unit], costs: dict[int, float], before: float) -> None:
         self.units = units
@@ -185,7 +185,7 @@ class _Tail:
         return max(places, key=lambda place: (self._roundness(place), -place), default=earliest)
 
     def _roundness(self, place: int) -> tuple[bool, int]:
-        """Return whether a turn begins here, and how round its number or the place in it is."""
+        """Return whether a turn begins here, and how round its number or the `seq` is."""
         first = self.units[place].memories[0]
         before = self.units[place - 1].memories[0].turn_number if place else 0
         number = first.turn_number if (begins := first.turn_number != before) else first.seq
@@ -283,7 +283,7 @@ class _PartsToFit:
         self._share = 1.0
 
     def fit(self, room: float, *, is_over: bool) -> tuple[list[Unit], int, int]:
-        """Return the primers that stay, the place of the first recent unit, and the most that the summary may take."""
+        """Return the primers that stay, the first recent unit's place, and the summary's limit."""
         tail, rules = self._tail, self._rules
         wanted = tail.last(min(rules.recents, rules.size) if is_over else rules.size)
         if elided := tail.elide(wanted, self._excess(wanted, room)):
@@ -311,7 +311,7 @@ class _PartsToFit:
         return self._give_up_more(start, room)
 
     def _give_up_more(self, start: int, room: float) -> tuple[list[Unit], int, int]:
-        """Give up primers, from the last, then half of the summary, until what stays verbatim fits."""
+        """Give up primers, from the last, then half of the summary, until the rest fits."""
         primers, count, halvings = list(self._primers), 0, 0
         while primers and self._excess(start, room) > 0:
             dropped = primers.pop()
@@ -328,7 +328,7 @@ class _PartsToFit:
         return primers, start, bound
 
     def _level(self, place: int) -> float:
-        """Return what the summary may take, and what messages may take until the next leave it."""
+        """Return the most for the summary, and for messages until the next leave it."""
         return min(self._target, self._tail.middle(place) / MIDDLE_SHARE)
 
     def _bound(self, place: int, more: float = 0.0) -> int:
@@ -344,7 +344,7 @@ class _PartsToFit:
 
 
 def _tokens_before(conversation: Conversation, costs: Mapping[int, float]) -> float:
-    """Return what the messages between the first and the newest cost, of which not all were read."""
+    """Return the cost of the messages between the first and the newest. Not all of them were read."""
     covered = sum(one.tokens for one in conversation.ranges)
     overlap = sum(costs[one.id] for one in conversation.newer if any(held.holds(one) for held in conversation.ranges))
     return max(0.0, covered - overlap) + sum(map(estimate_memory, conversation.between))

@@ -77,7 +77,7 @@ class RangeDigest(Struct, frozen=True):
 
 
 class ComposedSummary(Struct, frozen=True):
-    """The text of a summary, with how many lines it keeps and leaves out since the beginning."""
+    """The text of a summary. Lines kept and left out are counted since the beginning."""
 
     text: str = ""
     kept: int = 0
@@ -134,7 +134,7 @@ def split_ranges(memories: Sequence[Memory]) -> list[Sequence[Memory]]:
 
 
 def join_digests(digests: Sequence[RangeDigest]) -> RangeDigest:
-    """Return one digest for several that follow each other, which holds no more than one range may."""
+    """Return one digest for several that follow each other. It holds no more than one range may."""
     kept, room = [], float(MOST_STORED)
     for line in _merge(digests):
         room -= estimate_text(line.text) + _JOINT
@@ -151,7 +151,7 @@ def join_digests(digests: Sequence[RangeDigest]) -> RangeDigest:
 
 
 def _merge(digests: Sequence[RangeDigest]) -> list[SalientLine]:
-    """Return the lines of all, each range's weightiest first, in proportion to the messages of the ranges."""
+    """Return the lines of all, each range's weightiest first. Ranges share in proportion to their messages."""
     places = sorted(
         ((rank + 1) / max(1, digest.messages), number, rank)
         for number, digest in enumerate(digests)
@@ -182,7 +182,7 @@ def compose_summary(digests: Sequence[RangeDigest], max_tokens: int, *, unread: 
 
 
 def _fit_prose(digests: Sequence[RangeDigest], lines: Sequence[SalientLine], room: float) -> str:
-    """Return what models wrote of all ranges, each cut to its share where the lines need room too."""
+    """Return what models wrote of all ranges. Each is cut to its share where the lines need room too."""
     parts = [(one.prose, one.messages) for one in digests if one.prose]
     if not parts:
         return ""
@@ -221,7 +221,7 @@ def _label(line: SalientLine) -> str:
 
 
 def _cost(line: SalientLine) -> float:
-    """Return the tokens of the first line of a message, with its label and its end."""
+    """Return the tokens of a message's first line, with its label and its end."""
     return estimate_text(line.text) + (len(_label(line)) + 1) / CHARS_PER_TOKEN
 
 
@@ -259,7 +259,7 @@ def summarise(memories: Iterable[Memory], max_tokens: int, *, prose: str = "", u
 
 
 def clean_prose(prose: str) -> str:
-    """Redact what a model wrote, without the labels of its source and without sentences that it repeats."""
+    """Redact what a model wrote, and drop labels of its source and repeated sentences."""
     seen_lines: set[str] = set()
     lines = []
     for line in _LABEL.sub(" ", redact_all(" ".join(prose.split("\r")))).splitlines():

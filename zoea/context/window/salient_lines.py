@@ -134,7 +134,7 @@ class _Entry(Struct, frozen=True):
         return cls(line, text, shape, frozenset(words), pairs, is_wide, is_precise, _SAID_BY[role], size)
 
     def weigh_signs(self, marked: float, precise: float) -> float:
-        """Return what it weighs by its own signs, with how many times as much as usual marks and names add."""
+        """Return its weight by its own signs. `marked` and `precise` are the factors of marks and names."""
         worth = 1 + self.said_by + marked * _MARKED[self.line.kind] + precise * _PRECISE_SHARE * self.is_precise
         return worth / self.size
 
@@ -227,7 +227,7 @@ def rank_lines(memories: Iterable[Memory], before: Sequence[Memory] = ()) -> lis
 
 
 def _lift(count: int, lines: int) -> float:
-    """Return how many times as much as usual a sign adds that so many of the lines have."""
+    """Return the factor for the weight of a sign that `count` of `lines` have."""
     share = (count + _USUAL_SHARE * _FEW_LINES) / (lines + _FEW_LINES)
     return min(_MOST_LIFT, max(1.0, log(share) / log(_USUAL_SHARE)))
 

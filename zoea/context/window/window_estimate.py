@@ -44,7 +44,7 @@ def estimate_text(text: str) -> float:
 
 
 def is_code_heavy(text: str) -> bool:
-    """Return whether a text holds a fenced block, or more than 5 % brackets and operators."""
+    """Return whether a text has a fenced block, or over 5 % brackets and operators."""
     raw = text.encode("utf-8", "replace")
     return _FENCE in text or len(raw) - len(raw.translate(None, _CODE_SIGNS)) > CODE_SHARE * len(text)
 

@@ -39,7 +39,7 @@ class WindowRules(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def choose_size(levels: Iterable[object]) -> int:
-    """Return the first usable window size of the levels, clamped to 5..200, else that of the settings' default.
+    """Return the levels' first usable window size, clamped to 5..200, else the settings' default.
 
     A level is a number or a text that holds one; None, bools and other values are not usable.
     """
