@@ -198,7 +198,7 @@ class Credentials:
 
 
 class _FileChange:
-    """Locks the file, lends its values to the block, and writes them back if they changed."""
+    """Locks the file, lends its values to the block, and writes back changes."""
 
     def __init__(self, file: Path, read: Any) -> None:
         self._file = file

@@ -58,7 +58,7 @@ def section(default: Any, title: str, page: Page, description: str | None = None
 
 
 def page_of(field: FieldInfo) -> Page | None:
-    """Return the page that a section or a setting names; None for that of its section."""
+    """Return the page that a section or setting names; None for its section's."""
     extra = field.json_schema_extra
     return Page(str(extra["page"])) if isinstance(extra, dict) and extra.get("page") else None
 
@@ -125,7 +125,7 @@ def parse_words(value: Any) -> Any:
 
 
 def parse_table(value: Any) -> Any:
-    """Parse a text that starts with `{` as a JSON object, as environment variables give it."""
+    """Parse a text that begins with `{` as a JSON object, for environment variables."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         return _json(value, dict)
     return value

@@ -36,7 +36,7 @@ def iterate_fields(model: type[BaseModel], above: KeyPath = ()) -> Iterator[tupl
 def split_keys(
     model: type[BaseModel], tree: Mapping[str, Any], above: KeyPath = ()
 ) -> tuple[list[KeyPath], list[KeyPath]]:
-    """Return the inert keys of a valid file and those that need trust, each in file order."""
+    """Return a valid file's inert keys and those that need trust, in file order."""
     inert: list[KeyPath] = []
     held: list[KeyPath] = []
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
@@ -59,7 +59,7 @@ def split_keys(
 
 
 def keep_inert(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
-    """Return the part of a project's `zoea.toml` that needs no trust and is valid, and the keys that need trust."""
+    """Return the valid inert part of a project's `zoea.toml`, and the keys that need trust."""
     inert, held = split_keys(Settings, tree)
     kept: dict[str, Any] = {}
     for path in inert:

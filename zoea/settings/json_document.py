@@ -24,7 +24,7 @@ class JsonInvalid(ValueError):
 
 
 def parse_json(text: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
-    """Return the tree of a JSON object, and the line of each key and list item.
+    """Return a JSON object's tree, and the line of each key and list item.
 
     The key of an item is its index.
 

@@ -36,7 +36,7 @@ class Places(NamedTuple):
 
     @property
     def own_folders(self) -> tuple[Path, ...]:
-        """The folders that what myses do on files must not reach, with the data of all workspaces."""
+        """The folders that myses must not reach, with the data of all workspaces."""
         return (list_data_folders(self.data)[-1], self.config, self.runtime)
 
     @property
@@ -146,7 +146,7 @@ def places(workspace: str = "", env: Mapping[str, str] = os.environ, *, configur
 
 
 def _read_workspace(config: Path) -> str:
-    """Return the workspace that the project's file names, if it is trusted, else the one of the user's file."""
+    """Return the workspace in the project's file, if trusted, else in the user's file."""
     for candidate in (find_project(Path.cwd()).file, config / USER_FILE):
         if candidate is None or not candidate.is_file():
             continue
@@ -164,7 +164,7 @@ def is_trusted(config: Path, file: Path, raw: bytes) -> bool:
 
 
 def find_untrusted_workspace(env: Mapping[str, str] = os.environ) -> str:
-    """Return a line for the person where the project's file names a workspace and is not trusted, else ""."""
+    """Return a warning where an untrusted project file names a workspace, else ""."""
     file = find_project(Path.cwd()).file
     if file is None or env.get("ZOEA_WORKSPACE"):
         return ""

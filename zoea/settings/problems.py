@@ -110,7 +110,7 @@ def _message(error: ErrorDetails, path: KeyPath) -> str:
 
 
 def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
-    """Return the model of the table at a path, or None if its keys are not known."""
+    """Return the model of the table at a path; None if its keys are unknown."""
     node: type[BaseModel] | None = model
     for place, part in enumerate(path):
         if place == 1 and path[0] in TABLES:

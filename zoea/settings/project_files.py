@@ -31,7 +31,7 @@ class Project(NamedTuple):
 
 
 def find_project(start: Path) -> Project:
-    """Find the nearest `zoea.toml` from a directory upward, and the templates beside it, else the nearest templates.
+    """Find the nearest `zoea.toml` upward and the templates beside it, else the nearest templates.
 
     What others can write is left out, and the search goes on above it.
     """
@@ -95,7 +95,7 @@ def _can_others_write(path: Path, status: os.stat_result) -> bool:
 
 
 def _is_private_group(path: Path, group: int) -> bool:
-    """Return whether a group holds the person alone, as the one that many systems make for each user."""
+    """Return whether a group holds the person alone. Many systems make one for each user."""
     import grp
     import pwd
 
@@ -108,7 +108,7 @@ def _is_private_group(path: Path, group: int) -> bool:
 
 
 def _has_access_list(path: Path) -> bool:
-    """Return whether an access list may let others write, which the bits of the group hide."""
+    """Return whether an access list may let others write. The bits of the group hide it."""
     try:
         return "system.posix_acl_access" in os.listxattr(path)
     except (OSError, AttributeError):  # a system or file system without such lists

@@ -381,7 +381,7 @@ class BudgetSettings(Section):
 
     @property
     def background_tokens(self) -> int | None:
-        """The tokens of a day for background work, by default those of ten requests; None is no limit."""
+        """The tokens of a day for background work, by default those of ten requests. None is no limit."""
         return self.background if "background" in self.model_fields_set else 10 * self.token_budget_per_agent
 
 

@@ -301,7 +301,7 @@ class Template(Section):
 
     @property
     def asks_unmarked(self) -> bool:
-        """Whether tools of servers ask that do not only read, because it works on a folder and says nothing of them."""
+        """Whether servers' tools ask that do not only read. True for a workbench without that setting."""
         return bool(self.workbench) and "ask_unless_read_only" not in self.tools.model_fields_set
 
     @property

@@ -23,7 +23,7 @@ Advice = tuple[KeyPath, str]
 
 
 def advise_template(template: Template, produced: Iterable[str], *, is_default_topics: bool = False) -> list[Advice]:
-    """Return what a template of topics may lack, each with the key that it is about.
+    """Return what a template of topics may lack, each with its key.
 
     Args:
         produced: Topics on which the templates publish.
@@ -37,7 +37,7 @@ def advise_template(template: Template, produced: Iterable[str], *, is_default_t
 
 
 def list_produced(templates: Iterable[Template]) -> set[str]:
-    """Return the topics on which templates publish, by outputs or by a tool in the prompt."""
+    """Return the topics on which templates publish, by outputs or tools in prompts."""
     all_templates = tuple(templates)
     read = {source.topic for one in all_templates for source in (one.context_strategy or ContextStrategy()).sources}
     read |= {topic for one in all_templates for topic in one.subscribes}

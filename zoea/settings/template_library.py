@@ -244,7 +244,7 @@ class _Reader:
         raise self._build_missing(str(parent))
 
     def follow(self, place: int, file: Path) -> list[_Link]:
-        """Return a template and the existing ones that it extends, `MOST_EXTENDED` at most and a few more."""
+        """Return a template and the existing ones that it extends, at most `MOST_EXTENDED`."""
         chain = [self._read(place, file)]
         while isinstance(parent := chain[-1].parent, str) and len(chain) <= MOST_EXTENDED:
             spot = self._locate(parent, chain[-1].place + 1 if parent == chain[-1].file.stem else 0)
@@ -374,14 +374,14 @@ def _extend(base: _Resolved, own: _Resolved, file: Path) -> _Resolved:
 
 
 class ImportedTemplate(Struct, frozen=True):
-    """The file of an imported template, and a sentence for each part that was not taken."""
+    """The file of an imported template, and a sentence for each part left out."""
 
     file: Path
     notes: tuple[str, ...] = ()
 
 
 def import_template(file: Path, folder: Path) -> tuple[ImportedTemplate, ...]:
-    """Copy a template into a folder as it stands; agents of Zeroshot become a template each.
+    """Copy a template into a folder unchanged; agents of Zeroshot become a template each.
 
     Raises:
         TemplateError: One is invalid, or the folder has a template of its name; then none is written.
@@ -411,6 +411,6 @@ def import_template(file: Path, folder: Path) -> tuple[ImportedTemplate, ...]:
 
 
 def template_levels(user: Path, project: Path | None) -> tuple[Level, ...]:
-    """Return the levels of the project's folder, if there is one, and of the user's folder."""
+    """Return the levels of the project's folder, if any, and of the user's."""
     mine = Level(Layer.USER, user)
     return (mine,) if project is None else (Level(Layer.PROJECT, project, needs_trust=True), mine)
