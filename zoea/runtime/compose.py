@@ -138,7 +138,7 @@ class RunningSwarm(SwarmProxy):
                 yield self._complete(view)
 
     def _complete(self, answer: Any) -> Any:
-        """Add the last hold-up of the event loop and the upstreams without connection to a view of the swarm."""
+        """Add the event loop's last hold-up and upstreams without connection to a swarm's view."""
         if not isinstance(answer, SwarmView):
             return answer
         if self._lag is not None and self._lag.last.at:
@@ -256,7 +256,7 @@ class _LazyGateway:
 async def _serve_metrics(
     stack: AsyncExitStack, store: Store, places: Places, commander: Commander, clock: SystemClock, address: str
 ) -> None:
-    """Serve metrics until the stack is left, where the settings or the command line say so. Raises OwnerError."""
+    """Serve metrics until the stack is left, where settings or command line ask for it. Raises OwnerError."""
     settings = commander.swarm.settings
     if not address and not settings.metrics.serve:
         return

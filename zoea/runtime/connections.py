@@ -200,7 +200,7 @@ def find_waiting_keys(before: Settings, after: Settings) -> tuple[str, ...]:
 
 
 def find_faults(toolbox: Toolbox, swarm: Swarm) -> tuple[UpstreamFault, ...]:
-    """Return the upstreams that lost their connection or never had one, with the templates that use them."""
+    """Return the upstreams without connection, with the templates that use them."""
     broken = [status for status in toolbox.status() if status.state in FAULTY]
     if not broken:
         return ()

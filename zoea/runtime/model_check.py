@@ -79,7 +79,7 @@ def _local_names(places: Places) -> tuple[str, ...]:
 
 
 def _doubt_local(embedded: ProviderView, model: str) -> ModelDoubt | None:
-    """Return the doubt in a model's name that is none of the added local models, if there are any."""
+    """Return the doubt in a model's name that no local model has. None where none was added."""
     names = embedded.models or ()
     if not model or not names or model in names:
         return None

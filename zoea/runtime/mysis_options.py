@@ -143,7 +143,7 @@ def _readable(templates: Templates) -> dict[str, Template]:
 
 
 def _providers(settings: Settings, local: str) -> tuple[NamedOption, ...]:
-    """List the template's provider, the configured ones, that of the local models, the autopilot, installed agents."""
+    """List the template's provider, the configured, local and autopilot ones, and installed agents."""
     configured = [NamedOption(name, f"{name} ({provider.type})") for name, provider in settings.provider.items()]
     autopilot, embedded = ProviderType.AUTOPILOT.value, ProviderType.EMBEDDED.value
     options = [NamedOption("", f"the template's, else {settings.provider_name()}"), *configured]

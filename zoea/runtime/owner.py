@@ -142,7 +142,7 @@ async def own_workspace(
 
 
 async def _keep_lock_file(lock: OwnerLock) -> None:
-    """Restore the lock file where a person removed it, so that fronts find the swarm again."""
+    """Restore the lock file where a person removed it. Fronts find the swarm by it."""
     while True:
         await asyncio.sleep(LOCK_CHECK_S)
         try:

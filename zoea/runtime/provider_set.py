@@ -78,7 +78,7 @@ class ProviderSet:
         return self._made[name]
 
     async def load(self) -> None:
-        """Import what the configured providers need, so that no request does it on the event loop."""
+        """Import what the configured providers need. No request then does it on the event loop."""
         for kind in {provider.type for provider in self._settings.provider.values()} & HTTP_PROVIDERS.keys():
             with suppress(Exception):  # where it is first needed, its error is shown
                 await import_in_thread(HTTP_PROVIDERS[kind][0])
@@ -94,7 +94,7 @@ class ProviderSet:
         return self._settings.provider_name()
 
     def forget_traits(self, name: str, model: str) -> None:
-        """Forget what a provider in use has learnt of a model, or of all its models."""
+        """Forget what a provider in use learnt of one or all of its models."""
         book = getattr(self._made.get(name), "traits", None)
         if isinstance(book, TraitBook):
             book.forget(model)

@@ -186,7 +186,7 @@ def refuse_starts(options: StartOptions) -> None:
 
 
 def refuse_new_myses(options: StartOptions, where: Places) -> None:
-    """Refuse new myses that the settings do not allow, an unknown template, and a task for none.
+    """Refuse new myses that settings forbid, an unknown template, and a task for none.
 
     Raises:
         UsageError: `--myses` is above `swarm.max_myses`, or `--task` would create none.

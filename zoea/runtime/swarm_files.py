@@ -160,7 +160,7 @@ class SwarmFiles:
 def fence_agent(
     launch: AgentLaunch, own_folders: tuple[Path, ...], readable: tuple[Path, ...] = ()
 ) -> tuple[AgentLaunch, str]:
-    """Return the launch of an agent in bubblewrap, and what that confines; as it is where it has no fence.
+    """Return an agent's launch in bubblewrap, and what that confines; unchanged without a fence.
 
     Raises:
         AgentError: It has a fence, and bubblewrap does not work here.

@@ -27,7 +27,7 @@ def name_limits(recipient: str) -> str:
 
 
 def name_identity(recipient: str) -> str:
-    """Return the key of what tells an unsent text from a later one with the same words."""
+    """Return the key of an id, which tells unsent texts of equal words apart."""
     return f"id of {recipient}"
 
 

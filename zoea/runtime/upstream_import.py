@@ -60,7 +60,7 @@ class UpstreamImport(Struct):
 
 
 def import_servers(text: str, where: Places, *, replace: bool) -> UpstreamImport:
-    """Write the servers of a client's JSON to the user's settings, and keep the comments there.
+    """Write the servers of a client's JSON to the user's settings, and keep comments.
 
     Credentials are stored before the settings that refer to them, so that a crash
     in between leaves no reference without a value.

@@ -85,7 +85,7 @@ def read_credits(places: Places, myses: tuple[MysisView, ...]) -> dict[str, int]
 
 
 def read_scores(places: Places) -> list[CaptainScore]:
-    """Return the scores of all captains of the workspace's world, with the tokens their myses spent.
+    """Return the scores of all captains, with the tokens that their myses spent.
 
     Raises:
         WorldError: if there is no world.
