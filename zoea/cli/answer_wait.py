@@ -57,7 +57,7 @@ class ReceivedAnswer(Struct, frozen=True):
 
 
 async def wait_for_receipt(sending: Awaitable[Receipt]) -> Receipt:
-    """Return the receipt of a message; who interrupts this is told that the message may be stored."""
+    """Return the receipt of a message. An interruption reports that the message may be stored."""
     try:
         return await sending
     except asyncio.CancelledError:
@@ -70,7 +70,7 @@ async def wait_for_receipt(sending: Awaitable[Receipt]) -> Receipt:
 async def wait_for_answers(
     swarm: SwarmApi, receipt: Receipt, database: Path, timeout_s: float | None
 ) -> tuple[ReceivedAnswer, ...]:
-    """Wait until each recipient has answered, cannot answer without a person, or the time is over.
+    """Wait until all recipients have answered or need a person, or the time is over.
 
     Raises:
         NoRunningSwarm: The swarm ended first.
@@ -131,7 +131,7 @@ class _AnswerWait:
         return has_changed or bool(removed)
 
     def _hindrance(self, line: ReceiptLine) -> tuple[str, str] | None:
-        """Return why a mysis cannot answer without a person, and what to do; None where it goes on."""
+        """Return why a mysis cannot answer without a person, and what to do. None where it goes on."""
         if line.is_settled:
             return None
         view, name = self._myses.get(line.mysis), one_line(line.mysis)

@@ -213,7 +213,7 @@ class LoadedCommand:
         return output.write(self.function(*where, **values))
 
     def answer(self, typed: list[str], where: Places) -> str:
-        """Run a line typed at the prompt of a front; return its result or its help.
+        """Run a line typed at a front's prompt; return its result or its help.
 
         Raises:
             UsageError: The command does not accept an argument.

@@ -43,7 +43,7 @@ MOST_UNREAD = 20
 
 
 async def run_owned_swarm(options: RunOptions, where: Places) -> int:
-    """Own the workspace, run and show its swarm, shut it down, and return the exit code.
+    """Own the workspace, run and show its swarm, close it, and return the exit code.
 
     Raises:
         WorkspaceHeld: Another process owns the workspace.
@@ -233,7 +233,7 @@ def _front(options: RunOptions, where: Places) -> Front:
 
 @asynccontextmanager
 async def _until_open(opening: Any) -> AsyncIterator[Any]:
-    """Report on stderr that the swarm is opening or ending, if that takes over a second."""
+    """Report on stderr that the swarm opens or ends, if it takes over a second."""
     notice = output.soon("opening the swarm")
     try:
         async with opening as opened:

@@ -52,13 +52,13 @@ async def read_begun(swarm: SwarmApi, ids: Collection[int]) -> SwarmView:
 
 
 async def read_recipients(swarm: SwarmApi, receipt: Receipt) -> SwarmView:
-    """Return the swarm after each recipient of a message has begun or is blocked, within a second."""
+    """Return the swarm after each recipient has begun or is blocked, within a second."""
     names = {line.mysis for line in receipt.lines if line.delivery_id}
     return await read_begun(swarm, {one.id for one in (await swarm.view()).myses if one.name in names})
 
 
 def ask(where: Places, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Places], T]) -> T:
-    """Read with `live` from the running swarm, or with `stored` from the database if none runs.
+    """Read with `live` from a running swarm, else with `stored` from the database.
 
     Raises:
         StoreError: No swarm runs and the database cannot be read.

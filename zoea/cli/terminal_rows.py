@@ -67,7 +67,7 @@ def _terminal_width() -> int:
 
 
 def provider_label(view: MysisView) -> str:
-    """Return `provider/model`, or the agent that plays the mysis; the autopilot is shown as having no model."""
+    """Return `provider/model`, or the agent that plays the mysis. The autopilot is shown as having no model."""
     if view.agent:
         return reveal(f"{view.agent} (agent)")
     if view.provider == "autopilot":
@@ -118,7 +118,7 @@ def details(view: MysisView) -> str:
 
 
 def indented(text: str) -> str:
-    """Return lines indented below the entries of a list, wrapped to the width of a terminal."""
+    """Return lines indented below entries of a list, wrapped to the terminal's width."""
     lines, width = text.splitlines(), _terminal_width() - len(_INDENT)
     if width > LEAST_TEXT:
         from rich.cells import chop_cells  # rich takes a while to import, and pipes need no width
@@ -133,7 +133,7 @@ def can_withdraw(line: ReceiptLine) -> bool:
 
 
 def receipt_line(line: ReceiptLine, view: MysisView | None = None, hold_reason: str = "") -> str:
-    """Return one recipient's line of a receipt, with the delivery id while it can be withdrawn.
+    """Return one recipient's line of a receipt. It shows the delivery id while it can be withdrawn.
 
     Args:
         view: The recipient; where something keeps it from the message, the line says what.
@@ -146,7 +146,7 @@ def receipt_line(line: ReceiptLine, view: MysisView | None = None, hold_reason: 
 
 
 def describe_receipt(receipt: Receipt, swarm: SwarmView | None = None) -> list[str]:
-    """Return a line for each recipient, with what keeps it from the message as `swarm` shows it."""
+    """Return a line for each recipient. With `swarm`, it says what keeps it from the message."""
     views = {one.name: one for one in swarm.myses} if swarm is not None else {}
     why = swarm.hold_reason if swarm is not None else ""
     return [receipt_line(line, views.get(line.mysis), why) for line in receipt.lines]

@@ -56,7 +56,7 @@ class TypedLines:
             self._descriptor = -1
 
     async def read(self) -> AsyncIterator[TypedLine]:
-        """Yield each line until the end of the input; the last one needs no end of line."""
+        """Yield each line until the end of the input. The last one needs no end of line."""
         self._descriptor = os.dup(self._source if isinstance(self._source, int) else self._source.fileno())
         self._is_terminal = os.isatty(self._descriptor)
         while True:

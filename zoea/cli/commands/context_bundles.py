@@ -168,7 +168,7 @@ def import_(
 
 
 def _read_agents(file: Path, most: int) -> dict[str, bytes]:
-    """Read the transcripts of agents that Claude Code keeps beside that of a session, and name those it cannot read."""
+    """Read the agents' transcripts that Claude Code keeps beside a session's. Name those that cannot be read."""
     transcripts: dict[str, bytes] = {}
     for one in sorted(file.with_suffix("").glob("subagents/agent-*.jsonl")):
         try:

@@ -69,7 +69,7 @@ def log(
 
 
 def _read_pages(conn: sqlite3.Connection, first: ContextCommit | None, limit: int) -> Iterator[ContextCommit]:
-    """Yield all commits, or one and those before it, newest first; they are read in pages."""
+    """Yield all commits, or one and those before it, newest first, in pages."""
     page = walk_chain(conn, first.seq, limit=limit)[::-1] if first is not None else read_newest(conn, limit)
     while page:
         yield from page

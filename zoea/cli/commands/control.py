@@ -168,7 +168,7 @@ def _answer(where: Places, asked: str, verdict: ApprovalAnswer | None, sentence:
 
 
 async def _find_asked(swarm: SwarmApi, given: str) -> ApprovalView:
-    """Return the open approval with an id, or the only one of the mysis with a name.
+    """Return the open approval with an id, or the only one of a named mysis.
 
     Raises:
         UsageError: There is none, or the mysis has several.

@@ -254,7 +254,7 @@ def _send(
 
 
 async def _send_now(work: Callable[[SwarmApi], Awaitable[Receipt]], swarm: SwarmApi) -> tuple[Receipt, SwarmView]:
-    """Send a message, and return its receipt with the recipients once they have begun, or what keeps them."""
+    """Send a message. Return its receipt, and the recipients once they have begun or are blocked."""
     receipt = await work(swarm)
     return receipt, await read_recipients(swarm, receipt)
 
@@ -276,7 +276,7 @@ def _read_limits(pairs: tuple[str, ...], total: int | None, *, is_own: bool, mod
 
 
 def _show_receipt(found: Receipt, swarm: SwarmView | None = None) -> Output:
-    """Show a receipt; of a new message with the status of its recipients, as the swarm shows them."""
+    """Show a receipt. That of a new message has the status of its recipients, as the swarm shows them."""
     lines = describe_receipt(found, swarm)
     if swarm is not None:
         back = ", zoea send --withdraw NUMBER takes one back" if any(map(can_withdraw, found.lines)) else ""

@@ -253,7 +253,7 @@ def find_deleted(ref: str, found: tuple[DeletedMysis, ...]) -> int:
 def settle_model(
     model: str | None, where: Places, *, mysis: str | None = None, provider: str, template: str, keeps: bool
 ) -> None:
-    """Refuse an empty name of a model, and one that its server does not list unless the person keeps it.
+    """Refuse an empty model name. Refuse one that its server does not list unless the person keeps it.
 
     Args:
         mysis: Whose provider and template count where none is given.

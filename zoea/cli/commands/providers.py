@@ -119,7 +119,7 @@ def fact_lines(facts: Iterable[ModelFact], settings: Settings) -> Iterator[str]:
 
 
 def _waiting() -> AbstractContextManager[object]:
-    """Show a spinner on stderr if it is a terminal, because a provider may take seconds."""
+    """Show a spinner if stderr is a terminal, because a provider may take seconds."""
     if not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console
@@ -128,7 +128,7 @@ def _waiting() -> AbstractContextManager[object]:
 
 
 def text(found: Sequence[ProbeResult], choice: ProviderChoice) -> str:
-    """Format the table, each problem with its hint, and the provider that a run would use."""
+    """Format the table, each problem with its hint, and the provider of a run."""
     there = [each for each in found if each.status is not ProbeStatus.ABSENT]
     rows = [("NAME", "TYPE", "STATUS", "LATENCY", "MODELS", "FOUND"), *map(_row, there)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]

@@ -55,7 +55,7 @@ def _describe_calibration(one: Calibration) -> str:
 
 
 def _table(stats: SwarmStats) -> str:
-    """Build the totals, then one line for each time in which something happened, the newest last."""
+    """Build the totals, then a line for each time with activity, the newest last."""
     turns = _counts(stats.turns) or "none"
     lines = [
         f"last {stats.span}: {stats.tokens:,} tokens, {format_dollars(stats.cost_micros)}, turns: {turns}",

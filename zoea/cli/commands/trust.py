@@ -113,7 +113,7 @@ def _trust(where: Places, file: Path, yes: bool) -> Iterator[str]:
 
 
 def _find_held(where: Places, record: Trust, file: Path, tree: Mapping[str, Any]) -> tuple[str, list[KeyPath]]:
-    """Return what else than its keys makes a template need trust, if anything, and the keys to show."""
+    """Return what besides its keys makes a template need trust, and the keys to show."""
     if file.stem in Templates(template_levels(where.templates, None)).names():
         return "takes the place of another template of its name", find_untrusted_keys(tree, is_replacement=True)
     mixture = Templates(template_levels(where.templates, file.parent), record).find_mixture(file)
