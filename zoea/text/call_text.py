@@ -71,7 +71,7 @@ def parse_arguments(arguments: str) -> dict[str, Any] | None:
 
 
 def _cut(shown: str, most: int, length: int) -> str:
-    """Cut a text that is too long, or begins one that is, and name the length."""
+    """Cut a text that is or begins a too long one, and name the length."""
     if len(shown) <= most and length <= _LOOKED_AT:
         return shown
     return f"{shown[:most]}… ({length:,} characters)"

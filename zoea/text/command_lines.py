@@ -130,7 +130,7 @@ _INTERPRETERS = _read_words("node perl php python ruby")
 
 
 def takes_command(name: str, description: str, schema: Mapping[str, Any]) -> bool:
-    """Return whether a tool takes a command line, a script or code, by its name, its description or its arguments."""
+    """Return whether a tool takes a command line, a script or code. Name, description and arguments tell."""
     words = _split_words(name)
     runs = bool(words & _RUNS or (words and words <= _LANGUAGES) or _ELSEWHERE.search(_fold(name)) or _is_mixed(name))
     runs = runs or bool(words & _PROGRAMS and words <= _PROGRAMS | _USES) or any(keys <= words for keys in _TYPES_KEYS)
@@ -156,7 +156,7 @@ def names_command(argument: str) -> bool:
 
 
 def find_grant_scope(arguments: str) -> str:
-    """Return the simple command that a call runs with its further arguments, or an empty text.
+    """Return the simple command and further arguments of a call, or an empty text.
 
     Another name of the command's argument, or a list in it, is part of the scope: a server may treat it differently.
     """
@@ -200,7 +200,7 @@ def covers_call(arguments: str, commands: Sequence[str], paths: Sequence[str], *
 
 
 def matches_command(pattern: str, line: Any) -> bool:
-    """Return whether a line is one simple command whose words match a pattern such as `pytest *`.
+    """Return whether a line is one simple command that fits a pattern like `pytest *`.
 
     Each word of the pattern is a glob for one word, a star at its end stands for all further ones; the program is
     named exactly. A glob with a folder fits no path that leads out of it by `..`.
@@ -259,7 +259,7 @@ def _says_so(text: str) -> bool:
 
 
 def _chooses_shell(argument: str, kind: Mapping[str, Any]) -> bool:
-    """Return whether a choice holds a shell, or a language that reads its program from an argument."""
+    """Return whether a choice holds a shell, or a language run from an argument."""
     values = kind.get("enum")
     options = [
         match
@@ -272,7 +272,7 @@ def _chooses_shell(argument: str, kind: Mapping[str, Any]) -> bool:
 
 
 def _fold(text: str) -> str:
-    """Return a text without accents and hidden characters, and with the plain forms of its characters."""
+    """Return a text without accents and hidden characters, in plain forms of its characters."""
     if text.isascii():
         return text
     whole = unicodedata.normalize("NFKD", drop_hidden(text))

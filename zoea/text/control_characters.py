@@ -164,12 +164,12 @@ def _piled_marks() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _has_no_width(char: str) -> bool:
-    """Return True for marks, joiners and other invisible characters, and vowels and ends of Hangul syllables."""
+    """Return True for marks, joiners, other invisible characters, and vowels and ends of Hangul syllables."""
     return unicodedata.category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff"
 
 
 def one_line(text: str) -> str:
-    """Return a name or another short text on one line, with every hidden character as an escape."""
+    """Return a short text on one line, with hidden characters as escapes."""
     return _join_lines(reveal_exactly(text))
 
 

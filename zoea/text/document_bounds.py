@@ -75,7 +75,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def check_settings_text(text: str) -> str:
-    """Return a text of settings as it is, if a parser reads it in little time and memory.
+    """Return a settings text unchanged, if a parser reads it in little time and memory.
 
     Raises:
         ValueError: It has too many values, keys of too many parts, or too long numbers, or is nested too deep.

@@ -1,4 +1,4 @@
-"""Reads JSON that a model, a server or a person wrote, where anything else is no error. Pure."""
+"""Reads JSON that a model, a server or a person wrote. Anything else is no error. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def parse_json(text: str | bytes, default: Any = None) -> Any:
-    """Return the value of a JSON text; `default` if it is not JSON, or nested too deeply."""
+    """Return the value of a JSON text. `default` if it is not JSON, or nested too deeply."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

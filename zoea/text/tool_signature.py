@@ -122,7 +122,7 @@ def first_sentence(description: str) -> str:
 
 
 def describe_call(name: str, schema: Mapping[str, Any]) -> str:
-    """Return a tool's whole signature with an example of its arguments, for the error of a call."""
+    """Return a tool's whole signature with example arguments, for the error of a call."""
     example = json.dumps(example_arguments(schema), ensure_ascii=False)
     return f"{write_signature(name, '', schema, is_whole=True)}, for example {example}"
 
@@ -134,7 +134,7 @@ def example_arguments(schema: Mapping[str, Any], variant: int = 0) -> dict[str, 
 
 
 def fits(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
-    """Return whether a call has the required arguments, no unknown ones, and values of the right types."""
+    """Return whether a call's arguments fit a schema. Required ones are there, none unknown, all of right type."""
     made = flat(schema)
     properties = properties_of(made)
     is_open = made.get("additionalProperties") not in (None, False) or not properties

@@ -56,7 +56,7 @@ def redact_json_text(text: str, redact: Callable[[str], str]) -> str:
 
 
 def _redact_item(before: Any, value: Any, redact: Callable[[str], str]) -> Any:
-    """Redact an item of a list, such as a value behind its option in the arguments of a command."""
+    """Redact a list's item, such as a value behind its option in a command."""
     is_value = isinstance(value, str) and not value.startswith("-")
     if is_value and isinstance(before, str) and _OPTION.fullmatch(before):
         return _redact_member(before.lstrip("-"), value, redact)

@@ -145,7 +145,7 @@ def replace_told(text: str, put: Put) -> str:
 
 
 def is_about_secrets(value: str) -> bool:
-    """Return whether a value is a word about secrets or a placeholder, such as `required`, `None` or `***`."""
+    """Return whether a value is a word about secrets (`required`) or a placeholder (`***`)."""
     return bool(_NO_SECRET.fullmatch(value) or _PREDICATE.fullmatch(value))
 
 
