@@ -234,7 +234,7 @@ class BrowserServer:
         return browser if browser.prepared else _refusal(400, "The connection was closed.")
 
     async def _run_cockpit(self, request: web.Request, browser: web.WebSocketResponse, cockpit: BrowserCockpit) -> None:
-        """Start a browser's cockpit in its turn, and pass the browser's packets on until its connection ends."""
+        """Start a browser's cockpit in its turn, and pass packets on until it disconnects."""
         await browser.prepare(request)
         transport = request.transport
         if transport is None:

@@ -216,7 +216,7 @@ class GatewayServer:
             self._limit.confirm(tuple(peer))
 
     def _admit(self, request: web.Request) -> _OpenAccess:
-        """Return the access that the tokens of a request open, which must all be of one mysis."""
+        """Return the access that a request's tokens open. They must all be of one mysis."""
         self._refuse_foreign(request)
         in_path = "" if request.path.startswith("/v1/") else request.path[1:].partition("/")[0]
         in_head = {_read_bearer(request), request.headers.get("x-api-key", "")} - {""}

@@ -89,7 +89,7 @@ def ask_for_usage(content: bytes) -> bytes:
 
 
 class UsageFilter:
-    """Takes out of a stream the event with the usage, which the client did not ask for."""
+    """Removes from a stream the usage event that the client did not ask for."""
 
     def __init__(self) -> None:
         self._rest = b""

@@ -388,7 +388,7 @@ class AgentCall:
             await self._services.hold.lifted(self._mysis_id)
 
     def _describe_hold(self) -> str:
-        """Say what a request waits for during a hold; a full disk begins one while it is written."""
+        """Say what a request waits for during a hold. A full disk begins one while it is written."""
         return f"the end of a hold{f' ({reason})' if (reason := self._services.hold.reason) else ''}"
 
     async def _wait_for_others(self, reserved: spend_ops.Reserved) -> None:

@@ -97,7 +97,7 @@ def make_request(body: WireBody, parsed: Mapping[str, Any], base: ModelRequest) 
 async def forward_translated(
     provider: Provider, request: ModelRequest, wire: Wire, *, is_stream: bool
 ) -> AsyncGenerator[ForwardedItem, None]:
-    """Ask a provider as Zoea itself does, and yield the answer in the form of a wire. Raises ProviderError."""
+    """Ask a provider as Zoea does, and yield the answer in a wire's form. Raises ProviderError."""
     writer = _WRITERS[wire](request.model)
     has_begun = False
     async with aclosing(provider.stream(request)) as items:

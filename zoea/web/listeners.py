@@ -16,7 +16,7 @@ from zoea.process.connection_limit import BoundedListener, ConnectionLimit
 
 
 def _describe_refusal(record: logging.LogRecord) -> bool:
-    """Log a request that is no HTTP in one line without its text, which may hold a token."""
+    """Log a request that is no HTTP in one line. Its text is left out, because it may hold a token."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, HttpProcessingError):
         record.levelno, record.levelname = logging.WARNING, "WARNING"
