@@ -192,7 +192,7 @@ def read_blob_file(path: Path, size: int) -> bytes:
 
 
 def has_any_text(path: Path, texts: Sequence[bytes]) -> bool:
-    """Return whether the file of a blob holds one of these texts, reading it piece by piece.
+    """Return whether a blob's file holds one of these texts, reading it in pieces.
 
     A damaged one, which nobody can read, holds none. Raises OSError as `read_blob_file`.
     """
@@ -223,7 +223,7 @@ def remove_blob_file(path: Path) -> None:
 
 
 def list_blob_files(directory: Path, pattern: str = "*") -> list[Path]:
-    """List the files of blobs in a directory, without symbolic links and what lies behind them."""
+    """List a directory's files of blobs, without symbolic links and what is behind them."""
     root = directory / FOLDER
     folders = [] if root.is_symlink() else [folder for folder in root.glob("??") if not folder.is_symlink()]
     files = [file for folder in folders for file in folder.glob(pattern)]

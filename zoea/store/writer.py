@@ -226,7 +226,7 @@ class Writer:
             self._call_on_loop(_resolve, self._ended)
 
     def _run_group(self, first: _Op) -> None:
-        """Run and commit this op and those waiting behind it, within the limits of a group."""
+        """Run and commit this op and those waiting behind it, within a group's limits."""
         ops = [first]
         try:
             seconds = self._run_transaction(ops)

@@ -42,7 +42,7 @@ def _search_exact(connection: sqlite3.Connection, query: BroadcastQuery) -> Broa
 
 
 def _find_form(connection: sqlite3.Connection, query: BroadcastQuery) -> tuple[list[sqlite3.Row], int]:
-    """Return the newest matches of a text as it is, and the id at which the scan stopped."""
+    """Return a literal text's newest matches, and the id at which the scan stopped."""
     sql, values = _build_filters(query)
     fold = "lower" if query.fold else ""
     sql = f"{sql} AND instr({fold}(g.content), :words) > 0"

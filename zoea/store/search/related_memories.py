@@ -125,13 +125,13 @@ def find_related(
 
 
 def _fold(text: str) -> str:
-    """Return a text in which all letters are equal that are so for a pattern without case."""
+    """Fold letters that a pattern without case treats as equal."""
     return text.lower() if text.isascii() else text.replace("İ", "i").replace("ı", "i").casefold()
 
 
 @lru_cache(MOST_PATTERNS)
 def _compile_sign(sign: str) -> re.Pattern[str]:
-    """Return a pattern for a word, the beginning of a word (`invoi*`), or characters of a script without spaces."""
+    """Return a pattern for a word, its beginning (`invoi*`), or characters of an unspaced script."""
     forms = "|".join(map(re.escape, list_forms(sign.removesuffix("*"))))
     if is_unspaced(sign):
         return re.compile(forms)
@@ -194,7 +194,7 @@ def _find_newest(
 def _find_characters(
     connection: sqlite3.Connection, runs: list[str], mysis_id: int, before: int
 ) -> Iterator[tuple[str, Iterable[int], float]]:
-    """Find the newest memories with any three characters of scripts without spaces, by the exact index."""
+    """Find the newest memories with any three characters of unspaced scripts, by the exact index."""
     grams = dict.fromkeys(gram for run in runs for gram in fts_terms.build_exact_terms(run, fold=False))
     [owner] = fts_terms.build_owner_terms((mysis_id,))  # the exact index has no columns
     signs = {f"{gram} AND {owner}": (gram.strip('"'), 1.0) for gram in list(grams)[: fts_terms.GRAMS]}
@@ -204,7 +204,7 @@ def _find_characters(
 def _read_counted(
     connection: sqlite3.Connection, sql: str, signs: Mapping[str, tuple[str, float]], before: int
 ) -> Iterator[tuple[str, Iterable[int], float]]:
-    """Yield of each term of an index its sign, the newest memories that match it, and what it weighs."""
+    """Yield the sign, the newest matching memories and the weight of each term."""
     if not signs:
         return
     rows = json.loads(connection.execute(sql, (before, json.dumps(list(signs)))).fetchone()[0])
