@@ -73,7 +73,7 @@ def _translated(
 
 
 class ZoeaAgent:
-    """The agent side of the protocol, over a swarm of this process or of another one.
+    """The agent side of the protocol, over a swarm of this or another process.
 
     Args:
         templates: The names of the templates, which are the modes.
@@ -225,7 +225,7 @@ class ZoeaAgent:
         return schema.PromptResponse(stop_reason=reason)
 
     async def _deliver(self, session: _Session, text: str) -> Receipt:
-        """Send the prompt to the mysis, as the answer to its open question or as a message."""
+        """Send the prompt to the mysis, as a message or the answer to its question."""
         asked, session.question = session.question, None
         if asked is not None:
             approval_id, receipt = asked
@@ -294,7 +294,7 @@ class ZoeaAgent:
         return mysis.works_on or cwd
 
     async def _begin(self, session_id: str, mysis: MysisView) -> None:
-        """Send the editor the commands and, if it shows another folder, the folder of the mysis."""
+        """Send the editor the commands. If it shows another folder, send that of the mysis too."""
         await asyncio.sleep(0)  # the client hears of the session first
         commands = [
             schema.AvailableCommand(

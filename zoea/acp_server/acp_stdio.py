@@ -107,7 +107,7 @@ class LineTransport:
 
 
 def is_message(value: Any) -> bool:
-    """Return whether a value is a request, a notification or a response that the SDK can take."""
+    """Return whether the SDK accepts a value as a request, a notification or a response."""
     if (
         not isinstance(value, dict)
         or not isinstance(value.get("id"), str | int | None)

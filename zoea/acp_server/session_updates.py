@@ -44,7 +44,7 @@ Update = (
 
 
 def read_prompt(blocks: Iterable[Any]) -> str:
-    """Return the text of a prompt, with its embedded resources and the addresses of linked ones.
+    """Return the text of a prompt, with embedded resources and the addresses of linked ones.
 
     Raises:
         ValueError: A block is neither, such as a picture.
@@ -182,7 +182,7 @@ def _is_shown_by(edits: list[Any], arguments: Any) -> bool:
 
 
 def _show_edits(name: str, arguments: Any, folder: str) -> list[Any]:
-    """Return the changes of a file that a call asks for, with hidden characters as escapes."""
+    """Return the changes of a file that a call asks for. Hidden characters are escapes."""
     match name, arguments:
         case "write_file", {"path": str(path), "content": str(content)}:
             return [helpers.tool_diff_content(_place(path, folder), reveal_unambiguously(content))]

@@ -246,7 +246,7 @@ class AgentProcess:
 
 
 def read_processor_time(mark: str) -> float:
-    """Return the seconds that the processes with a mark have run; 0 on systems without /proc."""
+    """Return the seconds that processes with a mark have run. Systems without /proc give 0."""
     ticks = 0
     for pid in find_marked(mark):
         with suppress(OSError):

@@ -129,7 +129,7 @@ class AgentSession:
         return self._attach_new(await self.connection.request("session/new", asked, schema.NewSessionResponse))
 
     async def _fork_session(self, of: str) -> Any:
-        """Fork a session of the same agent; None where it cannot, or does not know it."""
+        """Fork a session of the same agent. Return None where it cannot, or does not know it."""
         from acp import schema
 
         can = self.connection.about.agent_capabilities
@@ -144,7 +144,7 @@ class AgentSession:
         return None
 
     def _attach_new(self, made: Any, *, replays: bool = False) -> Any:
-        """Take what comes for the session; of a fork the agent may have told the conversation again before."""
+        """Receive the updates of a session. With `replays`, drop early ones, which may repeat the conversation."""
         self.session_id = made.session_id
         self._is_replaying = replays
         self.connection.attach(self.session_id, _Watched(self), with_early=not replays)
@@ -193,7 +193,7 @@ class AgentSession:
         return None
 
     async def _go_on_with(self, method: str, asked: Any) -> Any:
-        """Return the state of a session that goes on, maybe under another id, which the protocol does not foresee."""
+        """Return the state of a session that goes on. Its id may change, which the protocol does not foresee."""
         from acp import schema
 
         class Found(schema.LoadSessionResponse):
@@ -230,7 +230,7 @@ class AgentSession:
         self._options = {one.category: one.id for one in state.config_options or () if isinstance(one.category, str)}
 
     async def _set_mode(self) -> None:
-        """Set the mode and read it back, because the default mode of some agents edits without asking."""
+        """Set the mode and read it back. The default mode of some agents edits without asking."""
         from acp import schema
 
         wanted = self._launch.mode

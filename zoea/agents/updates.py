@@ -76,7 +76,7 @@ class CallTold(Struct, frozen=True):
 
 
 class UsageTold(Struct, frozen=True):
-    """Used tokens of the agent's context, their limit, and the cost of its session in millionths of a dollar."""
+    """Used tokens of an agent's context, their limit, and the session's cost in micro-dollars."""
 
     used: int
     size: int
@@ -117,7 +117,7 @@ class MergedCall(Struct):
 
     @property
     def name(self) -> str:
-        """The name of the tool for policies and grants, which is the kind of the call."""
+        """The tool's name for policies and grants, which is the kind of the call."""
         return self.told.kind or "other"
 
     @property
@@ -209,7 +209,7 @@ def _iterate_texts(value: Any) -> Iterator[str]:
 
 
 def _iterate_members(value: Any) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of each member in a JSON value, with the texts directly in it."""
+    """Yield the name of each member in a JSON value, with its direct texts."""
     left = [value]
     while left:
         match left.pop():
@@ -282,7 +282,7 @@ def is_count(*values: int) -> bool:
 
 
 def _bound_output(output: Any) -> Any:
-    """Return an output, cut where it is long, because a turn keeps all of its open calls."""
+    """Return an output, cut where it is long, because turns keep all open calls."""
     if output is None or isinstance(output, bool | int | float):
         return output
     try:
