@@ -32,7 +32,7 @@ _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--
 
 
 class ChangedFile(Struct, frozen=True):
-    """One changed file; the counts are None for a binary one, and `former` is its name before a rename."""
+    """One changed file. Its counts are None if it is binary; `former` is its name before a rename."""
 
     path: str
     added: int | None

@@ -260,7 +260,7 @@ class _Reader(threading.Thread):
 
 
 def _find_pipe(top: Path) -> str:
-    """Return the path of a pipe that git would read in a working tree; "" for none."""
+    """Return the path of a pipe that git would read in a working tree. "" for none."""
     for folder, folders, names in os.walk(top):
         folders[:] = [name for name in folders if name != ".git"]
         for name in {*_READ_IN_TREES}.intersection(names):

@@ -244,7 +244,7 @@ def find_merged_head(git: Git) -> str:
 
 
 def _check_readable(git: Git, name: str) -> None:
-    """Raise GitError where the commit of a ref cannot be read, as after a power failure."""
+    """Raise GitError where a ref's commit cannot be read, as after a power failure."""
     if name == "HEAD":
         error = git.run("log", "-1", "--format=", accept=(0, 128)).error
         is_damaged = "fatal: " in error and "does not have any commits yet" not in error

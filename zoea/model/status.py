@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class StatusWord(StrEnum):
-    """The word that is shown for a mysis, in the order in which a headline counts."""
+    """The word shown for a mysis, in the order in which headlines count."""
 
     WORKING = "working"
     QUEUED = "queued"
@@ -109,7 +109,7 @@ def _unheld_status(view: MysisView) -> StatusWord:
 
 
 def is_starting(view: MysisView) -> bool:
-    """Return whether a mysis has a turn to begin that is not held up and reached no model."""
+    """Return whether a mysis has a turn to begin. It is not held up and reached no model."""
     is_quiet = view.activity is Activity.IDLE and find_status(view) in (StatusWord.WORKING, StatusWord.IDLE)
     return view.state is MysisState.RUNNING and is_quiet and (view.in_turn or bool(view.pending))
 

@@ -118,7 +118,7 @@ class MysisApi(Protocol):
         ...
 
     async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:
-        """Set or lift the hold of the swarm, or of one mysis if `ref` is given."""
+        """Set or lift the hold of the swarm, or of the mysis `ref`."""
         ...
 
     async def start_all(self, *, left_running: bool = False, again: bool = False, new: bool = False) -> int:
@@ -191,7 +191,7 @@ class MessageApi(Protocol):
         ...
 
     async def find_short_budgets(self, text: str, *, to: Recipients = Recipients()) -> tuple[str, ...]:
-        """Return a sentence for each budget that has less left than a broadcast is expected to need."""
+        """Return a sentence for each budget with less left than a broadcast probably needs."""
         ...
 
     async def withdraw(self, delivery_id: int) -> None: ...
@@ -217,7 +217,7 @@ class TopicApi(Protocol):
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
     ) -> PublishReceipt:
-        """Store a message on a topic, then deliver it to the myses that subscribe to it.
+        """Store a message on a topic, then deliver it to the topic's subscribers.
 
         Args:
             receiver: The name of one subscriber; all of them if left out.

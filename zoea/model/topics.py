@@ -116,7 +116,7 @@ def check_published_topic(name: str) -> str:
 
 
 def no_such_topic(name: str, known: Sequence[str]) -> UsageError:
-    """Return the error for a topic without messages, with the nearest known one of the first `_COMPARED`."""
+    """Return the error for a topic without messages. It names the nearest of the first `_COMPARED` known ones."""
     near = get_close_matches(name.upper(), known[:_COMPARED], n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known[:20]) or 'none yet'}"
     return UsageError(f"there is no message on the topic {name}", hint=hint)

@@ -102,7 +102,7 @@ def _refuse(code: int, why: str, number: int | str | None) -> JSONRPCError:
 
 
 def _find_id(line: str) -> int | str | None:
-    """Return the id of a request that is JSON for Python, else the one at an end of the line."""
+    """Return a JSON request's id, else the one at an end of the line."""
     whole = parse_json(line)
     if whole is None:
         return find_id(line.encode("utf-8", "replace"))

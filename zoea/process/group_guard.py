@@ -200,7 +200,7 @@ def _is_marked(pid: int, mark: str) -> bool:
 
 
 def _kill_marked(pid: int, mark: str) -> None:
-    """Kill a process that still has the mark once its id cannot become that of another one."""
+    """Kill a process that still has the mark. The pidfd never refers to another process."""
     if sys.platform != "linux":
         return
     with suppress(OSError):

@@ -205,7 +205,7 @@ def logging_to(path: Path, level: str, *, secrets: Iterable[str] = ()) -> Iterat
 
 @contextmanager
 def logging_to_stderr() -> Iterator[None]:
-    """Send warnings and errors of a front to descriptor 2, because another process writes the log."""
+    """Send a front's warnings and errors to descriptor 2. Another process writes the log."""
     with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace", buffering=1) as stream:
         handler = logging.StreamHandler(stream)
         handler.setFormatter(RedactingFormatter())
