@@ -39,7 +39,7 @@ class SocketConnection:
 
     @classmethod
     async def open(cls, path: Path, speaking_as: str = "") -> Self:
-        """Connect to the owner that listens at `path`, as the commander or as a named client.
+        """Connect to the owner that listens at `path`, as commander or as named client.
 
         Raises:
             NoRunningSwarm: if no process answers there.
@@ -201,7 +201,7 @@ class RemoteSwarm(SwarmProxy):
 
 
 async def connect_to(holder: Holder | None, speaking_as: str = "") -> RemoteSwarm:
-    """Connect to the process that holds the workspace, as the commander or as a named client.
+    """Connect to the process that holds the workspace, as commander or as named client.
 
     Raises:
         NoRunningSwarm: if no process holds it, or the holder does not answer.

@@ -203,7 +203,7 @@ class AccessGuard:
 
 
 def _has_bad_id(message: Message) -> bool:
-    """Return whether a request has an id of another type than text and number, which the SDK would drop."""
+    """Return whether a request's id is neither text nor integer. The SDK would drop the request."""
     if _ODD_ID.search(message.get("body", b"")) is None:
         return False
     match parse_json(message.get("body", b"")):

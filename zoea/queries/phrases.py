@@ -189,7 +189,7 @@ def event_sentence(event: Event, text: str = "") -> str:
 
 
 def _amounts(data: Mapping[str, object], *, is_money: bool) -> tuple[str, str]:
-    """Return the used part and the limit of a budget, such as `3` and `10 tokens`."""
+    """Return a budget's used part and its limit, such as `3` and `10 tokens`."""
     used, limit = (float(str(data.get(key) or 0)) for key in ("used", "limit"))
     return (format_dollars(used), format_dollars(limit)) if is_money else (f"{used:,.0f}", f"{limit:,.0f} tokens")
 

@@ -258,7 +258,7 @@ def _parser() -> MarkdownIt:
 
 
 def quote_answer(text: str) -> str:
-    """Return an answer as a quotation in which Markdown takes effect, except tags, links and images."""
+    """Return an answer as a quotation in Markdown. Tags, links and images take no effect."""
     if len(text) > _RENDERED_CHARS:
         return code_block(text)
     lines = [f"> {line}" for line in text.split("\n")]

@@ -281,7 +281,7 @@ def convert_frozen(text: str, ids: RowIds, *, mysis_id: int, turn_id: int) -> st
 
 
 def _not_after(ids: Ids, bound: int) -> int:
-    """Return the row here of the newest id that is not after one of the file; 0 for none."""
+    """Return the row here of the newest id up to the file's; 0 for none."""
     return ids.get(bound) or max((new for old, new in ids.items() if old <= bound), default=0)
 
 

@@ -105,7 +105,7 @@ class TranscriptTree:
         return parent.key if parent is not None and is_sound else before
 
     def _find_leaf(self) -> str:
-        """Return the newest line of the conversation, or the one to which the person rewound last."""
+        """Return the newest line of the conversation, or the one last rewound to."""
         newest, rewound = "", ""
         for line in self._lines:
             if line.key and (line.has_entries or line.kind is TranscriptKind.NOISE):
@@ -125,7 +125,7 @@ class TranscriptTree:
             key = self._parents[key]
 
     def _select(self, leaf: str) -> list[TranscriptLine]:
-        """Return the lines of the conversation up to a leaf, in the order of the file.
+        """Return a conversation's lines up to a leaf, in the order of the file.
 
         Tools that run at once give an answer several ends: its other lines and results belong to it.
         """

@@ -172,7 +172,7 @@ class Knowledge(Struct, frozen=True):
 
 
 def read_low_prices(notices: list[dict[str, Any]]) -> dict[str, float]:
-    """Return the share of the base price by `station good` in the newest sale, if low."""
+    """Return the newest sale's low prices by `station good`, as shares of the base price."""
     for notice in reversed(notices):
         if notice.get("action") == "sell" and isinstance(notice.get("result"), dict):
             parts = {

@@ -105,13 +105,13 @@ def read_request(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) 
 
 
 def _listed_names(tools: Sequence[ToolSpec]) -> frozenset[str]:
-    """Return the names of tools that stand as one line in the tool that finds them."""
+    """Return the names of tools that are a line in the tool that finds them."""
     text = next((tool.description for tool in tools if tool.name == FIND_TOOL), "")
     return frozenset(_LISTED.findall(text))
 
 
 def _seen_names(messages: Sequence[RequestMessage]) -> set[str]:
-    """Return the names of tools that were called, or that a search showed with their arguments."""
+    """Return names of tools that were called, or shown by a search with arguments."""
     called = {call.name for message in messages for call in message.calls}
     shown = [message.content for message in messages if message.role is Role.TOOL and message.name == FIND_TOOL]
     return called | {name for text in shown for name in _FOUND.findall(text)}
