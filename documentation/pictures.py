@@ -131,7 +131,7 @@ TASKS = {
 
 
 def choose_answer(request: Received) -> Say:
-    """Return the next answer of a mysis, by its task and by how many results it has."""
+    """Return the next answer of a mysis for its task. The number of results it has says which."""
     messages = request.json["messages"]
     text = " ".join(str(message.get("content")) for message in messages if message["role"] == "user")
     step = sum(message["role"] == "tool" for message in messages)
@@ -208,7 +208,7 @@ class Camera:
 
 
 async def cockpit() -> int:
-    """Save pictures of the cockpit in the sandbox world, where one miner asks before it sells."""
+    """Save pictures of the cockpit in the sandbox world. One miner asks before it sells."""
     where = places("")
     templates = where.config / "templates"
     templates.mkdir(parents=True)
@@ -230,7 +230,7 @@ async def cockpit() -> int:
 
 
 async def work() -> int:
-    """Save pictures of five myses that work on a software project, one of which asks before it closes an issue."""
+    """Save pictures of five myses that work on a software project. One asks before it closes an issue."""
     where = places("")
     templates = where.config / "templates"
     templates.mkdir(parents=True)
