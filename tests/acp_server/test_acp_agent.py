@@ -261,7 +261,10 @@ HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e\u2066]")
 
 
 def list_changes(arguments: Any) -> list[tuple[str, str | None, str]] | None:
-    """The changes that are all of a call's arguments; None where it has others, or a path with hidden characters."""
+    """Return the changes that are all of a call's arguments.
+
+    None where it has others, or a path with hidden characters.
+    """
     match arguments:
         case {"path": str(path), "content": str(new), **rest} if not rest and not HIDDEN.search(path):
             return [(f"/{path}", None, reveal_unambiguously(new))]

@@ -1,4 +1,4 @@
-"""Each method of an agent, with hostile texts, values that go off, and folders that nobody trusted.
+"""Each method of an agent gets hostile texts, values that go off, and untrusted folders.
 
 The methods are those of the protocol: a new one is in it by itself.
 """
@@ -160,7 +160,7 @@ async def test_no_hidden_character_is_left_where_an_editor_shows_a_name_or_asks(
 
 
 async def test_no_method_takes_a_setting_a_server_or_a_template_from_a_folder(tmp_path: Path) -> None:
-    """An editor opens any folder; what lies there, and what it adds to its request, starts nothing."""
+    """What lies in a folder, or is added to its request, starts nothing. An editor opens any folder."""
     mark = tmp_path / "mark"
     folder = tmp_path / "cwd" / "hostile"
     (folder / ".zoea" / "templates").mkdir(parents=True)

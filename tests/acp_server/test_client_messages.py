@@ -146,7 +146,10 @@ def test_all_are_answered_and_the_next_prompt_too(asked: list[tuple[str, Any]], 
 
 
 def _is_answered(s: Swarm, client: _Client, session: str, number: int) -> bool:
-    """Return whether a request is; cancel a prompt whose mysis asks, because a strange answer leaves that open."""
+    """Return whether a request is answered.
+
+    Cancel a prompt whose mysis asks, because a strange answer leaves that open.
+    """
     if any(row.approvals for row in s.commander.swarm.live_view.rows()):
         client.send("session/cancel", {"sessionId": session}, is_notification=True)
     return number in client.answers

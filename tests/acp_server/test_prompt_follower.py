@@ -1,4 +1,7 @@
-"""An editor is told all of a turn before its end, each thing in order, however few views of the mysis there were."""
+"""An editor is told all of a turn before its end, each thing in order.
+
+That holds however few views of the mysis there were.
+"""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _read_policy(settings: Settings, body: str) -> ToolPolicy:
 
 
 async def say(s: Swarm, *steps: list[Any], name: str = "alpha") -> None:
-    """Send the steps of a turn to a mysis, which is made if there is none."""
+    """Send the steps of a turn to a mysis. It is made if there is none."""
     await s.tell(name, json.dumps(steps))
 
 

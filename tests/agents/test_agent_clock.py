@@ -1,4 +1,4 @@
-"""A wall clock that is set while an agent works ends no turn, no question and no hold of it."""
+"""A wall clock set during an agent's work ends no turn, question or hold."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def token_of(folder: Path, *, place: int = -1) -> tuple[str, dict[str, str]]:
 
 
 async def list_tools(folder: Path, *, place: int = -1) -> str:
-    """Ask for the tools with the token that the agent was given, and return the answer."""
+    """Ask for the tools with the token that the agent was given. Return the answer."""
     url, heads = token_of(folder, place=place)
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}})
     return json.dumps(await asyncio.to_thread(post, url, body, heads))

@@ -58,7 +58,7 @@ class Lines(Struct):
 
 
 def measure_packages() -> dict[str, Lines]:
-    """Return the lines of each package below `zoea`; `zoea` itself stands for the modules in no other package."""
+    """Return the lines of each package below `zoea`. `zoea` itself stands for the modules in no other package."""
     packages: defaultdict[str, Lines] = defaultdict(Lines)
     for file in SOURCES:
         above = file.relative_to(PACKAGE).parts[:-1]
@@ -104,7 +104,7 @@ def thin_modules() -> list[str]:
 
 
 def short_functions() -> list[str]:
-    """Return the private functions that are called at one place and have a body of under 6 lines.
+    """Return the private functions with one call and a body of under 6 lines.
 
     Not those with a decorator, those that are passed as values, and methods that another class defines too, because
     they may override it.
@@ -134,7 +134,7 @@ def short_functions() -> list[str]:
 
 
 def silenced_lines() -> dict[str, str]:
-    """Return the places where a line turns off a check of ruff or mypy, each with the reason beside it."""
+    """Return the reason for each place that turns off a check of ruff or mypy."""
     return {
         f"{file.relative_to(ROOT)}:{number}": found[1]
         for folder in CHECKED
@@ -188,7 +188,7 @@ def read_budgets() -> dict[str, dict[str, int]]:
 
 
 def compare(measured: Budgets, budgets: Budgets) -> list[str]:
-    """Return a sentence for each number above its budget, and for each budget that is too large by now."""
+    """Return a sentence for each number above its budget, and for each budget too large."""
     sentences = []
     for section, numbers in measured.items():
         for name in sorted(numbers.keys() | budgets[section].keys()):
@@ -209,7 +209,7 @@ def compare(measured: Budgets, budgets: Budgets) -> list[str]:
 
 
 def lower(measured: Budgets, budgets: Budgets) -> dict[str, dict[str, int]]:
-    """Return the budgets that hold what is measured, with some air for packages; none is larger than before."""
+    """Return budgets that hold what is measured, with some air for packages. None is larger than before."""
     return {
         section: {
             name: min(budgets[section].get(name, number * 2), number if section == "counts" else _with_air(number))

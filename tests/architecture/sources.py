@@ -1,4 +1,4 @@
-"""The files of the package, each read and parsed once for all tests of its structure."""
+"""Read and parse each file of the package once, for all tests of its structure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def nodes_of(file: Path) -> tuple[ast.AST, ...]:
 
 @cache
 def read_imports() -> dict[str, frozenset[str]]:
-    """Return the modules of the package that each of its modules imports anywhere, also inside functions."""
+    """Return the modules of the package that each of its modules imports. Imports inside functions count too."""
     modules = {
         ".".join(file.with_suffix("").relative_to(ROOT).parts).removesuffix(".__init__"): file for file in SOURCES
     }
@@ -50,7 +50,7 @@ def read_imports() -> dict[str, frozenset[str]]:
 
 @cache
 def read_early_imports() -> dict[str, frozenset[str]]:
-    """Return the modules of the package that are loaded while one of its modules is, without those above it."""
+    """Return the modules that each module of the package loads with it, without those above."""
     above = {module: _list_above(module) for module in read_imports()}
     graph = {}
     for file in SOURCES:

@@ -1,4 +1,4 @@
-"""An addition touches as few files as its walk says, because everything else is derived from its description."""
+"""An addition touches as few files as its walk says. Everything else is derived from its description."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def dotted(node: ast.expr) -> str:
 
 
 def is_wall_time(node: ast.expr, names: set[str]) -> bool:
-    """True for a call of a clock's `now`, and for a name that holds its result."""
+    """Return whether a node is a call of a clock's `now`, or names its result."""
     if isinstance(node, ast.Name):
         return node.id in names
     if not isinstance(node, ast.Call):

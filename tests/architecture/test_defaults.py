@@ -33,7 +33,10 @@ OTHER_THINGS = {
 
 
 def stated(file: Path) -> Iterator[tuple[str, Any]]:
-    """Each constant of a module, field and argument with a default, by name, and its value where it is a literal."""
+    """Yield each constant of a module, and each field and argument with a default.
+
+    Each comes by name, with its value where it is a literal.
+    """
     for node in nodes_of(file):
         pairs: list[tuple[str, ast.expr | None]] = []
         if isinstance(node, ast.Module):
@@ -88,7 +91,7 @@ def test_no_default_of_a_setting_is_stated_twice() -> None:
 
 
 def test_the_bodies_of_the_api_have_its_defaults() -> None:
-    """A front gets those of the protocol; a call within the process those of the body."""
+    """A front gets the defaults of the protocol. A call within the process gets those of the body."""
     parts = (Commander, CommitCommands, LiveConnections)
     bodies = {name: body for name in api_functions() for part in parts if (body := getattr(part, name, None))}
     assert bodies.keys() == api_functions().keys()

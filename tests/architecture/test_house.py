@@ -142,7 +142,7 @@ class TestStarting:
         assert not tops(loaded_after(f"import {module}")) & {"textual"}
 
     def test_no_module_needs_another_to_be_loaded_before_it(self) -> None:
-        """So each start loads what it needs in any order; most tests begin with all modules loaded."""
+        """Each start can then load what it needs in any order. Most tests begin with all modules loaded."""
         try:
             TopologicalSorter(read_early_imports()).prepare()
         except CycleError as cycle:
@@ -194,7 +194,7 @@ class TestFiles:
 
 
 class TestSizes:
-    """The package becomes no larger than `size_budgets.toml` says, and a budget follows when it becomes smaller."""
+    """The package is no larger than `size_budgets.toml` says. A budget follows when it becomes smaller."""
 
     def test_nothing_is_above_its_budget_or_well_below_it(self) -> None:
         assert sizes.compare(sizes.measure(), sizes.read_budgets()) == []

@@ -43,7 +43,10 @@ def test_docstrings_and_comments_use_few_riddle_words() -> None:
 
 
 def test_class_names_are_unique() -> None:
-    """Screens, dialogs and commands may share a name with the thing they show or run; private classes may repeat."""
+    """Screens, dialogs and commands may share a name with the thing they show or run.
+
+    Private classes may repeat.
+    """
     files: defaultdict[str, list[str]] = defaultdict(list)
     for file in SOURCES:
         if file.parent.name in NAMED_BY_SUBJECT:
@@ -67,7 +70,7 @@ def reachable(graph: Mapping[str, Set[str]], start: str) -> set[str]:
 
 
 def within_circles(graph: Mapping[str, Set[str]]) -> Mapping[str, Set[str]]:
-    """The graph without modules that import no module of a circle or that no module of a circle imports."""
+    """Return the graph without modules that reach no circle or that no circle reaches."""
     while True:
         imported = set().union(*graph.values()) if graph else set()
         kept = {module for module in graph if graph[module] and module in imported}

@@ -1,4 +1,4 @@
-"""Directories of tests are in memory where there is room, and on the disk at full strength."""
+"""Directories of tests are in memory where there is room. At full strength they are on the disk."""
 
 from __future__ import annotations
 

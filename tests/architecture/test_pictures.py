@@ -1,4 +1,7 @@
-"""The pictures of the README and the guide show what they are for, and no empty or waiting part of the cockpit."""
+"""The pictures of the README and the guide show what they are for.
+
+None shows an empty or waiting part of the cockpit.
+"""
 
 from __future__ import annotations
 

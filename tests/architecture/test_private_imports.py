@@ -10,7 +10,7 @@ from tests.architecture.sources import SOURCES, nodes_of
 
 
 def private_imports(file: Path) -> Iterator[str]:
-    """Yield the dotted names in a module's imports of other packages that have a private part."""
+    """Yield the dotted names imported from other packages that have a private part."""
     for node in nodes_of(file):
         match node:
             case ast.ImportFrom(module=str(module), names=names, level=0) if module != "__future__":

@@ -1,4 +1,4 @@
-"""Files with long tests begin first for any number of workers, each with one worker, and no test is lost."""
+"""Files with long tests begin first, each with one worker. No test is lost, for any number of workers."""
 
 from __future__ import annotations
 

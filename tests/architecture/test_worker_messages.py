@@ -1,4 +1,4 @@
-"""A worker tells its controller every result, and nothing of a setup or teardown without an error."""
+"""A worker tells its controller every result. Of a setup or teardown it tells only errors."""
 
 from __future__ import annotations
 

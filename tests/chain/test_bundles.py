@@ -214,7 +214,7 @@ def rewrite(
     blob: Callable[[bytes, int, bytes], tuple[bytes, int, bytes] | None] = lambda *one: one,
     header: Callable[[BundleHeader], BundleHeader] = lambda one: one,
 ) -> bytes:
-    """Return a bundle with changed records and the right hash at its end, as an attacker would write it."""
+    """Return a bundle with changed records and the right last hash. An attacker would write it so."""
     stream = io.BytesIO()
     writer = BundleWriter(stream)
     for frame in read_frames(io.BytesIO(data)):
@@ -232,7 +232,7 @@ def rewrite(
 
 
 def rebuild(data: bytes, change: Callable[[list[BundleCommit], list[tuple[bytes, int, bytes]]], object]) -> bytes:
-    """Return a bundle whose commits and blobs `change` has changed, and whose header and last hash fit to them."""
+    """Return a bundle whose commits and blobs `change` has changed. Its header and last hash fit to them."""
     commits: list[BundleCommit] = []
     blobs: list[tuple[bytes, int, bytes]] = []
     header, *frames = read_frames(io.BytesIO(data))
@@ -268,7 +268,7 @@ def with_id(one: BundleCommit) -> BundleCommit:
 
 
 def bomb(digest: bytes, size: int, packed: bytes) -> tuple[bytes, int, bytes]:
-    """Return a small frame that decompresses to a gibibyte, under the announced length of the blob."""
+    """Return a small frame that decompresses to 16 MiB. It bears the announced length of the blob."""
     large = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(2**24))
     return digest, size, large
 

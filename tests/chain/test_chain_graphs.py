@@ -66,7 +66,7 @@ class _Killed(Exception):
 
 
 class ChainMachine(RuleBasedStateMachine):
-    """Makes commits of all types anywhere in a forest, beside a model that keeps every text."""
+    """Makes commits of all types anywhere in a forest. A model beside it keeps every text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class ChainMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.commits)
     @rule(data=st.data(), name=st.sampled_from(["@alpha", "@beta"]), steps=st.integers(0, 2), is_done=st.booleans())
     def be_killed(self, data: st.DataObject, name: str, steps: int, is_done: bool) -> None:
-        """Go on with the files as a kill leaves them, in the middle of an op or after its COMMIT."""
+        """Go on with the files as a kill leaves them. It comes in the middle of an op or after its COMMIT."""
         copy = Path(self.folder.name) / f"after-kill-{next(self.numbers)}" / "zoea.db"
         copy.parent.mkdir()
         parent, text = data.draw(st.sampled_from([*self.commits])), f"{next(self.numbers)} "
@@ -181,7 +181,7 @@ class ChainMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.commits)
     @rule(is_all_forgotten=st.booleans())
     def collect_garbage(self, is_all_forgotten: bool) -> None:
-        """Remove what no ref reaches, and compare with what the model reaches and the bytes that it needs."""
+        """Remove what no ref reaches. Compare with what the model reaches and the bytes that it needs."""
         since = 2**60 if is_all_forgotten else 0
         named = {moves[-1][1] for moves in self.refs.values()} | (set() if is_all_forgotten else self.moved)
         reached = {seq for one in named for seq in self.chain(one)}

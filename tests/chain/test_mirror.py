@@ -84,7 +84,7 @@ async def test_a_disk_that_is_not_mounted_gets_no_folder(store: Store, folder: P
 
 
 def pack(data: bytes, times: int, *, is_announced: bool) -> bytes:
-    """Return a frame of zstd that unpacks to so many times the data, made piece by piece."""
+    """Return a frame of zstd that unpacks to `times` the data. It is made piece by piece."""
     packer = zstandard.ZstdCompressor().compressobj(size=len(data) * times if is_announced else -1)
     return b"".join([packer.compress(data) for _ in range(times)]) + packer.flush()
 

@@ -55,7 +55,7 @@ def other_owner(own_runtime: None) -> Iterator[OwnerThread]:
 
 @pytest.fixture
 def owned_swarm(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
-    """Replace the swarm that a command owns, and what it stored; the watchdog does not end the test process."""
+    """Replace the swarm that a command owns, and what it stored. The watchdog does not end the test process."""
     swarm = FakeSwarm()
 
     @asynccontextmanager

@@ -16,7 +16,7 @@ from zoea.model.errors import UsageError
 
 
 def complete(script: str, *words: str, line: str = "") -> list[str]:
-    """Return what bash offers for the last word, with names from a stand-in for `zoea completion`."""
+    """Return what bash offers for the last word. The names are from a stand-in for `zoea completion`."""
     shown = " ".join(f"'{word}'" for word in words)
     source = f"""{script}
 zoea() {{
@@ -68,7 +68,7 @@ def test_the_scripts_of_other_shells_ask_for_revisions(shell: str, capsys: pytes
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> dict[str, str]:
-    """Return the environment in which `zoea` answers for names, and else prints what it is called with."""
+    """Return an environment whose `zoea` answers for names. It prints how it is called for anything else."""
     command = tmp_path / "bin" / "zoea"
     command.parent.mkdir()
     command.write_text(

@@ -1,4 +1,7 @@
-"""Settings and templates that the pages on local models show are accepted by `zoea config check` without a doubt."""
+"""`zoea config check` accepts what the pages on local models show, without a doubt.
+
+Those are settings and templates.
+"""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Endless:
 
 
 def commands_that_read_stdin() -> Iterator[tuple[str, ...]]:
-    """Yield a line for each word or option that reads stdin, and for a command that says so itself."""
+    """Yield a line for each word, option and command that says that it reads stdin."""
 
     def walk(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         command, _ = load(words)

@@ -32,7 +32,7 @@ KEPT = "The vein of beryllium lies at p16"
 
 
 async def remember_secret(folder: Path) -> None:
-    """Make a swarm in which the secret stands wherever a text can be, and another mysis that has not heard it."""
+    """Make a swarm in which the secret stands wherever a text can be. Another mysis has not heard it."""
     answers = script(
         Answer(
             text=f"I keep {SECRET} in mind. {KEPT}",

@@ -1,4 +1,4 @@
-"""No command writes a hidden character to the terminal, and none leaves out what stands between two of them.
+"""No command writes a hidden character to the terminal. None leaves out what stands between two of them.
 
 The table names every command there is: a new one fails the first test until it is in the table.
 """
@@ -123,7 +123,7 @@ def test_every_command_is_in_the_table() -> None:
 
 
 def write(request: ModelRequest) -> Answer:
-    """Read first, then ask in words and for a call, then answer; hidden characters in everything."""
+    """Read first, ask in words and for a call, then answer. Hidden characters are in everything."""
     last = request.messages[-1]
     if last.role is Role.USER and "burn" in last.content:
         return Answer(

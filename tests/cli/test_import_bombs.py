@@ -1,4 +1,4 @@
-"""Every command that imports a file bounds what the file can take, in memory and in time."""
+"""Every command that imports a file bounds the memory and time that it can take."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WRITES = {("ctx", "export"), ("export",)}
 
 
 def import_commands() -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command that reads a file, so that a new one is in it by itself.
+    """Yield the words of every command that reads a file. So a new one is in it by itself.
 
     A word names the file, or an option: then the words before the option have names as values.
     """
@@ -50,7 +50,10 @@ def import_commands() -> Iterator[tuple[str, ...]]:
 
 @pytest.fixture(scope="module")
 def bombs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
-    """A folder with every bomb and a pipe that nobody writes to, and the bytes that each unpacks to."""
+    """Make a folder with every bomb and a pipe without a writer.
+
+    Return it and the bytes that each unpacks to.
+    """
     folder, sizes = tmp_path_factory.mktemp("bombs"), {"pipe": 0}
     for name, data, size in make_bombs():
         (folder / name).write_bytes(data)

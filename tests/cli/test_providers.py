@@ -43,7 +43,7 @@ def server() -> Iterator[OpenAIServer]:
 
 @pytest.fixture(autouse=True)
 def _ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Replace the usual ports by one that stays closed, so that tests never reach real servers."""
+    """Replace the usual ports by one that stays closed. So tests never reach real servers."""
     with socket.socket() as kept:
         kept.bind(("127.0.0.1", 0))
         monkeypatch.setattr(providers, "PORTS", (UsualPort("Ollama", kept.getsockname()[1], "ollama"),))

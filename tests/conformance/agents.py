@@ -1,8 +1,9 @@
-"""Public agents play myses over the Agent Client Protocol, with a fake vendor behind Zoea's gateway.
+"""Let public agents play myses over the Agent Client Protocol, with a fake vendor.
 
-Each works in a worktree of its own: a permission and a file, search, a hold, the agent and Zoea killed in the middle of
-a turn, a fork into Zoea's own loop and back, and a hard budget that ends a turn in its middle. OpenCode and Codex come
-from the npm registry, fast-agent from PyPI, where there is a Python that is new enough for it.
+The vendor is behind Zoea's gateway. Each agent works in a worktree of its own: a permission and a file, search, a hold,
+the agent and Zoea killed in the middle of a turn, a fork into Zoea's own loop and back, and a hard budget that ends a
+turn in its middle. OpenCode and Codex come from the npm registry, fast-agent from PyPI, where there is a Python that is
+new enough for it.
 
 `make acp` runs it alone.
 """
@@ -254,7 +255,7 @@ class Workplace:
 
 
 def _write_plugins(folder: Path) -> None:
-    """Tell OpenCode that its package for plugins is installed, or it fetches it while it works, for 5 s of a core."""
+    """Tell OpenCode that its package for plugins is installed. Otherwise it fetches it at work, for 5 s of a core."""
     (folder / "node_modules").mkdir(parents=True)
     needs = {"dependencies": {"@opencode-ai/plugin": "*"}}
     (folder / "package.json").write_text(json.dumps(needs))
@@ -281,7 +282,7 @@ class Trial:
         self._turns = 0
 
     async def write_file(self) -> None:
-        """A prompt, a call that asks, the permission, a file in the worktree, the transcript found by search."""
+        """Let the agent write a file in its worktree after a permission. Search finds the transcript."""
         place, name = self._place, self._name
         await place.zoea("new", name, "--template", name, "--on", str(place.folder / name), "--worktree")
         await self._send("MAKE made.txt iron")
@@ -334,7 +335,7 @@ class Trial:
         await wait_for(f"{self._name} asks its model", is_asked)
 
     async def kill_agent(self) -> None:
-        """Kill the agent while a call of it waits for a permission; the mysis says so."""
+        """Kill the agent while a call of it waits for a permission. The mysis says so."""
         await self._send("MAKE more.txt gold")
         await self._await_question()
         processes = self._place.find_processes(self._name)
@@ -362,7 +363,7 @@ class Trial:
         await wait_for(f"the processes of {self._name} have ended", is_gone)
 
     async def fork_and_spend(self) -> None:
-        """Fork the conversation into Zoea's own loop, and that one into an agent again, whose budget is less."""
+        """Fork the conversation into Zoea's own loop. Fork that one into an agent again, with a smaller budget."""
         place, name = self._place, self._name
         own = await self._fork(name, f"{name}-own", _PLAIN)
         await place.zoea("stop", own._name)

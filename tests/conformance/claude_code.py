@@ -87,7 +87,7 @@ class RoundTrip:
         return str(said["session_id"])
 
     async def talk(self, session: str, *prompts: str) -> None:
-        """Resume a session and send prompts, each once the one before is answered, to one process."""
+        """Resume a session in one process and send prompts. Each goes out once the one before is answered."""
         process = await asyncio.create_subprocess_exec(
             *(*self._claude, "-p", "--verbose", "--resume", session, *_OPTIONS),
             *("--input-format", "stream-json", "--output-format", "stream-json"),
@@ -158,7 +158,7 @@ async def run_round_trip(claude: list[str], folder: Path, record: Path | None = 
 
 
 async def _import_session(trip: RoundTrip) -> tuple[str, list[dict[str, Any]]]:
-    """Let Claude Code work; return its session and the messages of the first prompt as Zoea reads them."""
+    """Let Claude Code work. Return its session and the messages of the first prompt as Zoea reads them."""
     read = Use("Read", json.dumps({"file_path": str(trip.project / "a.py")}), "toolu_read")
     echo = Use("Bash", json.dumps({"command": "echo hello", "description": "say"}), "toolu_echo")
     answers = (Say((Text("I look."), read, echo)), Say((Text("It returns 42."),)))
@@ -208,7 +208,7 @@ async def _translate(trip: RoundTrip, first: list[dict[str, Any]]) -> None:
 
 
 async def _compact(trip: RoundTrip, session: str) -> None:
-    """Let Claude Code replace a conversation by a summary; it does so only with some messages."""
+    """Let Claude Code replace a conversation by a summary. It does so only with some messages."""
     questions = [f"Question {number}." for number in range(4)]
     trip.model.script.extend(
         [*[Say((Text("Well."),))] * len(questions), Say((Text("<summary>All is well.</summary>"),))]
@@ -232,7 +232,7 @@ def _shape(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def _sent(body: Mapping[str, Any]) -> list[str]:
-    """Return the texts of a request, a line a message, without what Claude Code adds by itself."""
+    """Return the texts of a request, a line a message. What Claude Code adds by itself is left out."""
     shown = []
     for message in body["messages"]:
         content = message["content"]
@@ -245,7 +245,7 @@ def _sent(body: Mapping[str, Any]) -> list[str]:
 
 
 def _record(file: Path, folder: Path, name: str, scratch: str) -> None:
-    """Keep a transcript and those of its agents, as if it had been made in /srv."""
+    """Keep a transcript and those of its agents. They look as if made in /srv."""
     folder.mkdir(exist_ok=True)
     for one in (file, *sorted(file.with_suffix("").glob("subagents/*.jsonl"))):
         target = folder / (f"{name}.jsonl" if one == file else f"{name}/subagents/{one.name}")

@@ -167,7 +167,7 @@ def inspect(address: str, token: str) -> None:
 def call_each(
     module: Path, entry: str, runs: list[tuple[str, ...]], folder: Path | str, options: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Run a program of Node with each of the arguments in one process; return what it wrote. Raises Failed."""
+    """Run a program of Node with each of the arguments in one process. Return what it wrote. Raises Failed."""
     done = subprocess.run(
         [str(NODE), str(HERE / "calls.mjs"), str(module.resolve()), *([entry] if entry else [])],
         env=environment(options),

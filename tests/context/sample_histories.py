@@ -1,4 +1,4 @@
-"""Histories of a mysis made by driving events, with any order of results, steers and notes.
+"""Make histories of a mysis by driving events. Results, steers and notes come in any order.
 
 `Recorder` stores as the swarm does: ids in storage order, sequence numbers in conversation order.
 """

@@ -1,4 +1,4 @@
-"""The last answer of a turn is read as one JSON object and checked against the output schema of its role."""
+"""The last answer of a turn is read as one JSON object. It is checked against the output schema of its role."""
 
 from __future__ import annotations
 

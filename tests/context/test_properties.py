@@ -178,7 +178,7 @@ def extends(earlier: Plan, later: Plan) -> bool:
 
 
 def state(plan: Plan) -> tuple[object, ...]:
-    """Return the reported changes of packs and memories; a pack that is cut tells by its size how far."""
+    """Return the reported changes of packs and memories. The size of a cut pack tells how far it is cut."""
     return (
         [
             (one.id, one.status, one.variant, one.chars if one.id == "system" or one.truncated else 0)

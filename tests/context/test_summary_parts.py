@@ -1,4 +1,4 @@
-"""The requests by which a model writes a summary fit, come to an end, and are the same for the same messages."""
+"""The requests for a summary fit and come to an end. They are the same for the same messages."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ SOURCES = st.builds(
 
 @st.composite
 def topic_turns(draw: st.DrawFn, *, longest: int = 8000) -> tuple[Story, FrozenTurn]:
-    """A history with an open turn, a ledger, and what the turn froze of its sources."""
+    """Draw a history with an open turn, a ledger, and what the turn froze."""
     story, ledger = draw(stories(longest=longest, max_events=4)), draw(LEDGERS)
 
     def read(need: OutsideNeed) -> StoredAnswer:
