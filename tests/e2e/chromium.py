@@ -86,7 +86,7 @@ class Tab:
         await self.ask("Input.dispatchKeyEvent", type="keyUp", **code)
 
     async def paste(self, text: str) -> None:
-        """Paste a text into the terminal, as the browser does with what a page has put into the clipboard."""
+        """Paste a text into the terminal, as the browser does from its clipboard."""
         data = f"const data = new DataTransfer(); data.setData('text/plain', {json.dumps(text)});"
         event = "new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true})"
         await self.value(f"{{{data} document.querySelector('.xterm-helper-textarea').dispatchEvent({event})}}")

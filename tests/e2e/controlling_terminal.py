@@ -1,4 +1,4 @@
-"""A pseudo-terminal that a cockpit runs in, with a session of its own, so that closing it is a hangup."""
+"""Open a pseudo-terminal for a cockpit, with a session of its own. So closing it is a hangup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cockpit in a terminal whose keys are counted; each is pressed only once the screen names it."""
+"""Count the keys of a cockpit in a terminal. Each is pressed only once the screen names it."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ class CountedTerminal:
         self.steps[-1].characters += len(text)
 
     def see(self, holds: Callable[[str], Any] | str, *more: str) -> None:
-        """Wait until the words all stand on the screen, or something is true of its text."""
+        """Wait until the words all stand on the screen, or `holds` is true of it."""
         self.glass.until(holds, *more)

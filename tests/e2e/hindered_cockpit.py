@@ -67,7 +67,7 @@ def open_when(file: Path) -> None:
 
 
 def fail_when(file: Path) -> None:
-    """Raise an error, beside a variable that holds a secret, at the first tick after `file` was made."""
+    """Raise an error at the first tick after `file` was made. A variable beside it holds a secret."""
     tick = CockpitApp.tick
 
     def failed(self: CockpitApp) -> None:

@@ -1,6 +1,6 @@
-"""Six jobs in the cockpit, each over a real terminal and a model server, with every key counted.
+"""Do six jobs in the cockpit, over a real terminal and a model server.
 
-A job ends where the screen shows its result. Each key is pressed only once the screen names it.
+Every key is counted. A job ends where the screen shows its result. Each key is pressed only once the screen names it.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class NewcomerJobs(CountedTerminal):
         self.press("escape", "written", "esc back")
 
     def faults(self) -> None:
-        """Find a dead tool server and a refused key, and let three agents go on once both are mended."""
+        """Find a dead tool server and a refused key, and mend both. Then three agents go on."""
         self.open("--myses", "3")
         with self.step("a dead tool server and a refused key"):
             self._server.key = KEY

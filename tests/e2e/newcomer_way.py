@@ -24,7 +24,7 @@ MORE, CONTINUED = "Count it again.", "I count it again."
 
 
 def answer_newcomer(request: Received) -> Step:
-    """Answer as a model does that reports its task, calls a tool when told to, and else says where it is."""
+    """Report the task, call a tool when told to, or else say where it is."""
     body = request.json
     tools = [tool["function"]["name"] for tool in body.get("tools") or []]
     last = next(one for one in reversed(body["messages"]) if one["role"] in ("user", "tool"))

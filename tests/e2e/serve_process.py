@@ -27,7 +27,7 @@ class Served:
 
 @asynccontextmanager
 async def served(*arguments: str) -> AsyncIterator[Served]:
-    """`zoea serve` with an own swarm; killed at the end where the test did not end it."""
+    """Run `zoea serve` with an own swarm. It is killed at the end where the test did not end it."""
     process = spawn("serve", "--port", "0", *arguments)
     assert process.stdout is not None
     assert process.stderr is not None

@@ -34,7 +34,7 @@ _ESCAPE_S = 0.15
 
 
 class TerminalScreen:
-    """A command in a terminal of a given size; waiting methods read and draw its output."""
+    """A command in a terminal of a given size. Waiting methods read and draw its output."""
 
     def __init__(
         self, *arguments: str, size: tuple[int, int] = (120, 40), environ: Mapping[str, str], module: str = "zoea"
@@ -59,7 +59,7 @@ class TerminalScreen:
         return self._screen.text
 
     def press(self, *keys: str, shows: str = "") -> None:
-        """Press keys by name, or type a text, and wait for the words that the screen then `shows`.
+        """Press keys or type a text, and wait until the screen `shows` these words.
 
         What follows an enter at once would be pasted.
         """
@@ -80,7 +80,7 @@ class TerminalScreen:
             self._read(0.05)
 
     def until(self, holds: Callable[[str], Any] | str, *more: str) -> None:
-        """Wait until the words all stand on the screen, or something is true of its text."""
+        """Wait until the words all stand on the screen, or `holds` is true of it."""
         words = (holds, *more) if isinstance(holds, str) else ()
         is_seen = (lambda text: all(word in text for word in words)) if isinstance(holds, str) else holds
         deadline = time.monotonic() + PATIENCE_S

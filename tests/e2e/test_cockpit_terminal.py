@@ -287,7 +287,7 @@ def test_a_cockpit_whose_owner_was_killed_keeps_the_typed_text_and_opens_the_swa
 
 
 def test_an_unsent_text_stands_in_the_prompt_of_the_next_cockpit(cockpit: OpenSwarm) -> None:
-    """After the swarm was left running, and after it was ended; only until it is sent."""
+    """It stands there after the swarm was left running, and after it ended. Once sent, it is gone."""
     first = cockpit("--myses", "2", "--provider", "scripted")
     first.until("2 myses", "alpha")
     first.write(b"m" + paste("dig here\nand sell"))

@@ -91,7 +91,7 @@ async def test_a_conflict_goes_back_to_its_mysis_which_resolves_it(tmp_path: Pat
 
 
 async def approve_a_write() -> None:
-    """Wait for the question of alpha, allow it, and wait until alpha has done its task."""
+    """Wait for the question of alpha and allow it. Then wait until alpha has done its task."""
     for _ in range(60):
         if "write_file" in (await run("approvals")).stdout:
             break
@@ -102,7 +102,7 @@ async def approve_a_write() -> None:
 
 
 def fix_bugs(request: Received) -> Step:
-    """Read the file that the task names, mend its line, resolve a conflict in it, and report that."""
+    """Read the file that the task names and mend its line. Resolve a conflict in it, and report that."""
     messages = request.json["messages"]
     told = [json.dumps(one["content"]) for one in messages if one["role"] == "user"]
     path = next((name for name in ("sums.py", "names.py", "dates.py") if any(name in text for text in told)), "")

@@ -1,4 +1,4 @@
-"""One run of `zoea` over a server that knows nothing of Reef, and what the commands then show of it."""
+"""One run of `zoea` over a server that knows nothing of Reef. The commands then show it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def ask(folder: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 async def play(folder: Path) -> Played:
-    """Run a mysis with a task until it waits for its arrival, and another until it is deleted."""
+    """Run a mysis with a task until it waits for its arrival. Run another until it is deleted."""
     async with ForeignWorld() as world, OpenAIServer(*ANSWERS, otherwise=lambda _: Say(SOLD)) as model:
         (folder / "config").mkdir(mode=0o700)
         (folder / "config" / "config.toml").write_text(CONFIG.format(model=model.base_url, world=world.url))

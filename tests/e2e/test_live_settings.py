@@ -1,4 +1,7 @@
-"""A running swarm takes a provider's changed address, model and key from the next turn on, without stopping a mysis."""
+"""A running swarm takes a provider's changed address, model and key from the next turn.
+
+No mysis is stopped.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks of `make bench-models`, played by a fake that behaves as a small real model did, over each API."""
+"""A fake plays the tasks of `make bench-models` over each API. It behaves as a small real model did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that is moved, and a lock file that is removed, under a running swarm."""
+"""Under a running swarm a database is moved, or a lock file removed."""
 
 from __future__ import annotations
 

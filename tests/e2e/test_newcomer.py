@@ -1,4 +1,4 @@
-"""The newcomer's way over a real terminal; the screen names each key before it is pressed."""
+"""The newcomer's way over a real terminal. The screen names each key before it is pressed."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, lis
 
 @pytest.fixture
 def playing(shared: tuple[Path, list[subprocess.Popen[str]]], monkeypatch: pytest.MonkeyPatch) -> subprocess.Popen[str]:
-    """A swarm of two that plays while several tests look at it and leave it running."""
+    """Return a swarm of two that plays. Several tests look at it and leave it running."""
     folder, started = shared
     for name in ("ZOEA_DATA_DIR", "ZOEA_CONFIG_DIR", "XDG_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(folder / name))
@@ -95,7 +95,7 @@ def have_all_earned() -> bool:
 
 
 def end_in_order(process: subprocess.Popen[str], number: signal.Signals) -> list[dict[str, Any]]:
-    """End a swarm with a signal; what it told, of which the last is the summary."""
+    """End a swarm with a signal. Return what it told, of which the last is the summary."""
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 0, err

@@ -23,7 +23,7 @@ OpenCockpit = Callable[..., TerminalScreen]
 
 @pytest.fixture
 def cockpit(own_runtime: None) -> Iterator[OpenCockpit]:
-    """`zoea run` over the scripted model, as often as a test wants; none is left running."""
+    """Open `zoea run` over the scripted model as often as a test wants. None is left running."""
     made: list[TerminalScreen] = []
 
     def opened(*arguments: str) -> TerminalScreen:

@@ -1,4 +1,7 @@
-"""What myses did and what they ask is seen in the cockpit, over a real terminal, and one goes on with the same keys."""
+"""What myses did and ask is seen in the cockpit, over a real terminal.
+
+One goes on with the same keys.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def rows(screen: TerminalScreen, *names: str) -> list[str]:
 
 
 def write_a_file(request: Received) -> Step:
-    """Write the file that the prompt names, and say so; answer another prompt with as many words as it has."""
+    """Write the file that the prompt names. Answer another prompt with as many words as it has."""
     last = next(one for one in reversed(request.json["messages"]) if one["role"] in ("user", "tool"))
     if last["role"] == "tool":
         return Say("Written.")

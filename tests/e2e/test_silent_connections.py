@@ -1,4 +1,7 @@
-"""Connections without a token take nothing from the swarm and its fronts; nor does a lack of descriptors."""
+"""Connections without a token take nothing from the swarm and its fronts.
+
+A lack of descriptors takes nothing either.
+"""
 
 from __future__ import annotations
 

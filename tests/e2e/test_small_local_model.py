@@ -39,7 +39,7 @@ def write_settings(text: str) -> None:
 
 @asynccontextmanager
 async def small_model(window: int = 8192) -> AsyncIterator[OpenAIServer]:
-    """A llama.cpp with a model of half a billion parameters, as Zoea finds it by its address."""
+    """Serve as a llama.cpp with a model of half a billion parameters. Zoea finds it by its address."""
     server = OpenAIServer(otherwise=lambda _: say("It is done."))
     server.models = [{**LISTED, "meta": {**LISTED["meta"], "n_params": 494_000_000}}]
     server.props = {**PROPS, "default_generation_settings": {"n_ctx": window}}

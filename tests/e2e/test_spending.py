@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.timeout(4 * PATIENCE_S), pytest.mark.usefixtures("own_
 
 
 def answer(request: Received) -> Say:
-    """Let alpha say the same in each turn, and the others report their task as done."""
+    """Let alpha say the same in each turn. The others report their task as done."""
     return Say("Understood.") if b"[to alpha," in request.body else DONE
 
 

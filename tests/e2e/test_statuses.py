@@ -1,4 +1,4 @@
-"""The status of each mysis in a real terminal, over a slow and a failing model."""
+"""A real terminal shows each mysis's status, over a slow and a failing model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def cockpit(server: OpenAIServer) -> AsyncIterator[TerminalScreen]:
 
 @asynccontextmanager
 async def cockpit_over(step: Step) -> AsyncIterator[TerminalScreen]:
-    """Run three myses in a terminal, over a server that answers each request with this step."""
+    """Run three myses in a terminal. The server answers each request with this step."""
     async with OpenAIServer(otherwise=lambda _: step) as server, cockpit(server) as glass:
         yield glass
 

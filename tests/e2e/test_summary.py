@@ -1,4 +1,7 @@
-"""The summary of a run tells the numbers of `zoea list` and `zoea world score`, also of a run that was cut."""
+"""The summary of a run tells the numbers of `zoea list` and `zoea world score`.
+
+So does that of a run that was cut.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ pytestmark = [pytest.mark.timeout(4 * PATIENCE_S), pytest.mark.usefixtures("own_
 
 
 def end_with(number: signal.Signals, when: str, rows: int) -> str:
-    """Run until a query finds so many rows, then send a signal; the output of the run."""
+    """Run until a query finds `rows` rows, then send a signal. Return the output of the run."""
     process = spawn(*PLAY)
     try:
         until_true(lambda: len(ask(when)) == rows)

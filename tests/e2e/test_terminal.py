@@ -52,7 +52,7 @@ class Terminal:
         os.write(self._keyboard, key.encode())
 
     def wait_for(self, text: str) -> None:
-        """Read until `text` appears after the last typed or awaited text, which may have come with it."""
+        """Read until `text` appears after the last typed or awaited text. It may have come with that."""
         deadline = time.monotonic() + PATIENCE_S
         while (found := self.shown.find(text, self._waited)) < 0:
             assert time.monotonic() < deadline, f"{text!r} was never shown:\n{self.shown}"

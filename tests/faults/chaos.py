@@ -280,7 +280,7 @@ class ChaosRun:
         self.write_control()
 
     async def fill_disk(self) -> None:
-        """Let no file of the owner grow beyond a size that its database has about now."""
+        """Limit each file of the owner to about the size that its database has."""
         size = self.where.database.stat().st_size
         await self.limited(resource.RLIMIT_FSIZE, max(4096, size // 2))
 
@@ -297,7 +297,7 @@ class ChaosRun:
         resource.prlimit(pid, kind, before)
 
     async def cut_connections(self) -> None:
-        """Let the owner lose its connections to model servers and upstreams while they are in use."""
+        """Let the owner lose its connections to model servers and upstreams in use."""
         assert self.owner is not None
         self.owner.send_signal(signal.SIGUSR2)
 
@@ -350,7 +350,7 @@ class ChaosRun:
             """Refused, or the owner was killed: nothing was acknowledged."""
 
     async def people(self, ended: asyncio.Event) -> None:
-        """Command the swarm until the end; a command under way is finished, because the owner finishes it too."""
+        """Command the swarm until the end. A command under way is finished, because the owner finishes it too."""
         while not ended.is_set():
             await self.act()
             await asyncio.sleep(self.chance.uniform(0.02, 0.3))
@@ -445,7 +445,7 @@ class ChaosRun:
             )
 
     async def settled(self) -> None:
-        """Wait until every mysis rests, or says why it does not go on, and nothing happens for a while."""
+        """Wait until every mysis rests, or says why not, and nothing happens for a while."""
         assert self.swarm is not None
         busy, newest, view = ["it was not looked at"], -1, await self.swarm.view()
         try:
@@ -578,7 +578,7 @@ async def open_chaos(
 async def chaos(
     folder: Path, seed: int, seconds: float, *, myses: int, war_s: float, say: Callable[[str], None]
 ) -> None:
-    """Fight rounds of war and peace until the time is over; raise AssertionError at the first broken invariant."""
+    """Run rounds of war and peace until the time is over. Raise AssertionError at the first broken invariant."""
     say(f"chaos: seed {seed}, {myses} myses, {seconds:g} s")
     say(HEAD)
     until, number = time.monotonic() + seconds, 0

@@ -258,7 +258,10 @@ def at_rest(path: Path) -> None:
 
 
 def contexts(path: Path) -> int:
-    """Check that each mysis's commits hold its memories in order, and that all can be read; return how many do."""
+    """Check that each mysis's commits hold its memories in order and can be read.
+
+    Return how many do.
+    """
     found = 0
     with closing(open_reader(path)) as connection:
         assert list(verify_chains(connection)) == []
@@ -282,7 +285,7 @@ def contexts(path: Path) -> int:
 
 
 def compactions(path: Path) -> tuple[int, int]:
-    """Return how many summaries of windows are commits, and how many of all such commits a model wrote."""
+    """Count the summaries of windows that are commits, and the compactions that a model wrote."""
     with closing(open_reader(path)) as connection:
         windows = connection.execute("SELECT count(*) FROM ctx_compaction").fetchone()[0]
         sql = "SELECT count(*) FROM ctx_commit c JOIN ctx_note n ON n.commit_seq = c.seq"

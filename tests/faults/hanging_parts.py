@@ -1,4 +1,4 @@
-"""Parts that do not let themselves be ended, and a process with a swarm of them: `stubborn.py DATA CONFIG RUNTIME`."""
+"""Run a swarm of parts that do not let themselves be ended: `hanging_parts.py DATA CONFIG RUNTIME`."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SETTINGS = Settings.model_validate({"nudge": {"enabled": False}, "recovery": {"d
 
 
 class MortalStore(Store):
-    """Kills the process once so many ops are durable, before their caller hears of the last."""
+    """Kills the process once `ops` ops are durable. Their caller has not heard of the last."""
 
     ops = 0
 

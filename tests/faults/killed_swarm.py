@@ -121,7 +121,10 @@ def prices(folder: Path) -> PriceList:
 
 
 def templates(folder: Path) -> Templates:
-    """Return the shipped templates, one of myses that subscribe to topics, and one with summaries by a model."""
+    """Return the shipped templates and two more.
+
+    Myses of one subscribe to topics; the other has summaries by a model.
+    """
     where = folder / "templates"
     where.mkdir(exist_ok=True)
     text = f'extends = "default"\nsubscribes = ["{NEWS}", "WORKER_PROGRESS", "STATE_SNAPSHOT"]\n'

@@ -1,4 +1,4 @@
-"""One mysis in a process that can die after any acknowledged op, with its model requests."""
+"""One mysis in a process that can die after any acknowledged op. Its model requests are recorded."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Story:
 
 
 class MortalStore(Store):
-    """Acknowledges `last` ops; what comes after is never answered, as in a process that is dead.
+    """Acknowledges `last` ops. What comes after is never answered, as in a process that is dead.
 
     With `silent` even the last op is stored without its caller hearing of it: nothing
     whatever happens after it. Without, what its caller begins next is begun.
@@ -251,7 +251,7 @@ async def _allow(commander: Commander) -> None:
 
 
 async def _lift(commander: Commander) -> None:
-    """Take a hold back once it keeps the turn back, or there is none that could be."""
+    """Take a hold back once it keeps the turn back, or no turn is open."""
     while True:
         for runner in commander.swarm.runners.values():
             if commander.swarm.hold_switch.swarm and (runner.driver is None or runner.driver._awaits_lift):
@@ -260,7 +260,7 @@ async def _lift(commander: Commander) -> None:
 
 
 async def _turn(clock: HandClock, commander: Commander) -> None:
-    """Let time go on, but not so far that a turn which the machine keeps back would be one that makes no progress."""
+    """Let time go on. A turn that the machine keeps back does not count as stuck."""
     while True:
         await asyncio.sleep(0.003)
         drivers = [runner.driver for runner in commander.swarm.runners.values() if runner.driver is not None]

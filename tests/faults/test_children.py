@@ -19,7 +19,7 @@ from tests.waiting import until_true
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    """Configure an upstream that ignores SIGTERM and the end of its input, and leaves such a process behind."""
+    """Configure an upstream that ignores SIGTERM and the end of its input. It leaves such a process behind."""
     path = tmp_path / "journal"
     config = tmp_path / "config"
     config.mkdir()
@@ -40,7 +40,7 @@ def owner(journal: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def _children(journal: Path) -> list[int]:
-    """Wait until the upstream has started; return its process and the one that it leaves behind."""
+    """Wait until the upstream has started. Return its process and the one that it leaves behind."""
 
     def read() -> list[int]:
         if not journal.exists():

@@ -1,4 +1,4 @@
-"""A disk that is full stops the swarm, loses nothing, and hides nothing; with space it goes on by itself."""
+"""A full disk stops the swarm, loses nothing, and hides nothing. With space it goes on by itself."""
 
 from __future__ import annotations
 

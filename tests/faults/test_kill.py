@@ -1,4 +1,7 @@
-"""A swarm that is killed at any moment, again and again, loses nothing it acknowledged and goes on where it was."""
+"""A swarm killed at any moment, again and again, loses nothing that it acknowledged.
+
+It goes on where it was.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,7 @@ def child(path: Path, seed: int, mode: str) -> subprocess.Popen[str]:
 
 
 def killed(path: Path, seed: int, lines: int) -> list[str]:
-    """What a child said before it was killed, after so many lines or a few more."""
+    """Return what a child said before it was killed. That comes after `lines` lines or a few more."""
     said: list[str] = []
     with child(path, seed, "storm") as process:
         assert process.stdout is not None

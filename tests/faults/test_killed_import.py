@@ -1,4 +1,4 @@
-"""An import that is killed at any moment leaves whole myses or none, and is repeated without doubling."""
+"""An import killed at any moment leaves whole myses or none. It is repeated without doubling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.timeout(3600 if KILLS > 10 else 120), pytest.mark.usef
 
 
 def play(*arguments: str) -> list[dict[str, int]]:
-    """What is stored after each killed import, and after the last one, which was not killed."""
+    """Return what is stored after each killed import, and after the whole one at the end."""
     command = [sys.executable, "-m", "tests.faults.killed_import", str(KILLS), *arguments]
     ran = subprocess.run(
         command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=3000, check=False

@@ -1,4 +1,7 @@
-"""A pipeline over topics that is killed after any op goes on with the same requests, and hands each result on once."""
+"""A pipeline over topics killed after any op goes on with the same requests.
+
+It hands each result on once.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ JOIN topic_cursor c ON c.mysis_id = y.id ORDER BY t.id
 
 
 async def play(path: Path, server: OpenAIServer, ops: int) -> int:
-    """Run the pipeline to its end, or to its death after so many ops; return the exit code."""
+    """Run the pipeline to its end, or to its death after `ops` ops. Return the exit code."""
     command = [sys.executable, "-m", "tests.faults.killed_pipeline", str(path), server.base_url, str(ops)]
     child = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stderr=asyncio.subprocess.PIPE)
     _, trouble = await child.communicate()
@@ -41,7 +44,10 @@ async def play(path: Path, server: OpenAIServer, ops: int) -> int:
 
 
 def check_requests(server: OpenAIServer) -> None:
-    """Check that each request of a turn was the same each time it was sent, and extended the one before."""
+    """Check that each request of a turn is the same each time it is sent.
+
+    Each extends the one before.
+    """
     seen: dict[tuple[str, int], str] = {}
     of_turn: dict[str, list[list[dict[str, Any]]]] = {}
     for chat in server.chats:

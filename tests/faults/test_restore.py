@@ -1,4 +1,4 @@
-"""A run that is cut after any acknowledged op goes on with the requests of the run that was not cut."""
+"""A run cut after any acknowledged op goes on with the uncut run's requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVERY = 1 if os.environ.get("ZOEA_SOAK") else 3
 
 
 def is_silent(silence: str, op: int) -> bool:
-    """Whether the caller never hears of the last op; in the quick run of every other one."""
+    """Return whether the caller never hears of the last op. In the quick run that holds for every other one."""
     return silence == AT_ONCE or (silence == BY_TURNS and op % 2 == 0)
 
 
@@ -130,7 +130,7 @@ STORIES = {
 
 
 def with_losses(request: Request, cut: Cut) -> Request:
-    """A request of the uncut run as it must be where calls were lost at the cut."""
+    """Return a request of the uncut run with the calls lost at the cut."""
     return tuple(
         (message[0], LOST[cut.open_calls[message[2]]], *message[2:]) if message[2] in cut.open_calls else message
         for message in request

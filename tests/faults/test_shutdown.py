@@ -1,4 +1,4 @@
-"""Shutdown takes ten seconds at most with any part hanging, and open turns can be resumed."""
+"""Shutdown takes ten seconds at most with any part hanging. Open turns can be resumed."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def commit(folder: Path, message: str = "work", **files: str) -> str:
 
 
 def read_head(folder: Path) -> str:
-    """Return the commit of HEAD; a branch of a plain checkout is read as the file that it is."""
+    """Return the commit of HEAD. A branch of a plain checkout is read as the file that it is."""
     head = folder / ".git" / "HEAD"
     if head.exists():
         branch = folder / ".git" / head.read_text(encoding="utf-8").strip().removeprefix("ref: ")
@@ -48,7 +48,7 @@ def read_head(folder: Path) -> str:
 
 
 def make_repository(folder: Path, **files: str) -> Path:
-    """Make a repository with one commit on `main`, as a copy of one that was made before."""
+    """Make a repository with one commit on `main`. It is a copy of one that was made before."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(_make_template(tuple((files or {"a__txt": "one\ntwo\nthree\n"}).items())), folder)
     git(folder, "update-index", "--refresh")  # the index holds times and inodes of the files

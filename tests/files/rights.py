@@ -14,7 +14,10 @@ _OVERRIDES = 1 << 1 | 1 << 2
 
 @contextmanager
 def checked_rights() -> Iterator[None]:
-    """Take from this thread the capabilities by which root passes over rights; programs that it starts have them."""
+    """Take from this thread the capabilities by which root passes over rights.
+
+    Programs that it starts have them.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     head = ctypes.create_string_buffer(struct.pack("Ii", _VERSION, 0))
     before = ctypes.create_string_buffer(24)

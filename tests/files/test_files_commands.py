@@ -1,4 +1,4 @@
-"""`zoea diff`, `merge`, `drop` and what `zoea doctor` says of worktrees; settings of the work on files."""
+"""`zoea diff`, `merge`, `drop` and what `zoea doctor` says of worktrees. Settings of the work on files."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ CONFIGURED = ("lint", "post-checkout", "a.b", "a=b", "two words", "a'b")
 def test_hooks_that_a_configuration_names_are_disabled_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, hooks: bool, names: tuple[str, ...] | None
 ) -> None:
-    """A git of 2.54 or later would run them; the variables for it are looked at, whatever git is here."""
+    """A git of 2.54 or later would run them. The test looks at the variables, whatever git is here."""
     listed = "".join(f"hook.{name}.{key}\\0" for name in names or () for key in ("event", "command", "event"))
     body = f"""
 case "$*" in

@@ -1,4 +1,4 @@
-"""How many gits each operation starts at most, because each costs some milliseconds of everyone's time."""
+"""Each operation starts no more gits than a limit. Each git costs some milliseconds of everyone's time."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_an_operation_starts_few_gits(
 
 @pytest.mark.parametrize("way", ["each", "one by one is missing", "whole"])
 def test_commits_that_another_branch_took_are_told_apart(tmp_path: Path, way: str) -> None:
-    """Their patches are compared in one call; each must be there, unless the whole change is."""
+    """Their patches are compared in one call. Each must be there, unless the whole change is."""
     repository, trees = make_repository(tmp_path / "repository"), Worktrees(tmp_path / "data")
     part(trees, repository)
     if way == "whole":

@@ -466,7 +466,7 @@ def random_file(chance: random.Random, folder: Path) -> Path:
 
 
 def mess_up(chance: random.Random, folder: Path) -> None:
-    """Bring a working tree into a random state, as a person or a mysis may leave it."""
+    """Bring a working tree into a random state. A person or a mysis may leave it so."""
     for _ in range(chance.randrange(5)):
         file = random_file(chance, folder)
         match chance.choice(["write", "append", "delete", "stage", "commit", "mode", "link", "stash", "ignore"]):

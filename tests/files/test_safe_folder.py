@@ -1,4 +1,7 @@
-"""No path and no link leads out of the folder, also while links change; a file is written whole or not at all."""
+"""No path and no link leads out of the folder, also while links change.
+
+A file is written whole or not at all.
+"""
 
 from __future__ import annotations
 

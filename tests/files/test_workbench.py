@@ -72,7 +72,7 @@ async def call(bench: Workbench, name: str, **arguments: Any) -> str:
 
 class TestReading:
     async def test_only_newlines_end_lines(self, bench: Workbench, root: Path) -> None:
-        """As git and editors count them; what is read as it stands can be found again by an edit."""
+        """Git and editors count lines so. What is read as it stands can be found again by an edit."""
         (root / "a.py").write_text("one\u2028two\x0cthree\x85\nfour\n")
         assert await call(bench, "read_file", path="a.py") == "     1\tone\u2028two\x0cthree\x85\n     2\tfour"
         (root / "a.py").write_text("one\ntwo\x0cthree\x85\nfour\n")

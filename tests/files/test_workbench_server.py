@@ -183,7 +183,7 @@ async def test_nothing_is_left_running(tmp_path: Path, ending: str | signal.Sign
 
 
 def find_commands(server_pid: int) -> set[int]:
-    """Return the processes below a workbench that belong to its command; empty until the sleep of it runs."""
+    """Return the processes of the command below a workbench. There are none until the sleep of it runs."""
     parents: dict[int, int] = {}
     names: dict[int, str] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):

@@ -328,7 +328,7 @@ def commit_nested_repository(folder: Path) -> None:
 
 
 def write_in_submodule(folder: Path) -> None:
-    """Write into the folder of a submodule that was not fetched, where git shows no changes; all commits are merged."""
+    """Write into the folder of a submodule that was not fetched. Git shows no changes; all commits are merged."""
     git(folder, "update-index", "--add", "--cacheinfo", f"160000,{git(folder, 'rev-parse', 'HEAD')},module")
     git(folder, "commit", "--quiet", "-m", "submodule")
     git(folder, "tag", "kept")

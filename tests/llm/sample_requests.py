@@ -56,7 +56,7 @@ async def items(source: Provider, asked: ModelRequest | None = None) -> list[Str
 
 
 async def answer(source: Provider, asked: ModelRequest | None = None) -> Answer:
-    """Return the answer, which is the last item, and check that it is the only one."""
+    """Return the answer, which is the last item. Check that it is the only one."""
     *before, last = await items(source, asked)
     assert isinstance(last, Answer)
     assert not any(isinstance(item, Answer) for item in before)

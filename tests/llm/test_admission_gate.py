@@ -1,4 +1,4 @@
-"""The gate limits the requests that a provider gets, in order of arrival, also after cancellations."""
+"""The gate limits a provider's requests, in order of arrival, also after cancellations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""No answer of a model or an MCP server takes much more memory than it may have bytes, whatever it holds."""
+"""No answer of a model or MCP server takes much more memory than its bound.
+
+That holds whatever is in it.
+"""
 
 from __future__ import annotations
 

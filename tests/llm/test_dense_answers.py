@@ -1,4 +1,7 @@
-"""Long and dense answers of models leave the event loop to others, and cost no more per piece than short ones."""
+"""Long and dense answers of models leave the event loop to others.
+
+They cost no more per piece than short ones.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Models = Callable[[], tuple[ModelInfo, ...]]
 
 
 class Listing(ScriptedProvider):
-    """A provider whose list of models is the test's business; asking it for an answer is an error."""
+    """A provider whose list of models a test sets. Asking it for an answer is an error."""
 
     def __init__(self, models: Models, *, hangs: bool = False) -> None:
         super().__init__(lambda _: ProviderError("a paid request", kind=ErrorClass.BAD_REQUEST))

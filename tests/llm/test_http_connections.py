@@ -84,7 +84,7 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 def answering(*pieces: bytes, stays: bool = True) -> Handler:
-    """Answer every request with these bytes; then wait for the client to leave, or hang up."""
+    """Answer every request with these bytes. Then wait for the client to leave, or hang up."""
 
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -110,7 +110,7 @@ async def post(client: HttpClient, content: bytes = b"{}") -> bytes:
 
 
 async def let_the_loop_read(rounds: int = 20) -> None:
-    """Let the event loop go through some rounds, in which it reads what sockets have received."""
+    """Let the event loop go through some rounds. In them it reads what sockets have received."""
     for _ in range(rounds):
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""What is no JSON object goes out as `{}` on every wire, with its text noted, and no wire sends NaN."""
+"""Arguments that are no JSON object go out as `{}` on every wire. Their text is noted, and no wire sends NaN."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def refuse(name: str) -> Any:
 
 
 async def send(wire: str, arguments: str, told: str = "ore", **config: Any) -> dict[str, Any]:
-    """Return the body that a conversation with one call becomes, as a strict server reads it."""
+    """Return the body of a conversation with one call, as a strict server reads it."""
     server = {"openai": OpenAIServer, "anthropic": AnthropicServer, "ollama": OllamaServer}[wire]()
     async with server:
         source = provider(wire, f"{server.url}/v1" if wire == "openai" else server.url, **config)

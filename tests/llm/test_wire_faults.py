@@ -69,7 +69,7 @@ Send = Callable[[Outgoing, str, bytes], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What the server does with a wire's answer; without an error class the answer is read all the same."""
+    """What the server does with a wire's answer. Without an error class the answer is read all the same."""
 
     send: Send
     kind: ErrorClass | None = None
