@@ -11,7 +11,7 @@ _LEAST_BYTES = 4 << 30
 
 
 def put_folders_into_memory() -> None:
-    """Let pytest make the directories of tests in memory, except at full strength, which uses the disk."""
+    """Let pytest make the directories of tests in memory. At full strength they are on the disk."""
     if not os.environ.get("ZOEA_SOAK") and is_roomy(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 

@@ -14,7 +14,7 @@ from _pytest.config import Config
 
 
 def write_bytecode(file: Path, config: Config) -> None:
-    """Write the bytecode of a test, with what its assertions say, where pytest looks for it."""
+    """Write the bytecode of a test where pytest looks for it. It holds what the assertions say."""
     folder = rewrite.get_cache_dir(file)
     rewrite.try_makedirs(folder)
     compiled = folder / (file.stem + rewrite.PYC_TAIL)

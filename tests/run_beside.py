@@ -19,7 +19,7 @@ _NICENESS = "5"
 
 
 def run_beside(*commands: str) -> int:
-    """Run the last of the commands with the others beside it, and return the exit code."""
+    """Run the last of the commands with the others beside it. Return the exit code."""
     *beside, command = commands
     with contextlib.ExitStack() as stack:
         told = [stack.enter_context(tempfile.TemporaryFile()) for _ in beside]

@@ -109,7 +109,7 @@ TOGETHER = dict.fromkeys(
 
 
 def find_part(test: str) -> str:
-    """Return the file of a test by its id, or the one that it runs with."""
+    """Return the file of a test by its id, or the one it runs with."""
     file = test.partition("::")[0].removeprefix("tests/")
     return TOGETHER.get(file, file)
 
@@ -117,7 +117,7 @@ def find_part(test: str) -> str:
 def put_long_first(
     tests: Sequence[T], workers: int, file_of: Callable[[T], str], seconds: Mapping[str, float] = SECONDS
 ) -> list[T]:
-    """Return the tests in an order in which the share of each worker begins with its part of the long files.
+    """Return the tests so that the share of each worker begins with long files.
 
     pytest-xdist (worksteal) gives each worker an equal run of the list, and idle ones what others have at their end.
     A file stays with one worker, which starts once what its tests share.

@@ -30,7 +30,10 @@ class WorkerMessages:
 
 
 def shorten_messages(config: pytest.Config) -> None:
-    """Shorten what this process tells its controller, if it has one and no report shows setup and teardown."""
+    """Shorten what this process tells its controller.
+
+    Only if it has one and no report shows setup and teardown.
+    """
     if config.getoption("durations", None) is not None or config.getoption("xmlpath", None):
         return
     for plugin in config.pluginmanager.get_plugins():

@@ -1,4 +1,7 @@
-"""A line that is no message is answered with an error by every MCP server of Zoea, over stdio and over HTTP."""
+"""Every MCP server of Zoea answers a line that is no message with an error.
+
+That holds over stdio and over HTTP.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_uptime_counts_the_time_of_a_suspension() -> None:
 
 
 def test_a_deadline_passes_while_the_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop's time goes on by an hour, as after a suspension, and the next thing that wakes it ends the deadline."""
+    """The loop's time goes on by an hour, as after a suspension. The next thing that wakes it ends the deadline."""
     slept = 0.0
     monkeypatch.setattr("zoea.process.clock.read_uptime_s", lambda: time.monotonic() + slept)
 

@@ -25,7 +25,7 @@ from tests.waiting import until_true
 def run(
     kind: type[subprocess.Popen[str]], ending: str, *, apart: Sequence[str] = (), without: str = "", **options: Any
 ) -> tuple[int, dict[str, Any], str]:
-    """Start the program; its exit code, how it was started, and the last line of what it says."""
+    """Start the program. Return its exit code, how it was started, and its last line."""
     with kind(
         [sys.executable, *apart, "-m", "tests.fakes.told_start", ending, "é"],
         env={name: value for name, value in (environment() | {"MINE": "1"}).items() if name != without},

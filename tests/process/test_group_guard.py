@@ -150,7 +150,7 @@ def ignores(pid: int, number: signal.Signals) -> bool:
 
 
 def test_a_group_of_a_process_that_is_no_child_gets_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the kernel has given the id of a child that ended to another process."""
+    """The kernel may give the id of a child that ended to another process."""
     guard = GroupGuard()
     script = "setsid sleep 600 >/dev/null 2>&1 & echo $!"
     started = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)

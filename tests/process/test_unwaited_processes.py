@@ -1,4 +1,7 @@
-"""A test that starts a process and does not wait for its end fails itself, not a later test of its worker."""
+"""A test that does not wait for the end of its process fails itself.
+
+No later test of its worker fails for it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a conversation and the context of a mysis, and finding words, over a real swarm's database."""
+"""A mysis's conversation and context are read, and words found, in a real swarm's database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One block says what happened, since when, what Zoea does next and what you can do."""
+"""One block says what happened, since when, what Zoea does and what to do."""
 
 from __future__ import annotations
 

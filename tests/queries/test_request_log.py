@@ -1,4 +1,4 @@
-"""The log can show what each request held and used, in the words in which it was told live."""
+"""The log can show what each request held and used. The words are those in which it was told live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the swarms that left open turns, and of the present one that goes on with them."""
+"""Settings of the swarms that left open turns, and of the present one."""
 
 from __future__ import annotations
 

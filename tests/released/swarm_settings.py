@@ -1,4 +1,4 @@
-"""Settings of the swarm that made the released database, and of the one that goes on with it."""
+"""Settings of the swarm that made the released database, and of the one after it."""
 
 from __future__ import annotations
 

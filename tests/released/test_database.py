@@ -1,4 +1,4 @@
-"""A database of Zoea 0.1.0 opens, shows what it showed then, and goes on with its open turns."""
+"""A database of Zoea 0.1.0 opens and shows what it showed then. It goes on with its open turns."""
 
 from __future__ import annotations
 

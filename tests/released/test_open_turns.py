@@ -1,4 +1,4 @@
-"""Turns that the code of earlier commits left open go on to their end under the present code.
+"""Turns that earlier commits left open go on to their end under the present code.
 
 `make_open_turns.py` made the databases. Each holds for every strategy of its commit a turn that SIGKILL broke off in a
 model call, one in a tool call, and one before an approval; each has a past, or a message that waits behind it.
@@ -57,7 +57,10 @@ WHERE m.name = ? AND e.role = 'user' AND t.outcome = 'answered' ORDER BY e.id
 
 @pytest.fixture(params=TAKEN)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """The database of one commit where `zoea` looks for it, with the settings of its swarm; its schema is its name."""
+    """Put the database of one commit, with its swarm's settings, where `zoea` looks for it.
+
+    The database is named after its schema.
+    """
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
     path = data / "zoea.db"
@@ -146,7 +149,10 @@ async def migrate(database: Path) -> None:
 
 
 def approvals(count: int) -> list[int]:
-    """Return the ids of the open questions once there are so many; none before, or while the swarm is busy."""
+    """Return the ids of the open questions once there are `count`.
+
+    None before, or while the swarm is busy.
+    """
     try:
         found = command(places(), lambda swarm: swarm.approvals())
     except ZoeaError:

@@ -69,7 +69,7 @@ LATER_COLUMNS: dict[str, set[str]] = {}
 
 
 def digest_export(text: str) -> dict[str, str]:
-    """For each kind of line of an export, how many there are and a hash of them all, without later columns."""
+    """Return a count and a hash for each kind of line of an export. Later columns are left out."""
     kinds: dict[str, list[str]] = defaultdict(list)
     for line in text.splitlines():
         row = json.loads(line)

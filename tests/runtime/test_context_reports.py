@@ -1,4 +1,4 @@
-"""Sizes of requests as lines and on a topic; and no text of any message where only numbers belong."""
+"""Sizes of requests are lines and messages on a topic. No text of a message is where only numbers belong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The keys of providers are in no file but that of the credentials, also where a server repeats them in its refusal."""
+"""The keys of providers are in no file but that of the credentials.
+
+That holds also where a server repeats them in its refusal.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that are read again while a swarm runs, over what was found when it opened."""
+"""Settings are read again while a swarm runs, over what was found when it opened."""
 
 from __future__ import annotations
 

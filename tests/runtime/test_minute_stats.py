@@ -1,4 +1,4 @@
-"""What the swarm did each minute is stored, counted once and read by hour, day and week."""
+"""What the swarm did each minute is stored and counted once. It is read by hour, day and week."""
 
 from __future__ import annotations
 

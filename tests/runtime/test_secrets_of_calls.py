@@ -1,4 +1,4 @@
-"""A secret that a model writes into an argument is nowhere but in the credentials file and at its server."""
+"""A secret that a model writes into an argument does not spread. Only the credentials file and its server have it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Each key of the settings at its extremes passes the check and lets a turn end, or says why it does not."""
+"""Each setting at its extremes passes the check and lets a turn end.
+
+Otherwise it says why it does not.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,7 @@ def answer(request: Received) -> Say:
 
 
 async def ask_gateway(swarm: RunningSwarm) -> dict[str, int]:
-    """Ask each route of the gateway as an external agent does, and return the status of each."""
+    """Ask each route of the gateway as an external agent does. Return the status of each."""
     gateway = GatewayServer(swarm.commander.swarm)
     access = await gateway.open(1)
     tools = await gateway.serve_tools(OneTool())

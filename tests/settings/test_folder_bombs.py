@@ -135,7 +135,7 @@ CASES = [
 
 
 def test_no_other_code_parses_toml_without_bounds() -> None:
-    """A further reader of files parses with `parse_toml`, or checks the text before, and stands here."""
+    """A further reader of files parses with `parse_toml`, or checks the text before. Else it stands here."""
     bounded = {"text/document_bounds.py", "settings/document.py", "mcp_server/client_configs.py"}
     own = {
         "agents/agent_launch.py": "files of the package",

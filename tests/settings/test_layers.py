@@ -257,7 +257,7 @@ def test_merging_is_associative_and_the_highest_layer_wins(
 
 
 def _same_shape(*trees: dict[str, Any]) -> bool:
-    """Return whether no key is a table in one tree and a value in the other."""
+    """Return whether no key is a table in one tree and a value in another."""
     kinds: dict[tuple[str, ...], set[bool]] = {}
 
     def walk(tree: dict[str, Any], above: tuple[str, ...]) -> None:

@@ -176,7 +176,10 @@ def reads_file(call: ast.Call) -> bool:
 
 
 def test_no_other_code_reads_files_of_any_kind_and_size() -> None:
-    """A new reader of files uses `small_file`, or stands here with the reason why nothing can be in its place."""
+    """A new reader of files uses `small_file`, or stands here with a reason.
+
+    It says why nothing else can be in the place of the file.
+    """
     found = {
         str(file.relative_to(PACKAGE))
         for file in SOURCES

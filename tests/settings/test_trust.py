@@ -1,4 +1,7 @@
-"""A project's files are restricted until they are trusted, and do not count where others could have written them."""
+"""A project's files are restricted until they are trusted.
+
+They do not count where others could have written them.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,10 @@ def trusted(where: Places) -> LoadedSettings:
 
 
 def list_files(path: KeyPath, field: FieldInfo) -> Iterator[tuple[KeyPath, str]]:
-    """Yield project files that set one key to one of its values, for each kind of entry, with the key's path."""
+    """Yield project files that set one key to one of its values.
+
+    There is one for each kind of entry, each with the key's path.
+    """
     for value in list_values(path, field):
         for name, needed in ENTRIES.items() if "NAME" in path else [("", {})]:
             own = tuple(name if part == "NAME" else part for part in path)

@@ -14,7 +14,7 @@ from zoea.text import clean
 
 
 def database(path: Path | None = None, *, myses: int = 2) -> sqlite3.Connection:
-    """Create a database of the newest schema with myses m1, m2 … and one turn each."""
+    """Create a database of the newest schema. It has myses m1, m2 … with one turn each."""
     connection = sqlite3.connect(path or ":memory:", isolation_level=None)
     migrate(connection, path or Path("none"))
     connection.execute("PRAGMA foreign_keys = ON")
@@ -31,7 +31,7 @@ def database(path: Path | None = None, *, myses: int = 2) -> sqlite3.Connection:
 
 
 def workspace() -> Places:
-    """Make the data directory of the test's own home, with a database of one memory about iron ore."""
+    """Make the data directory of the test's own home. Its database has one memory about iron ore."""
     found = places("")
     found.make_data()
     with closing(database(found.database)) as connection:
@@ -87,7 +87,7 @@ def remember(
 def broadcast(
     connection: sqlite3.Connection, content: str, *, sender: int | None = None, to: Sequence[int] = (), at: int = 1
 ) -> int:
-    """Store a broadcast of the commander or a mysis, pending for the given myses; return its id."""
+    """Store a broadcast of the commander or a mysis, pending for `to`. Return its id."""
     cursor = connection.execute(
         "INSERT INTO message(kind, sender_kind, sender_id, sender_name, content, created_at)"
         " VALUES ('broadcast', ?, ?, ?, ?, ?)",

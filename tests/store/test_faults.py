@@ -119,7 +119,7 @@ async def test_a_probe_fails_until_writing_works_again(store: Store, path: Path)
 
 
 async def test_a_group_is_acknowledged_only_after_its_commit(store: Store) -> None:
-    """If the commit fails, all ops of the group run again, and each is answered once."""
+    """If the commit fails, all ops of the group run again. Each is answered once."""
     runs: list[int] = []
 
     def op(number: int) -> Callable[[WriterConnection], int]:

@@ -112,7 +112,10 @@ class TestRetention:
 
     @pytest.fixture
     def six_turns(self, db: sqlite3.Connection) -> sqlite3.Connection:
-        """Create six turns of m1, one a day, each with prompt, call and result, and one old turn of m2."""
+        """Create six turns of m1, one a day, and one old turn of m2.
+
+        Each of the six has a prompt, a call and a result.
+        """
         for day in range(6):
             turn_id = turn(db, 1, at=day * DAY)
             said = broadcast(db, f"order {day}", at=day * DAY)

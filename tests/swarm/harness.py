@@ -163,7 +163,7 @@ class Swarm:
         return receipt
 
     async def begin_call(self, name: str, text: str) -> Block:
-        """As `tell`, and wait until the call of its turn stands at the block that is returned."""
+        """Send a message as `tell` does, and return the block at which its call stands."""
         block = self.provider.block()
         await self.tell(name, text)
         await block.reached.wait()
@@ -180,7 +180,7 @@ class Swarm:
         await self.until(lambda: runner.is_settled)
 
     async def run_due(self, after_s: float = 0) -> None:
-        """Let time pass, and every task run that is due, through several rounds of the loop and of the store."""
+        """Let time pass, and run all due tasks through rounds of loop and store."""
         if after_s:
             self.clock.by(after_s)
         for _ in range(10):
@@ -188,9 +188,10 @@ class Swarm:
             await asyncio.sleep(0)
 
     async def settled_in_time(self, *names: str, step_s: float = 1.0) -> None:
-        """As `settled`, for all of these, while time goes on by hand wherever one of them waits for nothing but time.
+        """Wait as `settled` does, for all of these, and let time go on by hand.
 
-        Never while one waits for a thread: however long the machine keeps that back, no turn runs out of time.
+        Time goes on wherever one of them waits for nothing but time. It does not while one waits for a thread: however
+        long the machine keeps that back, no turn runs out of time.
         """
         runners = [self.commander.swarm.runner(name) for name in names or ("alpha",)]
 
@@ -213,7 +214,10 @@ class Swarm:
         return rows[0][0] if rows else None
 
     def sent(self) -> list[list[tuple[str, str]]]:
-        """Each request as (role, content) pairs, without the system message and the commander's lines above prompts."""
+        """Return each request as (role, content) pairs.
+
+        Without the system message and the commander's lines above prompts.
+        """
         return [
             [(str(m.role), plain(m.content)) for m in request.messages if m.role is not Role.SYSTEM]
             for request in self.provider.requests

@@ -119,7 +119,7 @@ def extends_or_reports(earlier: Plan, later: Plan) -> None:
 
 
 def decided(plan: Plan) -> tuple[object, ...]:
-    """What a plan says it did to packs and memories that it could not show whole."""
+    """Return what a plan did to packs and memories that it could not show whole."""
     return (
         [(one.id, one.status, one.variant, one.chars if one.id == "system" else 0) for one in plan.decisions],
         [(one.kind, one.memory_id, one.after_chars) for one in plan.steps],

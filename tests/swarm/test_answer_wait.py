@@ -1,4 +1,4 @@
-"""Waiting for the answers to a message, as `zoea send --wait` and `zoea broadcast --wait` do."""
+"""A command waits for the answers to a message: `zoea send --wait` and `zoea broadcast --wait`."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ async def test_who_ends_the_wait_before_the_receipt_came_is_told_that_the_messag
 
 
 async def send_many(s: Swarm, context: str, modes: tuple[DeliveryMode, ...]) -> list[list[str]]:
-    """Send a message in each mode to a busy mysis; return the prompts of each turn."""
+    """Send a message in each mode to a busy mysis. Return the prompts of each turn."""
     gate = s.peer.gates["look"] = asyncio.Event()
     await s.tell("alpha", "begin")
     await s.until(lambda: s.peer.running)

@@ -125,7 +125,7 @@ BROKEN = ProviderError("no", kind=ErrorClass.BAD_REQUEST)
 
 
 async def grants(s: Swarm) -> list[bool]:
-    """Say for each grant whether it is still valid, by the store and by the queue of this process."""
+    """Return for each grant whether it is valid. Check that the queue of this process says so too."""
     held = await s.rows("SELECT mysis_id, upstream, tool, schema_hash, revoked_at FROM grant_ ORDER BY id")
     kept = [(row["mysis_id"], row["upstream"], row["tool"], row["schema_hash"]) for row in held]
     valid = {key for key, row in zip(kept, held, strict=True) if row["revoked_at"] is None}
@@ -380,7 +380,7 @@ async def test_arguments_of_a_question_in_words_cannot_be_changed(tmp_path: Path
 
 
 async def test_changed_arguments_hold_for_a_turn_that_is_resumed(tmp_path: Path) -> None:
-    """Stopped between the answer and the call, it asks its rows and runs what the person wrote."""
+    """Stopped between the answer and the call, the turn asks its rows. It runs what the person wrote."""
     async with swarm(tmp_path, script(BURN)) as s:
         number = await ask(s)
         await s.commander.hold(True)

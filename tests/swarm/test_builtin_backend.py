@@ -47,7 +47,7 @@ def memory_tools(s: Swarm, owner: int | None) -> MemoryTools:
 async def search(
     s: Swarm, query: str, column: str = "content", *, mysis: int | None = 1, **arguments: Any
 ) -> dict[str, Any]:
-    """The answer to a search by a mysis that may search its own memories, or everyone's where `mysis` is None."""
+    """Search as a mysis that may search its own memories. Where `mysis` is None, search everyone's."""
     if column == "broadcasts":
         return await memory_tools(s, mysis).search_broadcasts(SearchArguments(query=query, **arguments))
     return await memory_tools(s, mysis).search(SearchColumn(column), MemorySearchArguments(query=query, **arguments))

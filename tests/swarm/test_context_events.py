@@ -1,4 +1,4 @@
-"""What happens to the context of a request stands in the events, in numbers and without any text."""
+"""The events tell in numbers what happens to a request's context. They hold no text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mysis uses the tools of commits in its turns, and reaches only what its template lets it."""
+"""A mysis uses the tools of commits in its turns. It reaches only what its template lets it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ EVERYTHING = ToolPolicy(contexts=ContextUse.COMMAND, search=SearchScope.SWARM)
 
 
 class Talk:
-    """A swarm of alpha and beta, who have each answered a message, and the answers that their model gives next."""
+    """A swarm of alpha and beta, and the answers that their model gives next.
+
+    Each has answered a message.
+    """
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
@@ -38,7 +41,7 @@ class Talk:
         await self.swarm.settled(name)
 
     async def result(self, name: str, tool: str, *answers: Answer, **arguments: Any) -> str:
-        """Let a mysis call a tool in a turn, and return the result that its next request shows."""
+        """Let a mysis call a tool in a turn. Return the result that its next request shows."""
         call = AnswerCall(f"zoea_context_{tool}", json.dumps(arguments))
         await self.say(name, f"call {tool}", Answer(calls=(call,)), *answers)
         rows = await self.swarm.rows(

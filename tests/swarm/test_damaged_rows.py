@@ -20,7 +20,10 @@ SHARED = {"template": "hash = (SELECT template_hash FROM mysis WHERE id = 1)", "
 
 
 async def make_database(folder: Path) -> Path:
-    """Make a database of alpha, with an answered turn and a message that waits, and of beta, each with a template."""
+    """Make a database of alpha and beta, each with a template.
+
+    Alpha has an answered turn and a message that waits.
+    """
     rules = script(Answer(calls=(call("act"),)), Answer(text="done"))
     async with swarm(folder, rules) as s:
         await s.commander.create("alpha", template="nova", start=False, tags=("north",))

@@ -1,4 +1,4 @@
-"""A follow-up question goes out with the turns before it, and what is older is recalled for it."""
+"""A follow-up question goes out with the turns before it. What is older is recalled for it."""
 
 from __future__ import annotations
 

@@ -45,7 +45,10 @@ async def test_a_grant_for_the_template_is_listed_and_once_revoked_asked_about_a
 
 
 async def test_a_grant_for_a_template_of_a_folder_covers_none_of_its_name_elsewhere(tmp_path: Path) -> None:
-    """Neither one of another folder nor the person's own; also where a mysis got settings of its own."""
+    """It covers neither one of another folder nor the person's own.
+
+    That holds also where a mysis got settings of its own.
+    """
     levels = {}
     for name, layer in (("here", Layer.PROJECT), ("there", Layer.PROJECT), ("mine", Layer.USER)):
         (tmp_path / name).mkdir()

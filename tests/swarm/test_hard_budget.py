@@ -63,7 +63,7 @@ class ParallelModel(ScriptedProvider):
 
 
 async def spend_all(s: Swarm) -> None:
-    """Let all myses work until the swarm is held, and nothing is in flight any more."""
+    """Let all myses work until the swarm is held and nothing is in flight."""
     for number in range(MYSES):
         await s.commander.create(f"m{number}", start=False)
     await s.commander.broadcast("work")

@@ -17,7 +17,10 @@ _LATE = "SELECT content, is_error, told_in_turn FROM late_result"
 
 
 async def begin_call(s: Swarm, tool: str = "act") -> asyncio.Event:
-    """Send a prompt to a new mysis, and wait until its call runs; return what lets it end."""
+    """Send a prompt to a new mysis, and wait until its call runs.
+
+    Return the event that lets it end.
+    """
     gate = s.peer.gates[tool] = asyncio.Event()
     await s.tell("alpha", "go")
     await s.until(lambda: s.peer.running)

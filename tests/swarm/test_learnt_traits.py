@@ -1,4 +1,7 @@
-"""What a refusal taught is stored with its date, told in the conversation, used after a restart, and undone by hand."""
+"""What a refusal taught is stored with its date and told in the conversation.
+
+It is used after a restart and undone by hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`life.step` under anything that may come in, in any order and at any time of any clock.
+"""`life.step` takes anything, in any order and at any time of any clock.
 
 The machine is driven as its runner drives it: effects are carried out in order,
 `WakeAt` is one timer, a turn ends only if one was opened.

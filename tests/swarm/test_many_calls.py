@@ -27,7 +27,7 @@ def looks(count: int) -> Answer:
 
 
 def model(*answers: Answer, window: int | None = None) -> ScriptedProvider:
-    """A model with a window; without one only the calls that it has room for are stored."""
+    """Make a model with a window. Without one only the calls that it has room for are stored."""
     return ScriptedProvider(script(*answers), clock=HandClock(1), metered=True, context_window=window)
 
 

@@ -25,7 +25,7 @@ def prices(tmp_path: Path, model: str = "priced") -> PriceList:
 
 
 def spending(*answers: tuple[int, int]) -> Any:
-    """Answers with calls that use so many input and output tokens each, then one without calls."""
+    """Script answers with calls that use these input and output tokens. The last has no calls."""
     found = [
         Answer(calls=(call("act", f"n{place}"),), usage=Usage(input_tokens=used, output_tokens=written))
         for place, (used, written) in enumerate(answers)

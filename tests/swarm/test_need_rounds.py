@@ -1,4 +1,4 @@
-"""A strategy asks in rounds; what rows by id cannot answer is stored with the turn before its first plan."""
+"""A strategy asks in rounds. What rows by id cannot answer is stored with the turn before its first plan."""
 
 from __future__ import annotations
 

@@ -54,7 +54,10 @@ FOREIGN = ("mysis_id", "mysis", "whose", "everyone", "owner", "search", "session
 
 
 def _arguments(properties: dict[str, Any], required: list[str], *, wild: bool) -> st.SearchStrategy[dict[str, Any]]:
-    """What the tool takes, so that it is mostly carried out; or anything at all in its place, and beside it."""
+    """Draw what the tool takes, so that it is mostly carried out.
+
+    With `wild`, anything at all stands in its place and beside it.
+    """
 
     def of(name: str) -> st.SearchStrategy[Any]:
         likely = LIKELY.get(name, st.sampled_from(SAID))

@@ -1,4 +1,4 @@
-"""What a person did goes before the work of other myses in the writer's queue, up to the first request."""
+"""What a person did goes first in the writer's queue, up to the first request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The beginning of requests stays the same for many turns, so that a provider's cache pays (`benchmarks/prefix.py`)."""
+"""The beginning of requests stays the same for many turns, so that caches pay.
+
+`benchmarks/prefix.py` measures it.
+"""
 
 from __future__ import annotations
 

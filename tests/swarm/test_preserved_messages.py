@@ -1,4 +1,4 @@
-"""A message that is kept stands word for word in every request of the strategy `window`."""
+"""Every request of the strategy `window` holds a kept message word for word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a mysis shows of its place at a provider and of its retries, and what a failing provider does to others."""
+"""A mysis shows its place at a provider and its retries. What a failing provider does to others."""
 
 from __future__ import annotations
 

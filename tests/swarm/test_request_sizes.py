@@ -1,4 +1,4 @@
-"""A swarm that is opened again shows the context of each mysis before its next request."""
+"""A reopened swarm shows the context of each mysis before its next request."""
 
 from __future__ import annotations
 

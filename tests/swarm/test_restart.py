@@ -31,7 +31,7 @@ START = 1_700_000_000_000_000
 
 
 async def alike(s: Swarm, name: str = "alpha") -> lf.StoredLife:
-    """What the life machine knows of a mysis, after asking that its row says the same."""
+    """Return what the life machine knows of a mysis. Check that its row says the same."""
     life = s.commander.swarm.runner(name).life
     [row] = await s.rows("SELECT * FROM mysis WHERE name = ?", name)
     wait = json.loads(row["wait"]) if row["wait"] else {}
@@ -100,7 +100,10 @@ async def test_a_wait_goes_on_after_a_restart_and_its_end_nudges_at_once(tmp_pat
 
 
 async def nudged_at(s: Swarm, until: int) -> list[int]:
-    """At which seconds after START its model was called, the clock going on in steps of ten."""
+    """Return the seconds after START at which its model was called.
+
+    The clock goes on in steps of ten.
+    """
     runner, calls, found = s.commander.swarm.runner("alpha"), s.provider.calls, []
     while (second := (s.clock.now() - START) // 1_000_000) < until:
         s.clock.by(10)

@@ -1,4 +1,4 @@
-"""A run that is cut after any acknowledged row and restored goes on as if nothing had happened.
+"""A run cut after any acknowledged row and restored goes on as if uncut.
 
 What is outside is decided by a script alone (by iteration and by call), so the
 cut run and the uncut one meet the same world.
@@ -103,7 +103,7 @@ class World:
             run.give(t.TimePassed(run.rows.now, run.rows.now))
 
     def summarise(self, run: Run) -> None:
-        """Let the first part fail once and a hold begin at the second; then each is written."""
+        """Let the first part fail once and a hold begin at the second. Then each is written."""
         self.summaries += 1
         run.on_hold = self.summaries == 2
         if self.summaries == 1:
@@ -168,7 +168,7 @@ FROZEN = st.builds(
 
 @dataclass(frozen=True)
 class Cut:
-    """Rows and world right after an acknowledgement, and how many requests had been sent by then."""
+    """Rows and world right after an acknowledgement. `sent` counts the requests sent by then."""
 
     rows: Rows
     world: World

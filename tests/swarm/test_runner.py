@@ -26,7 +26,7 @@ from zoea.tools.toolbox import ToolboxSession
 
 
 class Moody(ScriptedProvider):
-    """A provider whose `info` fails or waits as a test says; nothing can be opened before it answers."""
+    """A provider whose `info` fails or waits as a test says. Nothing can be opened before it answers."""
 
     trouble: Exception | None = None
     gate: asyncio.Event | None = None

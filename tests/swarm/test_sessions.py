@@ -1,4 +1,7 @@
-"""A session through a real Commander and store still shows what was said in it, and few summaries are written."""
+"""A session through a real Commander and store still shows what was said.
+
+Few summaries are written.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request that was too long is followed by a smaller one, measured in what was sent.
+"""A smaller request, measured in what was sent, follows one that was too long.
 
 Sources of the shared case: anomalyco/opencode#50187, earendil-works/pi#4574, anomalyco/opencode#50574.
 """
@@ -151,7 +151,10 @@ REPORTS: tuple[tuple[str, bool, Callable[[int, int], Step]], ...] = (
 async def test_what_is_sent_after_a_refusal_for_its_length_is_smaller(
     tmp_path: Path, counts_output: bool, refuse: Callable[[int, int], Step]
 ) -> None:
-    """In each report the client sent the refused request again, or gave up with most of it still to leave out."""
+    """In each report the client sent the refused request again.
+
+    Or it gave up with most of it still to leave out.
+    """
     sent: list[tuple[int, int, bool]] = []
     rounds = 2 if counts_output else 6  # beside an answer there is room for the newest call and a line for each other
 

@@ -1,4 +1,7 @@
-"""A mysis with the strategy `topics` sees the ledger's messages that its template names, then the one that woke it."""
+"""A mysis with the strategy `topics` sees the messages that its template names.
+
+They are the ledger's. Then comes the one that woke it.
+"""
 
 from __future__ import annotations
 

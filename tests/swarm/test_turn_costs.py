@@ -81,7 +81,7 @@ class StatementCounts:
 
 
 async def live(folder: Path, memories: int, counts: StatementCounts | None = None) -> Path:
-    """Let a mysis have so many memories and commit them in its next turn; return its folder.
+    """Let a mysis have `memories` memories and commit them in its next turn. Return its folder.
 
     Args:
         counts: Counts what that turn and the start before it take.

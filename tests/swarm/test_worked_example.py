@@ -1,4 +1,4 @@
-"""The worked example of the `turns` strategy through the whole swarm, up to the sent request."""
+"""The worked example of the strategy `turns` runs through the swarm, up to the request."""
 
 from __future__ import annotations
 

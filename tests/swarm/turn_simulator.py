@@ -84,7 +84,7 @@ class TurnRow(Struct):
     asked: int = 0
 
     def stored_answer(self, need: OutsideNeed, memories: Iterable[int]) -> StoredAnswer:
-        """The answer to a need; each asking outside would give another one, so it is asked once."""
+        """Return the answer to a need. Asking outside again would give another one, so it is asked once."""
         if need.key not in self.stored:
             self.asked += 1
             assert isinstance(need, Recall)
@@ -120,7 +120,7 @@ class Rows:
     """Parts of a summary that the open turn waits for."""
 
     def copy(self) -> Rows:
-        """The same rows, for a run that goes its own way; memories and calls never change in place."""
+        """Return the same rows for another run. Memories and calls never change in place."""
         return Rows(
             dict(self.memories),
             dict(self.calls),
@@ -319,7 +319,10 @@ class Rows:
         return t.OpStored(self.now, (*memories, *partial), calls)
 
     def answers(self, frozen: FrozenTurn) -> dict[Need, NeedAnswer]:
-        """What the store answers to the needs of a turn, in rounds; what is outside answers once a turn."""
+        """Return what the store answers to a turn's needs, in rounds.
+
+        What is outside answers once a turn.
+        """
         answers: dict[Need, NeedAnswer] = {TurnSoFar(frozen.turn_id): self._answer_of(TurnSoFar(frozen.turn_id))}
         for _ in range(MAX_ROUNDS):
             for need in missing_needs(frozen, answers):
@@ -372,9 +375,10 @@ class Planned:
 
 @dataclass
 class Run:
-    """One turn from its opening or restoring to its end; `at_each_store` is called after each acknowledgement.
+    """One turn from its opening or restoring to its end.
 
-    While it is `on_hold` nothing may begin; whoever takes that back gives `Lifted` if it is `lifting`.
+    `at_each_store` is called after each acknowledgement. While the run is `on_hold` nothing may begin. Whoever takes
+    that back gives `Lifted` if it is `lifting`.
     """
 
     rows: Rows

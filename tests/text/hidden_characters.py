@@ -1,4 +1,4 @@
-"""The characters that a screen does not show, from the Unicode tables and not from the code that is tested."""
+"""List the characters that a screen does not show. They come from the Unicode tables, not from the tested code."""
 
 from __future__ import annotations
 

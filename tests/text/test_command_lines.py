@@ -1,4 +1,7 @@
-"""Tools that take a command line are known by name and schema; a grant covers a simple command and no other line."""
+"""Tools that take a command line are known by name and schema.
+
+A grant covers a simple command and no other line.
+"""
 
 from __future__ import annotations
 

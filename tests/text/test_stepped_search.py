@@ -69,7 +69,7 @@ def check_steps(places: list[tuple[int, str]]) -> None:
 
 
 def _longest_search(monkeypatch: pytest.MonkeyPatch, modules: tuple[ModuleType, ...]) -> Callable[[], tuple[int, str]]:
-    """Return a function that tells the most characters that one search could take, and its pattern."""
+    """Return a function that tells the most characters of one search, and its pattern."""
     spans = [(0, "")]
     kind = type(compile_lazily(""))
 

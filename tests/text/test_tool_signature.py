@@ -1,4 +1,4 @@
-"""A tool is one line for a model; the error of a call shows all of it with an example."""
+"""A tool is one line for a model. The error of a call shows all of it with an example."""
 
 from __future__ import annotations
 

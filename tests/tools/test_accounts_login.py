@@ -1,4 +1,4 @@
-"""Zoea creates, uses and stores accounts; no secret reaches a mysis, a log or a repr."""
+"""Zoea creates, uses and stores accounts. No secret reaches a mysis, a log or a repr."""
 
 from __future__ import annotations
 
@@ -116,7 +116,10 @@ async def test_an_answer_to_a_registration_is_kept_although_it_comes_after_the_s
 
 
 class ChosenPasswords:
-    """Sends calls to a server whose accounts have a password of the client, and loses answers to registrations."""
+    """Sends calls to a server whose accounts have a password of the client.
+
+    It loses answers to registrations.
+    """
 
     def __init__(self, lost: int = 0, is_carried_out: bool = True) -> None:
         self.players: dict[str, str] = {}
@@ -153,7 +156,7 @@ def _wire(value: Any, *, error: bool = False) -> dict[str, Any]:
 
 
 async def _lose_a_registration(faulty: Faulty, server: ChosenPasswords, keeper: Keeper) -> UpstreamAccounts:
-    """Lose the answer to a registration; return the accounts of another process with the same keeper."""
+    """Lose the answer to a registration. Return the accounts of another process with the same keeper."""
     alpha = Caller("alpha", "alpha")
     first = UpstreamAccounts(_world(faulty), keeper, server.send, server.schema)
     with pytest.raises(ToolError, match="did not answer"):

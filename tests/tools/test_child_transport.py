@@ -1,4 +1,4 @@
-"""A child's messages are read in bounded lines; what cannot be read is answered for; floods end the session."""
+"""A child's messages are read in bounded lines. What cannot be read is answered for; floods end the session."""
 
 from __future__ import annotations
 

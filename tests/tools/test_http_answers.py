@@ -1,4 +1,4 @@
-"""An answer over HTTP must be that of its request, and readable; heads and floods are bounded."""
+"""An answer over HTTP must be readable and that of its request. Heads and floods are bounded."""
 
 from __future__ import annotations
 

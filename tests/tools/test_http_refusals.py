@@ -1,4 +1,4 @@
-"""A refusal over HTTP keeps its status and its own sentence, at the opening and during a session.
+"""A refusal over HTTP keeps its status and sentence, at opening and during a session.
 
 Each line names a public report of a client or server that hid them.
 """

@@ -1,4 +1,7 @@
-"""Large answers pass the SDK under a mark; more values than can be parsed at once are refused with the reason."""
+"""Large answers pass the SDK under a mark.
+
+More values than can be parsed at once are refused with the reason.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One bad item of a list costs only itself, and the person reads its name and the reason.
+"""One bad item of a list costs only itself. The person reads its name and the reason.
 
 Each line names a public report of the same defect in another client or server.
 """

@@ -1,4 +1,4 @@
-"""Other clients' files are read as they are written, and what cannot be an upstream says why."""
+"""Other clients' files are read as they are written. What cannot be an upstream says why."""
 
 from __future__ import annotations
 

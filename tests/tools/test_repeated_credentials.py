@@ -1,4 +1,7 @@
-"""What a server repeats of the credentials in its settings is hidden in results and in its list of tools."""
+"""What a server repeats of the credentials in its settings is hidden.
+
+That holds in results and in its list of tools.
+"""
 
 from __future__ import annotations
 

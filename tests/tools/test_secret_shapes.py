@@ -1,4 +1,7 @@
-"""A secret of any shape in arguments and answers is hidden on every surface, and its server still gets it."""
+"""A secret of any shape in arguments and answers is hidden on every surface.
+
+Its server still gets it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a result holds only in `structuredContent` reaches the model; what its text says is not told twice.
+"""What a result holds only in `structuredContent` reaches the model. What its text says is not told twice.
 
 Each line names a public report.
 """

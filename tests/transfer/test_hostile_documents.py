@@ -82,7 +82,7 @@ def is_quoted(tokens: list[Token], token: Token) -> bool:
 
 
 def render(text: str) -> list[Token]:
-    """The tokens of a renderer that passes HTML and makes links of addresses, as common ones do."""
+    """Return the tokens of a renderer. It passes HTML and makes links of addresses, as common ones do."""
     return flatten(MarkdownIt("gfm-like", {"html": True, "linkify": True}).parse(text))
 
 

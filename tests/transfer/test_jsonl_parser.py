@@ -66,7 +66,7 @@ _COUNTS |= {"own_tokens", "agent_tokens"}
 
 @pytest.mark.parametrize("kind", [FrozenTurn, TopicRules])
 def test_each_number_of_a_frozen_turn_is_a_count_or_is_converted(kind: type[FrozenTurn | TopicRules]) -> None:
-    """A new number that is the id of a row must be converted; one that is not belongs to the counts."""
+    """A new number that is the id of a row must be converted. One that is not belongs to the counts."""
     names = {field.name for field in structs.fields(kind) if field.type in (int, int | None)}
     numbers: dict[str, Any] = dict.fromkeys(names, 7)
     turn = FrozenTurn(**{"mysis_id": 7, "turn_id": 7, "turn_number": 7, **numbers}) if kind is FrozenTurn else None

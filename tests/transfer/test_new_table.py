@@ -1,4 +1,7 @@
-"""A table that a migration adds is exported, imported, redacted and removed by what the schema says of it."""
+"""A table that a migration adds is exported, imported, redacted and removed.
+
+The schema says how.
+"""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ async def test_a_redaction_replaces_a_text_in_the_ledger_and_in_prompts(tmp_path
 
 
 async def import_beside_others(folder: Path, ids: list[int]) -> Path:
-    """Export these myses of the swarm in a folder, and import them into a workspace with rows of its own."""
+    """Export these myses of a folder's swarm, and import them beside rows of another workspace."""
     file, other = folder / "some.jsonl", folder / "other"
     other.mkdir()
     file.write_text("".join(swarm_pieces(folder / "zoea.db", ids, Format.JSONL)), encoding="utf-8")
@@ -126,7 +126,7 @@ async def import_beside_others(folder: Path, ids: list[int]) -> Path:
 
 
 def read_frozen(path: Path, mysis: str) -> list[dict[str, Any]]:
-    """Read what the turns of a mysis froze, with the texts of the rows that it names instead of their ids."""
+    """Read what the turns of a mysis froze, with texts of rows for their ids."""
 
     def text(table: str, row_id: int) -> str:
         (row,) = rows(path, f"SELECT content FROM {table} WHERE id = ?", row_id) or [{"content": ""}]

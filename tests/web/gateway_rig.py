@@ -1,4 +1,4 @@
-"""A swarm whose mysis has an open turn, a fake vendor, and a client at the swarm's model gateway."""
+"""Run a swarm with an open turn, and a client at its gateway. A fake vendor is behind that."""
 
 from __future__ import annotations
 

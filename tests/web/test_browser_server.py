@@ -63,7 +63,7 @@ def origin(server: BrowserServer) -> str:
 async def connect(
     server: BrowserServer, request: str = "", upgrade: str = UPGRADE
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Open a connection that sends bytes as they are; by default one that becomes a cockpit's."""
+    """Open a connection that sends bytes as they are. By default it becomes a cockpit's."""
     host = origin(server).removeprefix("http://")
     reader, writer = await asyncio.open_connection(*host.split(":"), limit=4_096)
     line = request or f"GET /{server.token}/ws"

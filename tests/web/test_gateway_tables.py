@@ -1,4 +1,7 @@
-"""Each route of the gateway with values that go off, and each wire with hostile texts: a new one is in it by itself."""
+"""Each route of the gateway gets values that go off, each wire hostile texts.
+
+A new one is in it by itself.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ BODIES: dict[Wire, dict[str, Any]] = {
 
 
 def list_bodies(value: str) -> Iterator[str]:
-    """Yield bodies that are a value, and that hold it in each field and in a message."""
+    """Yield bodies that are a value, and that hold it in each field.
+
+    Others hold it in a message.
+    """
     yield value
     sound = {name: json.dumps(one) for name, one in SOUND.items()}
     message = f'[{{"role":"user","content":{json.dumps(MARK)},"x":{value}}},{{"role":"user","content":{value}}}]'

@@ -1,4 +1,4 @@
-"""A fleet of captains over the bare simulation, with requests made as the `turns` strategy makes them.
+"""Run a fleet of captains over the simulation, with requests of the strategy `turns`.
 
 A request costs a tick. What a captain asks next follows from the request alone; the
 fleet holds the conversation, waits as the swarm waits, and carries broadcasts.
@@ -83,7 +83,7 @@ class Fleet:
         return sum(player.earned for player in self.reef.world.players.values())
 
     def run(self, ticks: int) -> int:
-        """Let ticks pass, a request of each captain that is not waiting in each; credits earned."""
+        """Let ticks pass, each with a request of each captain that does not wait. Return the credits earned."""
         for _ in range(ticks):
             for captain in self.captains:
                 self.step(captain)

@@ -121,7 +121,7 @@ def test_a_world_continues_after_it_was_killed(tmp_path: Path) -> None:
 
 
 def _as_after_a_kill(record: WorldLog, folder: Path) -> Path:
-    """A copy of the files in a folder, as a kill would leave them now; the originals are closed in order."""
+    """Copy the files of a folder as a kill would leave them now. The originals are closed in order."""
     (folder / "killed").mkdir()
     for file in folder.glob("reef.db*"):
         shutil.copy(file, folder / "killed")
