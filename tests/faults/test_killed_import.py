@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.timeout(3600 if KILLS > 10 else 120), pytest.mark.usef
 
 
 def play(*arguments: str) -> list[dict[str, int]]:
-    """Return what is stored after each killed import, and after the whole one at the end."""
+    """Return what is stored after each killed import, and after the whole one."""
     command = [sys.executable, "-m", "tests.faults.killed_import", str(KILLS), *arguments]
     ran = subprocess.run(
         command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=3000, check=False
