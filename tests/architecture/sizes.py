@@ -14,9 +14,10 @@ import re
 import sys
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -29,6 +30,11 @@ SHORT_BODY = 6
 CHECKED = ("zoea", "tests", "benchmarks", "documentation")
 """Folders of Python files that ruff and mypy check."""
 SILENCED = re.compile(r"#\s*(?:type: ignore\[[^]]*]|(?:ruff: )?noqa: *[A-Z]+\d+)[ #-]*(.*)")
+DOCSTRING = re.compile(r'(?:\A(?:#[^\n]*\n)*|:(?: *#[^\n]*)?\n) *r?"""(.*?)(?:\n\n|""")', re.DOTALL)
+"""The first paragraph of a docstring. Parsing every test for it would take half a minute."""
+SENTENCE_END = re.compile(r"(?<=[.:!?])\s")
+MOST_WORDS = 15
+"""Words that the first sentence of a docstring may have."""
 AIR = 0.01
 """Share of its lines and files that a package may still grow when its budget is lowered."""
 SLACK = 0.02
@@ -37,6 +43,7 @@ LEAST_SLACK = {"lines": 60, "files": 2, "counts": 3}
 """What may be unused of a small budget."""
 
 Budgets = Mapping[str, Mapping[str, int]]
+NO_PLACES: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 class Lines(Struct):
@@ -144,6 +151,23 @@ def silenced_lines() -> dict[str, str]:
     }
 
 
+def long_first_sentences() -> list[str]:
+    """Return the places of docstrings whose first sentence has more than 15 words."""
+    return [
+        f"{file.relative_to(ROOT)}:{number}"
+        for folder in CHECKED
+        for file in sorted((ROOT / folder).rglob("*.py"))
+        for number, sentence in first_sentences(text_of(file))
+        if len(sentence.split()) > MOST_WORDS
+    ]
+
+
+def first_sentences(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the first sentence of each docstring of a file. A colon ends a sentence too."""
+    for found in DOCSTRING.finditer(text):
+        yield text.count("\n", 0, found.start(1)) + 1, SENTENCE_END.split(found[1], maxsplit=1)[0]
+
+
 def _names(file: Path) -> Iterator[str]:
     """Yield each private name that a file reads, also as an attribute."""
     for node in nodes_of(file):
@@ -178,6 +202,7 @@ def measure() -> dict[str, dict[str, int]]:
             "thin_modules": len(thin_modules()),
             "short_functions": len(short_functions()),
             "silenced_lines": len(silenced_lines()),
+            "long_first_sentences": len(long_first_sentences()),
         },
     }
 
@@ -187,8 +212,12 @@ def read_budgets() -> dict[str, dict[str, int]]:
     return tomllib.loads(BUDGETS.read_text(encoding="utf-8"))
 
 
-def compare(measured: Budgets, budgets: Budgets) -> list[str]:
-    """Return a sentence for each number above its budget, and for each budget too large."""
+def compare(measured: Budgets, budgets: Budgets, places: Mapping[str, Sequence[str]] = NO_PLACES) -> list[str]:
+    """Return a sentence for each number above its budget, and for each budget too large.
+
+    Args:
+        places: Where the things are that a count above its budget counts, by its name.
+    """
     sentences = []
     for section, numbers in measured.items():
         for name in sorted(numbers.keys() | budgets[section].keys()):
@@ -202,6 +231,7 @@ def compare(measured: Budgets, budgets: Budgets) -> list[str]:
                 sentences.append(
                     f"{what}: {number}, which is {number - budget} above the budget: "
                     f"describe it once, or raise {section}.{name} in {BUDGETS.name} and say why in the commit."
+                    + "".join(f"\n  {place}" for place in places.get(name, ()))
                 )
             elif budget - number > max(SLACK * budget, LEAST_SLACK[section]):
                 sentences.append(f"{what}: {number}, well below the budget of {budget}: `{COMMAND}` lowers it.")
@@ -263,6 +293,7 @@ def _facts() -> dict[str, str]:
         f"modules with one importer under {THIN_MODULE} lines": str(len(thin_modules())),
         f"private functions called once under {SHORT_BODY} lines": str(len(short_functions())),
         "lines without a check of ruff or mypy": str(len(silenced_lines())),
+        f"first sentences of more than {MOST_WORDS} words": str(len(long_first_sentences())),
         "defaults stated twice": str(len(defaults_stated_twice() - OTHER_THINGS.keys())),
         **_surface(),
     }

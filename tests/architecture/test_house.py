@@ -197,7 +197,8 @@ class TestSizes:
     """The package is no larger than `size_budgets.toml` says. A budget follows when it becomes smaller."""
 
     def test_nothing_is_above_its_budget_or_well_below_it(self) -> None:
-        assert sizes.compare(sizes.measure(), sizes.read_budgets()) == []
+        places = {"long_first_sentences": sizes.long_first_sentences()}
+        assert sizes.compare(sizes.measure(), sizes.read_budgets(), places) == []
 
     @pytest.mark.parametrize(
         ("lines", "sentences"),
@@ -229,6 +230,15 @@ class TestSizes:
             "lines of team: a budget for nothing: `python -m tests.architecture.sizes --lower` removes it.",
         ]
 
+    def test_a_count_above_its_budget_names_its_places(self) -> None:
+        counts, budgets = {"counts": {"long_first_sentences": 2}}, {"counts": {"long_first_sentences": 1}}
+        places = {"long_first_sentences": ["zoea/a.py:1", "zoea/b.py:7"]}
+        assert sizes.compare(counts, budgets, places) == [
+            "long first sentences: 2, which is 1 above the budget: describe it once, or raise "
+            "counts.long_first_sentences in size_budgets.toml and say why in the commit."
+            "\n  zoea/a.py:1\n  zoea/b.py:7"
+        ]
+
     def test_budgets_are_lowered_and_never_raised(self) -> None:
         measured = {"lines": {"chain": 2000, "llm": 4000}, "files": {"chain": 9}, "counts": {"short_functions": 7}}
         budgets = {
@@ -246,6 +256,28 @@ class TestSizes:
     def test_thin_modules_and_short_functions_are_counted_by_what_they_are(self) -> None:
         assert all(name.startswith("zoea.") for name in sizes.thin_modules())
         assert all(": _" in name for name in sizes.short_functions())
+
+    @pytest.mark.parametrize(
+        ("text", "found"),
+        [
+            ('"""One two. Three."""\n', [(1, "One two.")]),
+            ('# A comment.\n"""One\ntwo\n\nThree.\n"""\n', [(2, "One\ntwo")]),
+            ('def f() -> None:  # a reason\n    r"""One: two."""\n', [(2, "One:")]),
+            ('ONE = 1\n"""Not a docstring."""\n', []),
+        ],
+    )
+    def test_a_first_sentence_ends_with_a_mark_or_a_paragraph(self, text: str, found: list[tuple[int, str]]) -> None:
+        assert list(sizes.first_sentences(text)) == found
+
+    def test_no_docstring_of_the_package_is_missed(self) -> None:
+        for file in SOURCES:
+            docstrings = {
+                node.body[0].lineno
+                for node in nodes_of(file)
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+                if ast.get_docstring(node)
+            }
+            assert docstrings <= {number for number, _ in sizes.first_sentences(text_of(file))}, file
 
     def test_a_line_without_a_check_holds_the_reason(self) -> None:
         assert [place for place, reason in sizes.silenced_lines().items() if not reason] == []
