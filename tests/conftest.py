@@ -73,7 +73,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
-    """Fork the workers from one process that has loaded Zoea, unless what is covered while it is loaded counts."""
+    """Fork the workers from one process that has loaded Zoea, unless coverage counts its loading."""
     if not config.getoption("cov_source", None):
         fork_programs()
 
@@ -111,7 +111,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[Any]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown() -> Iterator[None]:
-    """Fail the test that started a process and did not wait for its end, instead of a later one."""
+    """Fail the test that started a process and did not wait for its end. Otherwise a later one would fail."""
     yield
     left = unwaited.take()
     assert not left, f"started, and nobody waited for: {left}"
@@ -171,7 +171,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def forked_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork for each program of this repository that the test starts, also by the libraries and the package itself."""
+    """Fork for each program of this repository that the test starts. Libraries and the package itself fork too."""
     monkeypatch.setattr(subprocess.Popen, "_execute_child", execute_child)
 
 
@@ -184,5 +184,5 @@ def runtime() -> Iterator[Path]:
 
 @pytest.fixture
 def own_runtime(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put the sockets of a test into a directory of its own with a short path."""
+    """Put the sockets of a test into its own directory with a short path."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))

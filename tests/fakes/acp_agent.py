@@ -1,4 +1,4 @@
-"""An agent of the Agent Client Protocol that does what its prompts say, and misbehaves on demand.
+"""Plays an agent of the Agent Client Protocol by the steps in its prompts. It misbehaves on demand.
 
 It needs no library, and few modules of Python, so that it starts fast and can break any rule. A prompt whose last
 text is a JSON list is a list of steps, each a method `do_…` with its arguments; any other prompt is echoed. Its only
@@ -248,7 +248,7 @@ class Agent:
         self.say("seen; " if os.access(path, os.F_OK) else "refused; ")
 
     def do_list_tools(self) -> None:
-        """List the tools of the MCP server that the session was begun with, and say their names."""
+        """List the tools of the MCP server of the session, and say their names."""
         about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "fake", "version": "1"}}
         assert self.ask_server("initialize", about)["result"]["serverInfo"]["name"] == "zoea"
         self.listed = [tool["name"] for tool in self.ask_server("tools/list", {})["result"]["tools"]]
@@ -258,7 +258,7 @@ class Agent:
         self.say(" ".join(self.listed))
 
     def do_tool(self, name: str, arguments: Any, told_as: str = "", kind: str = "other") -> None:
-        """Call a tool of the client's own MCP server, and say the result; tell of the call as agents do."""
+        """Call a tool of the client's own MCP server, and say the result. Tell of the call as agents do."""
         if not self.listed:
             self.do_list_tools()
         call_id = f"mcp-{name}"
@@ -301,7 +301,7 @@ class Agent:
         return found
 
     def do_give_up(self, name: str, arguments: Any) -> None:
-        """Call a tool, and stop to wait for its result, as agents do after a minute."""
+        """Call a tool, and stop waiting for its result, as agents do after a minute."""
         if not self.listed:
             self.do_list_tools()
         [server] = self.servers
@@ -349,7 +349,7 @@ class Agent:
         time.sleep(600)
 
     def do_ask_after(self, call: dict[str, Any]) -> bool:
-        """End the turn, then ask for a permission, and say at the next prompt how that was answered."""
+        """End the turn, then ask for a permission. Say at the next prompt how that was answered."""
         self.do_end("end_turn")
         self.do_ask_open(call)
         return True
@@ -377,7 +377,7 @@ class Agent:
         return True
 
     def do_child(self, path: str, is_detached: bool = False) -> None:
-        """Start a process that outlives the agent, in a session of its own on demand; write its id to a file."""
+        """Start a process that outlives the agent, and write its id to a file. On demand it gets its own session."""
         import subprocess
 
         child = subprocess.Popen(["sleep", "600"], start_new_session=is_detached)
@@ -420,7 +420,7 @@ class Agent:
 
 
 def post(url: str, body: str, heads: dict[str, str], *, timeout: float = 30) -> dict[str, Any]:
-    """Send a message to an MCP server over HTTP; an answer that is no JSON-RPC is an error."""
+    """Send a message to an MCP server over HTTP. An answer that is no JSON-RPC is an error."""
     import http.client
     from urllib.parse import urlsplit
 

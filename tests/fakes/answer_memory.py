@@ -1,4 +1,4 @@
-"""Reads answers of one wire in a process of its own, and writes how much memory each took.
+"""Reads answers of one wire in its own process, and writes the memory of each.
 
 python -m tests.fakes.answer_memory WIRE URL COUNT
 """

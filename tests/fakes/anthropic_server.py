@@ -166,7 +166,7 @@ def refusal(body: dict[str, Any]) -> str | None:
 
 
 def _turn_start(messages: list[dict[str, Any]]) -> int:
-    """Return the last user message that is not made of tool results; thinking must be kept after it."""
+    """Return the index of the last user message that is not made of tool results. Thinking must be kept after it."""
     return max(
         index
         for index, message in enumerate(messages)

@@ -1,4 +1,4 @@
-"""Style rules of a widget that are chosen once in a process, not for each widget in the same place and state.
+"""Chooses style rules once for all widgets in the same place and state.
 
 Textual compares a widget and its ancestors with every rule that may concern it, which is a tenth of a cockpit's time.
 """
@@ -25,7 +25,7 @@ _BY_ORDER = {"first-of-type", "last-of-type", "first-child", "last-child", "empt
 
 @dataclass(eq=False)
 class _Candidates:
-    """The rules that may concern a widget, and what they come to by the path to it."""
+    """Holds the rules that may concern a widget, and their result for each path."""
 
     pseudo_classes: tuple[str, ...]
     known: dict[tuple[Any, ...], RulesMap] = field(default_factory=dict)
@@ -74,7 +74,7 @@ def _find_candidates(stylesheet: Stylesheet, node: DOMNode) -> _Candidates:
 
 
 def apply_known(stylesheet: Stylesheet, node: DOMNode, *, animate: bool = False, cache: Any = None) -> None:
-    """Apply a stylesheet to a node as Textual does, with the rules that a node like it has got before."""
+    """Apply a stylesheet to a node as Textual does. Use again the rules that a node like it has got before."""
     candidates = _find_candidates(stylesheet, node)
     path = candidates.path(node)
     if (rules := candidates.known.get(path)) is None:
@@ -94,7 +94,7 @@ def apply_known(stylesheet: Stylesheet, node: DOMNode, *, animate: bool = False,
 
 
 def process_changed_components(stylesheet: Stylesheet, node: DOMNode) -> None:
-    """Style the parts of a widget as Textual does, with the nodes that they had before, where their rules changed."""
+    """Style the parts of a widget whose rules changed, as Textual does. Their nodes are kept."""
     if not (classes := node._get_component_classes()):
         return
     parts: dict[str, DOMNode] = node.__dict__.setdefault("_parts", {})
@@ -115,7 +115,7 @@ def process_changed_components(stylesheet: Stylesheet, node: DOMNode) -> None:
 
 
 def replace_changed(node: DOMNode, rules: RulesMap, animate: bool = False) -> None:
-    """Replace style rules as Textual does, without those that stay the same object, and remember them."""
+    """Replace style rules as Textual does, except those that stay the same object; remember them."""
     if _unknown and _unknown[-1][0] is node:
         _, path, known = _unknown.pop()
         known[path] = rules

@@ -1,4 +1,4 @@
-"""Model servers of all three wires that fail at random, seeded, and are well on demand."""
+"""Model servers of all three wires with seeded random faults, which can be turned off."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ChaosPlan:
         return name
 
     async def disturb(self, out: Outgoing) -> bool:
-        """Answer with a fault below the level of any wire; False where the request is answered as usual."""
+        """Answer with a fault below the level of any wire. False where the request is answered as usual."""
         refusals = {"429": 429, "500": 500, "502": 502, "503": 503, "529": 529, "400": 400}
         match self.draw(*refusals, "cut", "hang", "slow", "garbage", "half", "stream cut", "stream error"):
             case "cut":

@@ -10,7 +10,7 @@ SESSION = "6b1c7a52-3f0e-4c11-9d55-7a0e5c2f9b01"
 
 
 class Transcript:
-    """A transcript in the making; each line follows the one before unless it names another parent."""
+    """Builds a transcript. Each line follows the one before unless it names another parent."""
 
     def __init__(self, **common: Any) -> None:
         self.lines: list[bytes] = []

@@ -1,4 +1,4 @@
-"""New databases as copies of one that the real migrations made, which takes a tenth of their time."""
+"""Copies new databases from one that the real migrations made. This takes a tenth of their time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of models and MCP servers that take far more memory than bytes of the network, and a server for them.
+"""Serves answers of models and MCP servers that take far more memory than network bytes.
 
 Outside of `make soak` bodies and the bounds of their readers are a quarter of their real size.
 """
@@ -133,7 +133,7 @@ BODIES: dict[str, dict[str, Body]] = {
 
 
 class EndlessBodies:
-    """Sends the body that the first part of a path names, as fast as its client reads."""
+    """Sends the body that a path's first part names, as fast as its client reads."""
 
     def __init__(self, bodies: dict[str, Body]) -> None:
         self._bodies = list(bodies.values())

@@ -1,4 +1,4 @@
-"""Starts `zoea` as a fork of a process that has loaded all of its modules, which saves most of the time of a start.
+"""Starts `zoea` as a fork of a process that has loaded all its modules. This saves most of the time of a start.
 
 What comes out is a child of the test, with its own session, directory, environment and streams, and the exit code of
 the real program. At full strength (`make soak`) every start is a new interpreter.
@@ -107,7 +107,7 @@ class ForkServer:
         return pid
 
     def use(self, channel: socket.socket, pid: int, environment: Mapping[str, str]) -> None:
-        """Take a child of this process that runs already, and what it has read of an environment."""
+        """Use a child process that runs already, and what it has read of an environment."""
         channel.settimeout(_PATIENCE_S)
         self._channel, self._process, self._read_once = channel, pid, _select_read_once(environment)
 
@@ -182,7 +182,7 @@ def fork_programs() -> None:
 
 
 def _read_program(args: Any) -> dict[str, Any] | None:
-    """Read the command line of a module, or of a script of the fakes, that can be forked; None for any other."""
+    """Read the command line of a module, or of a script of the fakes. None where it cannot be forked."""
     if isinstance(args, str | bytes | os.PathLike) or not args or args[0] != _EXECUTABLE:
         return None
     words = [os.fsdecode(one) for one in args[1:]]
@@ -234,7 +234,7 @@ def _serve(channel: socket.socket) -> dict[str, Any] | None:
 
 
 def _become(program: Mapping[str, Any], streams: list[int], channel: socket.socket) -> None:
-    """Take over what a new process would get from its parent, then tell the own id and close the channel."""
+    """Take over what a new process gets from its parent. Then tell the own id and close the channel."""
     numbers = [0, 1, 2, *program["kept"]]
     # First above all of them, so that none is overwritten before it is in its place.
     first = max(*numbers, *streams, channel.fileno()) + 1
@@ -328,7 +328,7 @@ def _work() -> None:
 
 
 def _run(module: str) -> None:
-    """Run a module or a script as the program, and end as it does but without taking all loaded modules apart."""
+    """Run a module or a script as the program. End as it does, but without taking all loaded modules apart."""
     codes: list[int] = []
 
     def leave() -> None:
@@ -351,7 +351,7 @@ def _run(module: str) -> None:
 
 
 def main(descriptor: str) -> None:
-    """Load all modules of Zoea, then fork for each request; in a fork, run the program."""
+    """Load all modules of Zoea, then fork for each request. A fork runs the program."""
     import zoea
 
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

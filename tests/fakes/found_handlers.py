@@ -1,4 +1,4 @@
-"""What Textual looks up for each message and each reading of an attribute, looked up once for each class."""
+"""Looks up once for each class what Textual looks up for each message and attribute."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _signature_count = _callback._count_parameters
 
 
 def count_parameters(function: Callable[..., Any]) -> int:
-    """Count parameters as Textual does, by the code of a function where its signature is that of its code."""
+    """Count parameters as Textual does, by a function's code. Its signature decides where the two may differ."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType) or hasattr(function, "__wrapped__") or hasattr(function, "__signature__"):
         return _signature_count(function)
@@ -73,7 +73,7 @@ _get = Reactive.__get__
 
 
 def read_value(reactive: Reactive[Any], node: Any, of: Any) -> Any:
-    """Return the value of a reactive attribute as Textual does, at once where it is set and not computed."""
+    """Return the value of a reactive attribute as Textual does. One that is set and not computed takes one step."""
     kind: Any = type(node)
     if node is not None and not _is_computed(kind, reactive.compute_name):
         try:

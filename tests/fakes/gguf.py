@@ -1,4 +1,4 @@
-"""A file that begins as a model of llama.cpp does, in the folder of local models."""
+"""A file that begins as a llama.cpp model, in the folder of local models."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _SIZES = {
 
 
 def make_caches_late() -> None:
-    """Change Textual's class for the rest of the process, because strips outlast the test that made them."""
+    """Change Textual's class for the rest of the process. Strips outlast the test that made them."""
     for name, function in (
         ("__init__", _init),
         ("__getattr__", _make_cache),

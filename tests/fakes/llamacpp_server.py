@@ -1,4 +1,4 @@
-"""What a real llama.cpp server (b11549, Qwen2.5-Coder 0.5B) sent, for the fakes of both APIs that it speaks."""
+"""Answers of a real llama.cpp server, for the fakes of both its APIs. It was b11549 with Qwen2.5-Coder 0.5B."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ _connect = socket.socket.connect
 
 
 def keep_to_loopback() -> None:
-    """Refuse connections of this process to other machines from now on; once, because a patch for each test costs."""
+    """Refuse connections of this process to other machines from now on. A patch for each test would cost time."""
     socket.socket.connect = _connect_to_loopback  # type: ignore[method-assign,assignment]  # for all tests
 
 

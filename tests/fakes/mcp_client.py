@@ -92,7 +92,7 @@ async def answering_swarm(runtime: Path, folder: Path, **settings: Any) -> Async
 
 @asynccontextmanager
 async def served_swarm(folder: Path) -> AsyncIterator[Served]:
-    """A real swarm with the scripted provider, its clients served in this process on a free port."""
+    """Open a real swarm with the scripted provider. Serve its clients in this process on a free port."""
     with tempfile.TemporaryDirectory(prefix="zoea-") as runtime:
         async with answering_swarm(Path(runtime), folder) as swarm:
             where = Places(data=folder / "data", config=folder / "config", runtime=Path(runtime))

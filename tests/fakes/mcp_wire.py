@@ -1,4 +1,4 @@
-"""An MCP server over HTTP that answers a call of its only tool with any bytes."""
+"""An MCP server over HTTP that answers calls of its only tool with any bytes."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ Chooser = Callable[[Received], Step]
 
 
 def agentic(request: Received) -> Step:
-    """Answer with a call of the first tool, then, after its result, with a text; for benchmarks."""
+    """Answer with a call of the first tool, and after its result with a text. For benchmarks."""
     body = request.json
     tools = body.get("tools") or []
     last = body["messages"][-1]["role"]

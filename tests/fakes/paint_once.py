@@ -64,7 +64,7 @@ def _draw(screen: Screen[Any], changed: set[Region]) -> None:
 
 
 def render_widget(cache: StylesCache, widget: Widget, crop: Region) -> list[Strip]:
-    """Draw the changed lines of a widget for a frame, without borders; render them as Textual does for a reader."""
+    """Draw the changed lines of a widget for a frame, without borders. Render them as Textual does for a reader."""
     if not _frames:
         return _render_widget(cache, widget, crop)
     width, top, height = widget.region.width, widget.gutter.top, widget.content_region.height

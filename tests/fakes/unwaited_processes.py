@@ -34,7 +34,7 @@ class UnwaitedProcesses:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Leave out what is started meanwhile, because several tests use it and its fixture ends it."""
+        """Leave out what is started meanwhile. Several tests use it, and its fixture ends it."""
         before, self._is_shared = self._is_shared, True
         try:
             yield
@@ -42,7 +42,7 @@ class UnwaitedProcesses:
             self._is_shared = before
 
     def take(self) -> list[str]:
-        """Return the command of each process without an exit code, once; end those that still run."""
+        """Return once the command of each process without an exit code. End those that still run."""
         left = [one for one in self._started if one.returncode is None and one is not guard._shell]
         self._started.clear()
         for process in left:
