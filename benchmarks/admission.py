@@ -1,4 +1,4 @@
-"""A crowd before a provider that says it is too much, and what a slow or stopped call does to the others.
+"""Measure many myses before a busy provider, and how slow or stopped calls affect others.
 
     python -m benchmarks.admission [--myses 500] [--concurrency 32]
 
@@ -113,7 +113,7 @@ async def stop() -> dict[str, Any]:
 
 
 class Workshop:
-    """An MCP server with slow tools; it knows by its own clock when each call ran."""
+    """An MCP server with slow tools. It knows by its own clock when each call ran."""
 
     def __init__(self) -> None:
         self.spans: list[tuple[float, float]] = []

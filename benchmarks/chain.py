@@ -83,7 +83,7 @@ def turn_entries(number: int) -> list[ContextEntry]:
 
 
 async def grow(store: Store, name: str, begin: int, count: int) -> list[float]:
-    """Add commits of one turn each; return the ms that each took in the writer thread."""
+    """Add commits of one turn each. Return the ms that each took in the writer thread."""
     times: list[float] = []
 
     def write(conn: WriterConnection, new: NewCommit) -> None:
@@ -161,7 +161,7 @@ class TimedModel(PlainModel):
 
 
 async def measure_forks() -> dict[str, float]:
-    """Return the CPU of this process for all forks, ms, and the least messages that one of them knows."""
+    """Return this process's CPU for all forks, ms, and the fewest messages that one knows."""
     model = TimedModel()
     async with rig(model) as running:
         await grow(running.store, "alpha", 0, FORKED_COMMITS)

@@ -1,4 +1,4 @@
-"""A server in a process of its own whose answers are as dense as they may be.
+"""A server process whose answers are as dense as they may be.
 
 `python -m benchmarks.dense_server` prints its port and serves MCP at `/json` and `/events`, and the
 three wires of models.

@@ -32,7 +32,7 @@ PLACES = 256
 
 
 async def measure(requests: int, chars: int, tools: int) -> dict[str, float]:
-    """Return the CPU and the median time that the gateway adds to a request, in ms."""
+    """Return the CPU and the median time that the gateway adds to a request, ms."""
     words = "The belt holds ore. " * (chars // 200)
     turns = [{"role": role, "content": words} for role in ("user", "assistant") for _ in range(5)]
     fields = {f"field_{number}": {"type": "string", "description": words[:100]} for number in range(12)}

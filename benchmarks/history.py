@@ -68,7 +68,7 @@ def insert_commits(conn: WriterConnection, first: int, count: int) -> None:
 
 
 def count_reads(work: Callable[[], ContextHistory]) -> tuple[ContextHistory, int, int, float]:
-    """Return the result of some reading, its steps and statements, and the ms of this thread."""
+    """Return the result of a read, its steps and statements, and ms of this thread."""
     counts = {"steps": 0, "statements": 0}
 
     def step() -> int:

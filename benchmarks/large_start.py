@@ -1,4 +1,4 @@
-"""Measure how soon the cockpit shows its rows over a large swarm, and what `zoea log` costs in a long conversation.
+"""Measure how soon the cockpit shows a large swarm, and what `zoea log` costs.
 
     python -m benchmarks.large_start [--quick]
 
@@ -32,7 +32,7 @@ ROUNDS = 5
 
 
 def environment(home: str) -> dict[str, str]:
-    """Return the environment of a workspace of its own, with bytecode and without a search for model servers."""
+    """Return the environment of a workspace of its own. It has bytecode and no search for model servers."""
     return {
         **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
         "PYTHONPYCACHEPREFIX": f"{home}/bytecode",
@@ -47,7 +47,7 @@ def environment(home: str) -> dict[str, str]:
 
 
 def build(home: str, myses: int, memories: int) -> None:
-    """Create one mysis by a run, then copy it and write conversations by SQL, which takes seconds instead of hours."""
+    """Create one mysis by a run, copy it, and write conversations by SQL. This takes seconds instead of hours."""
     one = [*ZOEA, "run", "--headless", "--myses", "1", "--provider", "autopilot", "--for", "200ms"]
     subprocess.run(one, env=environment(home), check=True, capture_output=True)
     with closing(sqlite3.connect(f"{home}/data/zoea.db", isolation_level=None)) as connection:
@@ -94,7 +94,7 @@ def turns(myses: int, memories: int) -> Iterator[tuple[int, int, int]]:
 
 
 def measure_rows(home: str) -> float:
-    """Return ms of CPU from the start of `zoea run` until a row of the swarm stands on the screen."""
+    """Return ms of CPU from the start of `zoea run` until a row is shown."""
     terminal = Terminal([*ZOEA, "run"], environment=environment(home), screen_is_stdout=True)
     try:
         terminal.wait_for("m0002")

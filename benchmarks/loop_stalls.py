@@ -121,7 +121,7 @@ def upstream(wire: str, address: str, tools: int = 0) -> UpstreamConfig:
 
 
 async def measure(what: str, provider: Provider, config: UpstreamConfig | None, folder: Path) -> tuple[StallMeter, str]:
-    """Give one prompt, and measure until its turn is over; a swarm that is at work already."""
+    """Give one prompt to a warm swarm, and measure until its turn is over."""
     only = ToolPolicy(deny=("zoea_*",))
     tools = None if config is None else Toolbox([config], policies=lambda template: only, logs=folder)
     async with rig(provider, tools, settings=PLENTY, folder=folder) as swarm:
@@ -133,7 +133,7 @@ async def measure(what: str, provider: Provider, config: UpstreamConfig | None, 
 
 
 async def open_tools(folder: Path, tools: int) -> tuple[StallMeter, str]:
-    """Measure a swarm that opens an upstream with so many tools, and a turn with them."""
+    """Measure a swarm while it opens an upstream with `tools` tools and creates a mysis."""
     only = ToolPolicy(deny=("zoea_*",))
     config = upstream("stdio", "", tools)
     async with rig(CallingModel(), settings=PLENTY, folder=folder) as swarm, metered() as meter:

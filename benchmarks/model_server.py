@@ -1,4 +1,4 @@
-"""The fake OpenAI-compatible server in a process of its own, with a line to steer it.
+"""The fake OpenAI-compatible server in its own process, with a line to steer it.
 
 `python -m benchmarks.model_server` prints its address, then answers each JSON line on
 its input with one on its output, until the input ends. Benchmarks use `ModelServer`.
@@ -53,7 +53,7 @@ def model_server() -> Iterator[ModelServer]:
 
 
 def _obey(server: OpenAIServer, do: str, more: dict[str, Any]) -> dict[str, Any]:
-    """`outage` refuses for `seconds`; `report` gives the times of all chats so far and forgets them."""
+    """Carry out a command. `outage` refuses for `seconds`; `report` gives the times of all chats and forgets them."""
     match do:
         case "outage":
             server.outage(more["seconds"], retry_after=more["retry_after"])

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def time_install(folder: Path) -> float:
-    """Return the seconds of `pip install` of a wheel built from this checkout into a fresh environment."""
+    """Return the seconds of `pip install` of this checkout's wheel into a fresh environment."""
     wheels, fresh = folder / "wheels", folder / "fresh"
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)]
     subprocess.run(build, check=True)
@@ -75,7 +75,7 @@ async def play(job: str, size: tuple[int, int]) -> NewcomerJobs:
 
 
 def in_folder(work: Callable[[], Coroutine[Any, Any, CountedTerminal]], *, install: bool = False) -> None:
-    """Do what is counted in a folder of its own, and print a line for each step."""
+    """Do the counted work in its own folder, and print a line for each step."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory(prefix="zoea-") as name:
         folder = Path(name)

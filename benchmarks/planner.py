@@ -111,13 +111,13 @@ def timed(work: Callable[[], object], count: int) -> list[float]:
 
 
 def measure_planning() -> float:
-    """Return the p99 of a plan from its answers, ms, for a turn of 21 messages."""
+    """Return the p99 of a plan from its answers, ms. The turn has 21 messages."""
     frozen, answers = turn(21, 1_000)
     return percentile(timed(lambda: plan_turn(frozen, answers), 2_000), 0.99)
 
 
 def measure_reading(path: Path) -> float:
-    """Return the median of reading the answers of a new turn and planning its first request, ms."""
+    """Return the median of reading a new turn's answers and planning its first request, ms."""
     with closing(sqlite3.connect(path, factory=WriterConnection)) as connection:
         newest, last_turn = connection.execute("SELECT max(id), max(turn_id) FROM memory WHERE mysis_id = 1").fetchone()
         frozen = FrozenTurn(1, last_turn + 1, 10**6, system="s" * 2_000, before=newest, max_tokens=50_000)
@@ -131,7 +131,7 @@ def measure_reading(path: Path) -> float:
 
 
 async def measure_path(path: Path) -> list[float]:
-    """Return what planning a request of the strategy `window` takes from its stored history on, ms."""
+    """Return the times of requests of the strategy `window`, from stored history to plan, ms."""
     store = await Store.open(path, clock_now=lambda: 10**9)
     try:
         row = (await store.read("SELECT max(id), max(turn_id) FROM memory WHERE mysis_id = 1"))[0]
@@ -183,7 +183,7 @@ def answer_view(frozen: FrozenTurn, shape: ConversationShape, prompt: Memory) ->
 
 
 async def measure_recall(path: Path) -> tuple[float, float, float]:
-    """Return the p95 of a recall and of its CPU, and the longest time that the loop stood still meanwhile, ms."""
+    """Return the p95 of a recall, of its CPU, and the loop's longest pause, ms."""
     store = await Store.open(path, clock_now=lambda: int(time.time() * 1e6))
     longest, is_done = 0.0, False
 
@@ -281,7 +281,7 @@ def measure(few: Path, many: Path, memories: int) -> Iterator[tuple[str, float, 
 
 
 def report_paths() -> None:
-    """Print what a request takes from its history to its plan, for each length of a conversation."""
+    """Print the time from the history to the plan for each length of a conversation."""
     with tempfile.TemporaryDirectory(prefix="zoea-planner-") as place:
         for size in (50, 100, 500, 1_000):
             path = Path(place) / f"{size}.db"

@@ -30,7 +30,7 @@ from zoea.model.values import Memory, ToolCall
 
 
 def turn(memories: int, chars: int) -> tuple[FrozenTurn, dict[Need, NeedAnswer]]:
-    """A turn of one prompt and `memories - 1` slice messages whose results have `chars` characters."""
+    """Build a turn of one prompt and `memories - 1` slice messages. Each result has `chars` characters."""
     past = [_memory(1, 1, 1, Role.USER, "old"), *_slice(1, 2, 2, 1, "r" * chars)]
     own = [_memory(4, 2, 1, Role.USER, "go")]
     while len(own) < memories:

@@ -1,4 +1,4 @@
-"""How much of each request is an exact prefix of the one before, for `context.keep_turns` 0, 2, 5 and `auto`.
+"""Measure how much of a request is an exact prefix of the one before. `context.keep_turns` is 0, 2, 5 and `auto`.
 
 `python -m benchmarks.prefix` plays 30 turns of one mysis with the default template and its own tools, each with one
 call, and prices the requests as a provider with a cache does: read at 0.1, written at 1.25 of the price of a plain
@@ -31,7 +31,7 @@ CHARS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """The parts of a request in the order in which a provider reads them, and whether it is the first of its turn."""
+    """The parts of a request in the order in which a provider reads them. `is_first` is of its turn."""
 
     parts: tuple[str, ...]
     is_first: bool
@@ -92,7 +92,7 @@ def measure(keep: str, sent: Sequence[SentRequest], cache_minimum: int) -> Prefi
 
 
 class CachingProvider(ScriptedProvider):
-    """A script whose model caches prompts from a number of tokens on; None is not known."""
+    """A script whose model caches prompts of `cache_minimum` tokens or more. None is not known."""
 
     def __init__(self, reply: Callable[[ModelRequest], Answer], *, cache_minimum: int | None, **more: Any) -> None:
         super().__init__(reply, **more)

@@ -151,7 +151,7 @@ class _PlainSession:
 
 
 class Listener:
-    """Hears the swarm's events as any front does; lets agents wait for the end of their turns."""
+    """Hears the swarm's events as any front does. It lets agents wait for the end of their turns."""
 
     def __init__(self, commander: Commander) -> None:
         self._commander = commander
@@ -203,7 +203,7 @@ class Rig:
         return [(await self.commander.create(name, template=template, start=False)).id for name in names]
 
     async def run_for(self, seconds: float) -> None:
-        """Let the swarm do what it does for so long, or until nobody runs any more."""
+        """Let the swarm work for so many seconds, or until a mysis is errored."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 async for view in self.commander.changes():
@@ -227,7 +227,7 @@ async def rig(
     folder: Path | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Rig]:
-    """A swarm over a database of its own, or over the one in `folder`; closed cleanly at the end.
+    """Open a swarm over its own database, or over the one in `folder`. Close it cleanly at the end.
 
     `tools` is a `Toolbox`, opened and closed here, or other tools without an end; None for `PlainTools`.
     """

@@ -157,7 +157,7 @@ def write(connection: sqlite3.Connection, given: Sequence[Row], group: int, *, f
 
 
 def write_cost(folder: Path, words: Words) -> None:
-    """CPU of a stored memory with no index, with the exact one, and with both, alone and in groups."""
+    """Print the CPU of storing a memory with no index, the exact one, and both. Alone and in groups."""
     given = list(rows(words, SAMPLE))
     whole = fts_index._CATCH_UP
     exact = tuple(each for each in whole if "_words(" not in each)
@@ -197,7 +197,7 @@ def build(path: Path, words: Words, memories: int, *, group: int = GROUP) -> Non
 
 
 def sizes(connection: sqlite3.Connection) -> float:
-    """Say what the indexes take beside the text; the exact one as a share of it."""
+    """Print the size of the text, and the indexes as shares of it. Return the share of the exact one."""
     text = connection.execute(
         "SELECT (SELECT sum(length(CAST(content AS BLOB)) + length(CAST(reasoning AS BLOB))) FROM memory)"
         " + (SELECT sum(length(name) + length(arguments)) FROM tool_call)"
@@ -267,7 +267,7 @@ def measure(connection: sqlite3.Connection, words: Words) -> dict[str, float]:
 
 
 def measure_beside(path: Path, words: Words) -> None:
-    """The same file while another process has it open and writes, as the owner of a workspace does."""
+    """Measure the same file while another process writes to it, as a workspace's owner does."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection, a_writer(path) as written:
         asked, before, begun = asked_for(connection, words), written(), time.monotonic()
         print(f"beside    a writer, {GROUPS_S} transactions of {GROUP} memories a second")

@@ -1,4 +1,4 @@
-"""What a session of the strategy `window` still holds after hundreds of turns, and what that costs.
+"""Measure what a session of `window` holds after hundreds of turns, and its cost.
 
 Run: `python -m benchmarks.sessions [--budgets 8000,25000] [--talks dense] [--sets a] [--writers extract]`, or with
 `--facts DIR` for a set that is not in the repository: a folder with `facts.jsonl` and `talk.jsonl`. Each session is
@@ -121,7 +121,7 @@ class TalkMaker:
         self._scripts = [key for key, found in texts.items() for _ in found]
 
     def make(self, *, is_tool: bool) -> str:
-        """Return a message of a person or an agent, or of a tool; empty where the talk has none."""
+        """Return a message of a person or an agent, or of a tool. Empty where the talk has none."""
         keys = [key for key in self._scripts if key[1] is is_tool]
         if not keys:
             return ""
@@ -133,7 +133,7 @@ class TalkMaker:
         return ("\n" if is_tool else "" if key[0] == "zh" else " ").join(made)
 
     def _shuffled(self, texts: list[str], *, is_tool: bool) -> Iterator[str]:
-        """Yield the sentences of texts, or the lines of results, in another order each time, without end."""
+        """Yield the sentences of texts, or the lines of results, without end. Their order is another one each time."""
         parts = [text.splitlines() if is_tool else _SENTENCE.split(text) for text in texts]
         while True:
             self._chance.shuffle(parts)
@@ -143,7 +143,7 @@ class TalkMaker:
             yield from sentences
 
     def _vary(self, sentence: str, key: tuple[str, bool]) -> str:
-        """Say a sentence with other numbers, and with one in eight of its long words exchanged."""
+        """Return a sentence with other numbers, and one in eight of its long words exchanged."""
         chance, words = self._chance, self._words[key]
         sentence = _DIGIT.sub(lambda _: str(chance.randrange(10)), sentence)
         if key[0] == "zh":
@@ -198,7 +198,7 @@ def _place(fact: Fact, talk: str, chance: random.Random) -> str:
 
 
 class SessionModel:
-    """Plays the agent of a session, and writes dull summaries where it is asked for one."""
+    """Plays the agent of a session. It writes dull summaries where it is asked for one."""
 
     name = "session"
     kind = "openai"

@@ -114,7 +114,7 @@ class Game:
 
 
 class WholeConversations:
-    """Replaces the messages of a request by the whole conversation of its mysis, as the database holds it."""
+    """Replaces the messages of a request by its mysis's whole conversation in the database."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -235,7 +235,7 @@ async def play(name: str, seed: int, ticks: int, myses: int) -> Game:
 
 
 async def give_orders(found: Rig, myses: int, *, is_of_topics: bool) -> None:
-    """Tell all myses what to do, each by a message of its own, or all by one on their topic."""
+    """Tell all myses what to do. Each gets a message of its own, or all get one on their topic."""
     for number in range(myses):
         if is_of_topics:
             await found.commander.start(f"m{number}")

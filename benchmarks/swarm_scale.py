@@ -181,7 +181,7 @@ _LENGTHEN = (
 
 
 async def history(memories: int) -> dict[str, Any]:
-    """Memory of 1,000 myses with so many memories each, after a tenth of them had two turns."""
+    """Measure the memory of 1,000 myses with `memories` memories each. Before, a tenth of them had two turns."""
     with tempfile.TemporaryDirectory(prefix="zoea-bench-") as place:
         builder = [sys.executable, "-m", "benchmarks.swarm_scale", "--part", "build", str(memories), place]
         await asyncio.to_thread(subprocess.run, builder, check=True)

@@ -28,7 +28,7 @@ def plain(text: str) -> str:
 
 
 class Terminal:
-    """Runs the command until `close`; its stdout is a pipe of its own, screen and keyboard are the terminal's.
+    """Runs the command until `close`. Its stdout is a pipe of its own, screen and keyboard are the terminal's.
 
     Args:
         heard: Told of each piece that was written, as text, and when (seconds).

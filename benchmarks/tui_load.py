@@ -1,4 +1,4 @@
-"""What the cockpit costs over a large swarm, and how long a person waits for it.
+"""Measure the cockpit's cost over a large swarm, and how long a person waits.
 
     python -m benchmarks.tui_load [--quick] [--only fed,busy,sixty,agents,idle,rows,hive,memory]
 
@@ -107,7 +107,7 @@ class StreamingModel(PlainModel):
 
 @contextmanager
 def stamped() -> Any:
-    """Begin each row text with mysis and time in µs; return the texts of visible rows."""
+    """Begin each row text with mysis and time in µs. Return the texts of visible rows."""
     said: list[tuple[int, int]] = []
     before = LiveMysis.say
 
@@ -449,7 +449,7 @@ class Watcher:
         self._rest = whole[-80:]
 
     def delays(self, said: list[list[int]]) -> tuple[list[float], int]:
-        """ms from each text to the screen, and how many never came, they or a later one."""
+        """Return ms from each text to the screen, and how many never came. A later text counts for an earlier one."""
         shown: dict[int, list[tuple[int, float]]] = {}
         for who, made, at in self.came:
             shown.setdefault(who, []).append((made, at))

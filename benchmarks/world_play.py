@@ -1,4 +1,4 @@
-"""Autopilot myses that play Reef, whose world is a process of its own; and where their CPU goes."""
+"""Plays Reef with autopilot myses, and measures where CPU goes. The world is a process of its own."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MemoryAccounts:
 
 
 def toolbox(folder: Path) -> Toolbox:
-    """The toolbox of a swarm that plays in a world of its own, with ticks as fast as the players act."""
+    """Return the toolbox of a swarm in a world of its own. Ticks are as fast as the players act."""
     program, *arguments = command(folder, turbo=True)
     reef = UpstreamConfig(
         "reef", command=program, args=tuple(arguments), inject=INJECT, login=LoginSettings(), max_parallel=512
@@ -99,7 +99,7 @@ write = Services.write
 
 
 class PlanWatch:
-    """How long prompts take to their first plan, in parts; put in the way of turns while the block runs.
+    """Measures how long prompts take to their first plan, in parts. It watches turns while the block runs.
 
     The parts are seconds: until the message is stored (`store_s`), until the runner asks for a place (`steps_s`),
     until the turn gate gives it (`gate_s`), until the op that opens the turn runs (`writer_s`), and until the plan is
@@ -136,7 +136,7 @@ class PlanWatch:
             self.waiting[mysis_id].insert(1, time.perf_counter())
 
     def _freezer(self, profile: MysisProfile, *given: Any, **more: Any) -> Any:
-        """The runner asks for a place next, and writes in this task as soon as it has one."""
+        """Note that the runner asks for a place. It writes in this task as soon as it has one."""
         if profile.mysis_id in self.waiting:
             self.waiting[profile.mysis_id].append(time.perf_counter())
             self._opening.set(profile.mysis_id)

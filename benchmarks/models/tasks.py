@@ -53,7 +53,7 @@ class TaskResult:
 
 
 class PlayedPast:
-    """The model under test; until `begin` each prompt has an answer ready, so that a long past costs nothing."""
+    """The model under test. Until `begin` each prompt has an answer ready, so that a long past costs nothing."""
 
     def __init__(self, inner: Provider) -> None:
         self._inner = inner
@@ -81,7 +81,7 @@ class PlayedPast:
 
 
 def desk(folder: Path) -> Toolbox:
-    """Return a toolbox with the time in cities and the commits of a small repository, which it makes."""
+    """Return a toolbox with the time in cities and commits of a small repository. It makes the repository."""
     repository = _repository(folder)
 
     async def get_time(city: str) -> str:
@@ -103,7 +103,7 @@ def desk(folder: Path) -> Toolbox:
 
 
 def _as_configured(body: str) -> ToolPolicy:
-    """Return the policy of a template as a swarm makes it, with the few own tools that a mysis gets."""
+    """Return the policy of a template as a swarm makes it. It allows the few own tools that a mysis gets."""
     return build_policy(parse_template(body), ("desk",), Settings())
 
 
@@ -159,7 +159,7 @@ async def message_handed_on(provider: Provider, folder: Path) -> TaskResult:
 
 
 async def fact_of_turn_2(provider: Provider, folder: Path) -> TaskResult:
-    """Ask in turn 25 for what was said in turn 2, in other words; a mysis for each fact."""
+    """Ask in turn 25 for a fact of turn 2, in other words. Each fact has its own mysis."""
 
     async def play(one: Rig) -> tuple[int, int]:
         names = [f"m{number}" for number in range(len(FACTS))]
@@ -177,7 +177,7 @@ async def fact_of_turn_2(provider: Provider, folder: Path) -> TaskResult:
 
 
 async def five_minutes_of_reef(provider: Provider, folder: Path, seconds: float = REEF_S) -> TaskResult:
-    """Let a captain play; done is at least one call of the world that succeeded after the first look."""
+    """Let a captain play. Done means that a call of the world succeeded after the first look."""
 
     async def play(one: Rig) -> tuple[int, int]:
         await one.commander.create("ann", template="reef")
@@ -226,7 +226,7 @@ async def _measure(
 
 
 async def _ask(one: Rig, text: str, name: str = "ann") -> str:
-    """Send a prompt to a mysis, which is made where it is new; return its final answer."""
+    """Send a prompt to a mysis, and return its final answer. A new name makes the mysis."""
     if not any(view.name == name for view in (await one.commander.view()).myses):
         await one.commander.create(name, template="assistant", start=False)
     mysis = await one.commander.mysis(name)

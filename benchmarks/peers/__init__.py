@@ -1,1 +1,1 @@
-"""The same work done by Zoea and by other agent libraries; `python -m benchmarks.peers` compares them."""
+"""Does the same work with Zoea and other agent libraries. `python -m benchmarks.peers` compares them."""

@@ -1,4 +1,4 @@
-"""Compare the CPU per turn of Zoea and of four other agent libraries against the same fake model server.
+"""Compare the CPU per turn of Zoea and of four other agent libraries. All call the same fake model server.
 
     python -m benchmarks.peers [--agents 100] [--turns 5] [--rounds 3] [--only zoea,autogen-agentchat]
 
@@ -101,7 +101,7 @@ def read_version(name: str) -> str:
 
 
 def ratios_to_zoea(rounds: list[dict[str, Figures]], name: str) -> list[float]:
-    """CPU per turn of a contestant as a multiple of Zoea's, for each round in ascending order; empty without Zoea."""
+    """Return a contestant's CPU per turn as multiples of Zoea's. One for each round, ascending; empty without Zoea."""
     return sorted(
         figures[name]["cpu_ms_per_turn"] / figures["zoea"]["cpu_ms_per_turn"] for figures in rounds if "zoea" in figures
     )

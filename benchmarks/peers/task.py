@@ -48,7 +48,7 @@ WARM_UP_TURNS = 1
 
 
 async def run(turn: Turn, agents: int, turns: int) -> None:
-    """Take the warm-up turn, measure `turns` turns of all agents at once, and print a line of JSON.
+    """Take the warm-up turn, measure `turns` turns of all agents at once, and print JSON.
 
     `modules_loaded` counts the modules imported within the measured block. Raises
     SystemExit if a turn has no answer or no call of the tool.
