@@ -88,14 +88,14 @@ class Stage:
         await self.pilot.rest()
 
     def _admits_keys(self) -> bool:
-        """Return whether keys are no longer dropped as the rest of a burst or of a text."""
+        """Return whether keys are no longer dropped as part of a burst or text."""
         keys = self.app.type_ahead
         return time.monotonic() >= max(keys._discards_until, keys._discards_text_until)
 
     async def press(
         self, *keys: str, shows: str | type[Screen[Any]] = "", until: Callable[[], Any] | None = None
     ) -> None:
-        """Press keys and wait until the app is idle, not in one burst with keys for an input that did not open.
+        """Press keys and wait until the app is idle. Before that, wait until it no longer drops keys.
 
         Args:
             shows: The text or the kind of screen to wait for.
@@ -123,7 +123,7 @@ class Stage:
         await self.press("enter")
 
     async def go_home(self) -> None:
-        """Leave every screen, the prompt with its text and the marks, and forget what was said."""
+        """Leave every screen, the prompt with its text and the marks, and forget the notices."""
         while len(self.app.screen_stack) > 2:
             self.app.pop_screen()
             await self.pilot.pause()
@@ -247,7 +247,7 @@ async def cockpit(
 
 
 async def take_steps(stage: Stage, *steps: Callable[[Stage], Awaitable[None]]) -> None:
-    """Take steps in one cockpit, each from its list without marks; a failure names its step."""
+    """Take steps in one cockpit, each from its list without marks. A failure names its step."""
     for step in steps:
         try:
             await step(stage)

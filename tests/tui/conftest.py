@@ -26,7 +26,7 @@ make_caches_late()
 
 @pytest.fixture(autouse=True)
 def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep parsed style rules, and what they come to for a widget, between the cockpits of a process."""
+    """Keep parsed style rules, and their results for widgets, between cockpits of a process."""
     monkeypatch.setattr(Stylesheet, "_parse_rules", parse_once)
     monkeypatch.setattr(Stylesheet, "apply", apply_known)
     monkeypatch.setattr(Stylesheet, "replace_rules", staticmethod(replace_changed))
@@ -35,13 +35,13 @@ def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_agent_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Find none of the external agents of this machine; a test that wants one puts it into a list of its own."""
+    """Find no external agent of this machine. A test that wants one puts it into a list of its own."""
     monkeypatch.setattr(KnownAgent, "program", None)
 
 
 @pytest.fixture(autouse=True)
 def _screens_are_painted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw what changed once a frame, not after each layout too; compose a screen only for who reads it."""
+    """Draw what changed once a frame, not after each layout too. Compose a screen only for its readers."""
     monkeypatch.setattr(Screen, "_compositor_refresh", paint_once.refresh_later)
     monkeypatch.setattr(Screen, "_on_timer_update", paint_once.paint_frame)
     for name in ("render_widget", "set_dirty", "clear"):
@@ -59,7 +59,7 @@ def _read_shipped_once(file: Path) -> themes.ThemeSpec:
 
 @pytest.fixture(autouse=True)
 def _handlers_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look up once for each class what handles a message and whether a value is computed; log no message."""
+    """Look up once for each class what handles a message and which values are computed. Log no message."""
     monkeypatch.setattr(MessagePump, "_get_dispatch_methods", find_handlers)
     monkeypatch.setattr(_callback, "_count_parameters", count_parameters)
     monkeypatch.setattr(message_pump, "log", SilentLog())

@@ -67,7 +67,7 @@ class IdlePilot(Pilot[str]):
             await self._stand_still()
 
     async def press_in_a_burst(self, *keys: str) -> None:
-        """Press keys as a terminal that sends them in one write, and wait until the app is idle after the last."""
+        """Press keys as a terminal does that sends them in one write. Wait until the app is idle after the last."""
         for key in keys:
             self.post(key)
         await self._stand_still()

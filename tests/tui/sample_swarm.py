@@ -224,7 +224,7 @@ class SampleSwarm:
 
 @asynccontextmanager
 async def play_sample_swarm(folder: Path) -> AsyncIterator[SampleSwarm]:
-    """Play the morning in `folder` and keep the swarm open until the end of the context."""
+    """Play the morning in `folder`, and keep the swarm open until the context ends."""
     clock = HandClock(MORNING)
     reef = SampleWorld(clock)
     script = ScriptedReplies(clock, replies())
@@ -289,7 +289,7 @@ async def _ask(inner: Swarm, name: str, text: str) -> None:
 
 
 async def _broadcast(inner: Swarm) -> None:
-    """Send one order to all, received one after the other, so that the stored order is fixed."""
+    """Send one order to all, received one after the other. So the stored order is fixed."""
     for name, _ in CREW:
         await inner.commander.hold(True, ref=name)
     await inner.commander.broadcast(ORDER)

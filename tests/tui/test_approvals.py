@@ -679,7 +679,7 @@ async def test_the_keys_stand_below_a_call_of_any_length(tmp_path: Path) -> None
 
 
 async def test_a_call_that_first_needs_a_scroll_bar_is_wrapped_beside_it(tmp_path: Path) -> None:
-    """A list of the same height gets no event of its size when the bar takes a column."""
+    """A list of equal height gets no size event when the bar takes a column."""
     async with cockpit(tmp_path, asks_when_told, size=(60, 16)) as stage:
         await ask(stage, "alpha", text="burn one\ntwo\nthree")
         await ask(stage, "beta", text="burn " + "漢字" * 200)

@@ -1,4 +1,4 @@
-"""The cockpit of a browser ends when its pipes close, and takes no more input than it handles."""
+"""The cockpit of a browser ends when its pipes close. It takes no more input than it handles."""
 
 from __future__ import annotations
 

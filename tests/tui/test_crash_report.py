@@ -1,4 +1,4 @@
-"""The report of a cockpit that ended because of an unexpected error holds no values of the program."""
+"""The report of a cockpit that crashed holds no values of the program."""
 
 from __future__ import annotations
 

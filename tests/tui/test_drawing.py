@@ -38,7 +38,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def dirtied(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The number of lines that were to be drawn again, by the id of their widget."""
+    """Count the lines that are to be drawn again, by the id of their widget."""
     lines: Counter[str] = Counter()
     real = Widget._set_dirty
 

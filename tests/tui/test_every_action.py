@@ -1,4 +1,4 @@
-"""Every action of the registry is run by its key, here or in the test named for it.
+"""Every action of the registry is run by its key, here or in its test.
 
 A new action fails `test_every_action_has_a_test` until a test runs it.
 """
@@ -149,7 +149,7 @@ def test_a_test_in_another_file_exists_and_presses_the_key() -> None:
 
 
 def pressed(name: str, steps: dict[str, ast.AsyncFunctionDef]) -> set[str]:
-    """The keys that a test presses, as they are written in it and in the steps of its file that it takes."""
+    """Return the keys that a test presses, as they are written in it. Steps of its file that it takes count too."""
     keys: set[str] = set()
     for call in ast.walk(steps[name]):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "press":
@@ -202,7 +202,7 @@ class Driver:
 
 @asynccontextmanager
 async def driven(folder: Path, actions: str) -> AsyncIterator[tuple[Stage, Driver]]:
-    """A cockpit whose alpha has worked one turn of several requests; at the end every action of the group was done."""
+    """Open a cockpit whose alpha has worked one turn of several requests. In the end all `actions` must be done."""
     async with cockpit(
         folder, working_model(), settings=Settings.model_validate(ROOMY), names=("alpha", "beta")
     ) as stage:

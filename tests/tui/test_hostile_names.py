@@ -1,4 +1,4 @@
-"""Whatever a mysis is called, says, fails with or asks for is shown as text, and never obeyed, wherever it stands."""
+"""Every text of a mysis is shown as text and never obeyed, wherever it stands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AT_ONCE = 3
 
 
 async def say_everywhere(fake: FakeSwarm, number: int, texts: Sequence[str]) -> None:
-    """Let three myses be called, say and fail with one text each, and the first ask for all of them."""
+    """Let three myses be called, say and fail with one text each. The first asks for all of them."""
     for mysis_id, text in enumerate(texts, 1):
         view = await fake.mysis(f"#{mysis_id}")
         failure = Failure("x", text, text, text) if mysis_id > 1 else None

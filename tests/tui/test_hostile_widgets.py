@@ -138,7 +138,7 @@ async def paste(stage: Stage, text: str) -> None:
 
 
 def hostile_model(request: ModelRequest) -> Answer:
-    """Asks for a destructive tool where it is told to burn, else reads the state and says all of it."""
+    """Ask for a destructive tool where it is told to burn. Else read the state and say all of it."""
     last = request.messages[-1]
     if plain(last.content).startswith("burn"):
         return Answer(text=BAD, reasoning=BAD, calls=(call("burn", BAD),))

@@ -31,7 +31,7 @@ def compose(stage: Stage) -> list[Strip]:
 
 
 def look(stage: Stage) -> list[list[tuple[Any, ...]]]:
-    """Return what a person sees in each line, and what a click there does; draw all of it."""
+    """Draw everything, and return what each line shows and what a click there does."""
     for widget in (stage.app.screen, *stage.app.screen.query("*")):
         widget.refresh()
     return [

@@ -37,7 +37,7 @@ def says_no_markup(call: ast.Call) -> bool:
 
 
 def is_safe(value: ast.expr | None, names: dict[str, list[ast.expr]]) -> bool:
-    """A literal without a bracket, `Content`, a choice of such, or a local name that only ever is one."""
+    """Return whether a value is safe. A literal without a bracket, `Content`, a choice or a local name of such is."""
     match value:
         case None:
             return True
@@ -82,7 +82,7 @@ def sinks(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_title(target: ast.expr) -> bool:
-    """A border's title, a tooltip, or the app's own title; not the `title` of any other thing."""
+    """Return whether it is a border's title, a tooltip, or the app's own title. Another thing's `title` is none."""
     if not isinstance(target, ast.Attribute) or target.attr not in TITLES:
         return False
     is_own = isinstance(target.value, ast.Name) and target.value.id == "self"

@@ -42,7 +42,7 @@ SIZES = [(120, 40), (80, 24), (200, 60), (70, 15), (100, 20)]
 
 @dataclass
 class Watched:
-    """The swarm's api, which notes what stood on the screen, and which keys came, when something was destroyed."""
+    """Wraps the swarm's api, and notes the screen and keys of each destructive call."""
 
     api: SwarmApi
     screen: str = ""
@@ -75,7 +75,7 @@ def was_confirmed(fired: tuple[str, str, tuple[str, ...]]) -> bool:
 
 
 def stored_part(view: MysisView) -> tuple[Any, ...]:
-    """What both the feed and the database know of a mysis; running is what no stored row says of itself."""
+    """Return what both the feed and the database know of a mysis. No stored row says that it is running."""
     state = MysisState.IDLE if view.state is MysisState.RUNNING else view.state
     counts = (view.turns, view.tool_calls, view.errors, view.requests, view.tokens, view.pending, view.approvals)
     return (
@@ -128,7 +128,7 @@ def _character(key: str) -> str | None:
 
 
 async def press_at_random(stage: Stage, watched: Watched, chance: random.Random, *, soak: bool) -> int:
-    """Keys, now and then a resize, an approval or a message, until all are pressed or the time is over. How many."""
+    """Press random keys until all are pressed or the time is over. Return how many. Now and then resize or send too."""
     keys, count, ends = all_keys(), 0, time.monotonic() + SOAK_S
     while time.monotonic() < ends if soak else count < KEYS:
         key = chance.choice(keys)

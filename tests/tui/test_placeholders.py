@@ -19,7 +19,7 @@ def inputs(stage: Stage) -> list[Input | TextArea]:
 
 
 def poorest(stage: Stage) -> float:
-    """The least contrast of any placeholder on the screen, as its cells are drawn; the cursor's own cell stands out."""
+    """Return the least contrast of any placeholder on the screen, as drawn. The cursor's own cell is left out."""
     found: list[float] = []
     lines = stage.strips()
     for shown in inputs(stage):

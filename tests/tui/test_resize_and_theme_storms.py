@@ -57,7 +57,7 @@ async def with_a_question(stage: Stage) -> None:
 
 
 def tour(names: list[str]) -> list[str]:
-    """A walk in which each name comes before and after the first one; under ZOEA_SOAK, after every other."""
+    """Return a walk in which each name comes before and after the first. Under ZOEA_SOAK, after every other."""
     walk: list[str] = []
     for place, one in enumerate(names if os.environ.get("ZOEA_SOAK") else names[:1]):
         walk.append(one)

@@ -278,7 +278,7 @@ async def test_marked_myses_are_merged_one_after_the_other(tmp_path: Path) -> No
 
 
 async def test_hidden_characters_of_names_and_lines_are_shown_at_every_step(tmp_path: Path) -> None:
-    """A file, a branch and their lines may hold anything; a newline of a name forges no line."""
+    """A file, a branch and their lines may hold anything. A newline of a name forges no line."""
     async with reviewed(tmp_path) as (stage, repository, _):
         git(repository, "checkout", "-q", "-b", "ma\u202ein\u200b")
         trees = Worktrees(stage.app.places.data)

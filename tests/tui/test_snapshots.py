@@ -1,4 +1,4 @@
-"""Every screen at three sizes in a dark and a light theme is the picture that somebody looked at and kept.
+"""Every screen equals its kept picture, at three sizes in dark and light themes.
 
 All of it comes from one database that a scripted model played (`tests/tui/sample_swarm.py`).
 `make snapshots` keeps what the screens show now; look at the pictures before committing them.
@@ -174,7 +174,7 @@ async def choose_keys(stage: Stage) -> None:
 
 
 async def export_conversation(stage: Stage) -> None:
-    """Open the box once the conversation behind it is at its end, because it is not laid out again below a box."""
+    """Open the box once the conversation is at its end. Below a box it is not laid out again."""
     await stage.until(lambda: says("runs thin", "follows new lines")(stage))
     await stage.press("e")
 
@@ -315,7 +315,7 @@ def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def look(stage: Stage, store: SnapshotStore, name: str) -> None:
-    """Look at the screen until it is the kept picture, or keep it once it stands still.
+    """Wait until the screen is the kept picture, or keep it once it stands still.
 
     A screen that is as it was is not exported again: that takes as long as opening it.
     """

@@ -1,4 +1,4 @@
-"""The cockpit continues after errors of a screen, a worker or the swarm, and the person is told."""
+"""The cockpit continues after errors of a screen, worker or the swarm, and reports them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from zoea.tui.state.swarm_connection import OpenSwarm
 
 @asynccontextmanager
 async def held(folder: Path, answers: list[bool], why: ZoeaError | None = None) -> AsyncIterator[Stage]:
-    """A cockpit whose workspace another process holds; it can be attached to once `answers` says so."""
+    """Open a cockpit whose workspace another process holds. It can be attached to once `answers` says so."""
     async with swarm(folder, answering("It is done"), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
         await inner.commander.send("alpha", "Mine the belt")
