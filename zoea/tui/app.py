@@ -370,7 +370,7 @@ class CockpitApp(Cockpit):
             self.action_do("app.quit")
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy a text with its hidden characters as escapes, because it may be pasted into a shell."""
+        """Copy a text with its hidden characters as escapes. It may be pasted into a shell."""
         super().copy_to_clipboard(reveal(text))
 
     def _selected_text(self) -> str:
@@ -382,7 +382,7 @@ class CockpitApp(Cockpit):
     # Textual's own.
 
     def _load_screen_css(self, screen: Screen[Any]) -> None:
-        """Add a screen's styles to the parsed ones, where Textual would parse all of them again."""
+        """Add a screen's styles to the parsed ones. Textual would parse all of them again."""
         for path in screen.css_path:
             if not self.stylesheet.has_source(str(path), ""):
                 self.stylesheet.read(path)

@@ -144,7 +144,7 @@ class CockpitSession(Struct):
     lock: OwnerLock | None = None
 
     def hand_on_now(self) -> None:
-        """Hand an owned workspace to a new process, in the middle of what this one does."""
+        """Hand an owned workspace to a new process, while this one is still at work."""
         if self.lock is not None:
             pass_lock_on(self.lock, self.options)
 

@@ -109,7 +109,7 @@ def fit_text(text: str, width: int, *, right: bool = False) -> str:
 
 
 def cut_text(text: str, width: int) -> str:
-    """Cut a text longer than `width` cells to that width, with an ellipsis at the end.
+    """Cut a text longer than `width` cells to that width, ending with an ellipsis.
 
     A number is left out whole: the beginning of `n=40` as `n=4…` would be another number.
     """
@@ -167,7 +167,7 @@ _TABLE_BAR = re.compile(r"(?<!\\)\|")
 
 
 def plain_lines(text: str) -> list[str]:
-    """Return the lines that are not empty, without Markdown emphasis; code is unchanged, tables are aligned."""
+    """Return the lines that are not empty, without Markdown emphasis. Code is unchanged, tables are aligned."""
     lines = [line for line in map(prose_line, text.split("\n")) if line]
     found: list[str] = []
     for is_table, group in groupby(lines, lambda line: line.startswith("|")):

@@ -72,7 +72,7 @@ def needs_open_swarm(requires: Requirement) -> bool:
 
 
 def needs_target(requires: Requirement) -> bool:
-    """Return whether something is done to the marked myses, or to the one under the cursor."""
+    """Return whether an action acts on marked myses, or the one under the cursor."""
     return requires(ActionContext(shown=1)) == NO_TARGET
 
 
@@ -199,7 +199,7 @@ def require_sandbox(context: ActionContext) -> str:
 
 
 class ActionPlace(StrEnum):
-    """Where a key triggers an action; EVERYWHERE only on screens that bind it, unless the app does."""
+    """Where a key triggers an action. EVERYWHERE only on screens that bind it, unless the app does."""
 
     EVERYWHERE = "everywhere"
     DASHBOARD = "dashboard"

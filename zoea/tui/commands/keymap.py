@@ -163,7 +163,7 @@ def clashes(actions: Collection[Action] = ACTIONS) -> list[tuple[Action, Action]
 
 
 def _find_self_answered(actions: Collection[Action]) -> Iterator[tuple[str, str, str]]:
-    """Yield two actions and the error where the key that opens a dialog decides in it."""
+    """Yield two actions and the error where the key that opens a dialog answers it."""
     for decision in DECISIONS:
         answers = [(key, "", "") for key in decision.keys]
         answers += [(action.key, action.id, f" ({action.id})") for action in actions if action.id in decision.actions]

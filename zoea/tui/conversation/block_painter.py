@@ -223,7 +223,7 @@ def _lines(block: ConversationBlock, options: PaintOptions, width: int, indent: 
 
 
 def _is_cut(block: ConversationBlock, options: PaintOptions) -> bool:
-    """Return whether the head shows less of the arguments than they hold, or a text in one line."""
+    """Return whether the head cuts the arguments, or shows a text in one line."""
     shown = "".join(text for text, _ in block.head)
     room = _measure(options) - BODY - count_cells(block.right) - 3
     return Symbols.more in shown or cell_len(shown) > room or has_texts(block.arguments)

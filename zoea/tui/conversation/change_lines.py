@@ -129,7 +129,7 @@ def _build_side(
 
 
 def build_line(line: ChangedLine, row: ChangeRow, words: str, marks: str = "") -> list[Piece]:
-    """Return one row of a line, with its numbers and sign, and the found words marked.
+    """Return one row of a line, with its numbers and sign, and found words marked.
 
     Args:
         marks: Letters of the syntax of the text, which may be fewer.
@@ -204,7 +204,7 @@ def find_hunks(rows: Sequence[ChangeRow], files: Sequence[FileDiff]) -> list[int
 
 
 def name_lines(file: FileDiff, lines: Iterable[int]) -> str:
-    """Return `PATH:FIRST-LAST` with the numbers after the change, or before it where the lines are gone."""
+    """Return `PATH:FIRST-LAST` with the numbers after the change. Where the lines are gone, they are those before."""
     chosen = [file.lines[line] for line in lines if line >= 0 and file.lines[line].sign in ("+", "-", " ")]
     new, old = [line.new for line in chosen if line.new], [line.old for line in chosen if line.old]
     if not (numbers := new or old):

@@ -192,7 +192,7 @@ _BRIEF, _CALLS_SHOWN = 2, 4
 def build_compared_items(
     entries: Sequence[ContextEntry], other: Sequence[ContextEntry], first: int
 ) -> tuple[list[FoldingItem], int]:
-    """Build one item per message, its calls first, with a mark where the other commit has no such message.
+    """Build one item per message, its calls first. A mark means that the other commit has no such message.
 
     Return the items, and how many are marked.
     """

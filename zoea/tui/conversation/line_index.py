@@ -69,7 +69,7 @@ class LineIndex:
         return LinePosition(self.blocks[place].key, line - self._starts[place])
 
     def line_of(self, spot: LinePosition) -> int | None:
-        """Return the line of a position, or the nearest line of a block that became shorter."""
+        """Return the line of a position, or the nearest in a block that became shorter."""
         place = self.places.get(spot.key)
         if place is None:
             return None

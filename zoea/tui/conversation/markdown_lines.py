@@ -92,7 +92,7 @@ def render_markdown(text: str, width: int, palette: ConversationPalette) -> list
 
 
 def _has_hidden_text(token: Token) -> bool:
-    """Return whether a code block says more than its language, or a link has a title: Rich draws neither."""
+    """Return whether a code block has words after its language, or a link a title. Rich draws neither."""
     return len(token.info.split()) > 1 or any("title" in child.attrs for child in token.children or ())
 
 

@@ -62,7 +62,7 @@ def mark_lines(lexer: Any, text: str, last: int, end: float) -> list[str]:
 
 
 def answer(request: dict[str, Any]) -> Iterator[list[str]]:
-    """Yield the marks of each text of a request; none for a name without a lexer."""
+    """Yield the marks of each text of a request. They are empty for a name without a lexer."""
     from pygments.lexers import find_lexer_class_for_filename
 
     kind = find_lexer_class_for_filename(request["name"])

@@ -89,7 +89,7 @@ class McpClientsDialog(ListDialog):
         return Tokens(Credentials(self.cockpit.places.credentials))
 
     def _change_by(self, change: Callable[[], Awaitable[object]]) -> None:
-        """Change the token file or the server once no other change is under way, then read both."""
+        """Change the token file or the server, then read both. Do nothing while a change or a read is under way."""
         if self._change is None and not self._is_reading:
             self._change = change
             self.read_again()

@@ -142,7 +142,7 @@ class ConfigureDialog(FormDialog[None]):
         self.close()
 
     def _describe_provider(self, now: MysisConfiguration) -> str:
-        """Describe the provider that all have; for an external agent it is where its models come from."""
+        """Describe the provider that all have. For an external agent it is where its models come from."""
         agents, provider = {view.agent for view in self._views}, _as_it_is(now.provider)
         agent = agents.pop() if len(agents) == 1 else ""
         return f"{one_line(agent)} (agent), models of {provider}" if agent else provider

@@ -180,7 +180,7 @@ class ConnectDialog(FormDialog[str | None]):
         return found
 
     async def carry_out(self) -> None:
-        """Save the connection, unless something speaks against it that was not confirmed by a second enter."""
+        """Save the connection, unless something against it was not confirmed by a second enter."""
         if reason := self.action_context().read_only_reason:
             raise UsageError(reason, hint="`zoea run` opens a cockpit that changes the settings.")
         if await self._was_changed():

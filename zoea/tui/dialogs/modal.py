@@ -66,7 +66,7 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
             yield from self.content()
 
     def _render_content(self) -> None:
-        """Draw the lines of the screen behind that changed, where Textual would draw all of them again."""
+        """Draw the changed lines of the screen behind. Textual would draw all of them again."""
         behind = self.render()
         if not isinstance(behind, BackgroundScreen):
             super()._render_content()
@@ -99,7 +99,7 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
 
 
 class ListDialog(CockpitDialog[None]):
-    """Rows that are read again while the dialog is open, with a line for results and errors."""
+    """Shows rows that are read again while it is open. A line holds results and errors."""
 
     problem: Piece = ("", "")
     """Why the rows could not be read."""

@@ -1,4 +1,4 @@
-"""Forms that add an MCP server, try a tool, and change the arguments of a call that waits."""
+"""Forms that add an MCP server, try a tool, and change a waiting call's arguments."""
 
 from __future__ import annotations
 

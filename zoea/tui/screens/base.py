@@ -81,7 +81,7 @@ class BaseScreen(Screen[T]):
 
     @property
     def holds_keys(self) -> bool:
-        """Whether the next key has to wait, because what the last one began is not complete."""
+        """Whether the next key has to wait until the effect of the last is complete."""
         return False
 
     async def read(self, query: Callable[Concatenate[Path, P], R], *args: P.args, **more: P.kwargs) -> R | None:
@@ -104,7 +104,7 @@ class BaseScreen(Screen[T]):
         self.cockpit.show_error(error)
 
     def on_compose(self) -> None:
-        """Set the classes of the terminal's size, while there are no widgets that would be styled again for them."""
+        """Set the classes of the terminal's size while there are no widgets. Later they would be styled again."""
         for bounds, length in (
             (self.app.HORIZONTAL_BREAKPOINTS, self.app.size.width),
             (self.app.VERTICAL_BREAKPOINTS, self.app.size.height),
@@ -180,7 +180,7 @@ class BaseScreen(Screen[T]):
         return super().post_message(message)
 
     def place_toasts(self) -> None:
-        """Show toasts at the top while the person writes, on a low screen in one line."""
+        """Show toasts at the top while the person writes or the screen is low. Low screens show one line of each."""
         focused, is_low = self.focused, self.size.height < LOW
         writes_below = focused is not None and is_typing(focused) and focused.region.bottom > self.size.height // 2
         self.set_class(writes_below or is_low, "-toasts-above")

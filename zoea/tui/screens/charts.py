@@ -109,7 +109,7 @@ class Chart(Struct, frozen=True):
         return f"{series.label} {self.write(sum(series.known) if self.is_sum else series.newest)}"
 
     def is_named(self, series: ChartSeries) -> bool:
-        """Return whether there is anything to count of a line now, or in the whole time."""
+        """Return whether a line has anything to count now, or in the whole time."""
         return bool(sum(series.known) if self.is_sum else series.newest)
 
     @property
@@ -123,7 +123,7 @@ class Chart(Struct, frozen=True):
         return max((value for each in self.series for value in each.known), default=0.0)
 
     def build_scale(self, rows: int) -> tuple[float, list[float], list[str]]:
-        """Return the top of an axis, and its places and round numbers, each as many rows above the one before.
+        """Return the top of an axis, and its places and round numbers. Each is as many rows above the one before.
 
         Args:
             rows: Of the axis, its lowest one included.
@@ -282,7 +282,7 @@ class SpenderList(TextBlock, can_focus=True):
 def build_spender_lines(
     views: Sequence[MysisView], width: int, height: int, bars: tuple[str, str]
 ) -> list[list[Piece]]:
-    """Build a line for each of the `height` myses that cost most, or used most tokens where none cost anything."""
+    """Build a line for each of the `height` myses that cost most. Tokens count where none cost anything."""
     ranked = sorted(views, key=lambda view: (-(view.cost_micros or 0), -view.tokens, view.id))
     shown = [view for view in ranked if view.tokens][: max(0, height)]
     if not shown:
@@ -303,7 +303,7 @@ def build_spender_lines(
 
 
 class ChartsScreen(TabbedScreen):
-    """All charts and the top spenders side by side where there is room, else one at a time."""
+    """Shows all charts and the top spenders side by side. Without the room it shows one at a time."""
 
     CSS_PATH = "charts.tcss"
     PLACE = ActionPlace.CHARTS

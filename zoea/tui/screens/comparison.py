@@ -26,7 +26,7 @@ ENTRIES = 2_000
 
 
 class ComparisonScreen(TabbedScreen):
-    """Shows the newest commit that two have in common, and the messages of each after it.
+    """Shows the newest common commit of two, and the messages of each after it.
 
     Args:
         one: Number of the marked commit.

@@ -163,7 +163,7 @@ class DashboardScreen(CockpitScreen[None]):
         self._draw_broadcasts()
 
     def _share_room(self) -> None:
-        """Give each panel the lines that it needs, and the detail those that a short list leaves free."""
+        """Give each panel the lines that it needs. The detail gets those that a short list leaves free."""
         self._take_columns()
         body, rows = self._body.size.height, self._count_rows()
         is_high, needed = self.has_class("-high"), max(self._needed, self._said)
@@ -190,7 +190,7 @@ class DashboardScreen(CockpitScreen[None]):
         return len(self.cockpit.feed.myses) if self.table.grouping is None else _ALL_LINES
 
     def _take_columns(self) -> None:
-        """Put the other panels beside the list where it is long, or where a wide screen is low."""
+        """On a wide screen, put panels beside the list if they do not fit below."""
         is_wide = self.app.size.width >= WIDE and not self.zoomed
         fits_below = self.has_class("-high") and has_room_below(self._body.size.height, self._count_rows())
         if (in_columns := is_wide and not fits_below) is not self.has_class("-columns"):
@@ -228,7 +228,7 @@ class DashboardScreen(CockpitScreen[None]):
         return self.cockpit.build_context(*self.targets())
 
     def targets(self) -> tuple[MysisView, ...]:
-        """Return the mysis that was clicked, else the marked myses, else the one under the cursor."""
+        """Return the clicked mysis, else the marked myses, else the one under the cursor."""
         if self._meant is not None:
             meant = self.cockpit.feed.myses.get(self._meant)
             return (meant,) if meant is not None else ()
@@ -352,7 +352,7 @@ class DashboardScreen(CockpitScreen[None]):
         self._needs.put([*above, *lines])
 
     def need_pieces(self) -> list[Piece]:
-        """Return who needs the person, and the key that goes there where no panel names it."""
+        """Return who needs the person. Where no panel names it, add the key that goes there."""
         pieces = super().need_pieces()
         way: list[Piece] = [(f" ({self.cockpit.key('swarm.next-in-need')})", "key")]
         return [*pieces, *way] if pieces and not self._right.display else pieces
@@ -508,7 +508,7 @@ class DashboardScreen(CockpitScreen[None]):
         self._draw_titles()
 
     def _pin(self) -> None:
-        """Keep the targets at the top of the list, or no longer where all of them are there."""
+        """Pin the targets to the top of the list, or unpin them if all are."""
         ids = {view.id for view in self.targets()}
         pins = self.cockpit.pins
         if ids <= pins:
@@ -518,7 +518,7 @@ class DashboardScreen(CockpitScreen[None]):
         self.table.sort_by(self.table.order)
 
     def _group_by(self, grouping: HiveGrouping | None) -> None:
-        """Show one cell a mysis, in groups, instead of one row, or rows again for None."""
+        """Show one cell a mysis, in groups. None shows one row a mysis again."""
         self._grouping = grouping or self._grouping
         self.table.group_by(grouping)
         self._share_room()
@@ -527,7 +527,7 @@ class DashboardScreen(CockpitScreen[None]):
 
     @property
     def _shows_result(self) -> bool:
-        """Whether the targets may differ from the row under the cursor, so that the result of a command is shown."""
+        """Whether the result of a command is shown. The targets may then not be the cursor's row."""
         return bool(self.cockpit.marks) or self._meant is not None
 
     def _give(self, command: swarm_commands.BatchCommand) -> None:

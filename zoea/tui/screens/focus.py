@@ -415,7 +415,7 @@ class FocusScreen(CockpitScreen[None]):
             self._reading.around(self._reading.window.turns[0].number - 1, "turn")
 
     def load_around(self, turn: int) -> None:
-        """Read the turns around a turn that is not loaded, and show them as the conversation."""
+        """Read the turns around one that is not loaded, and show them as the conversation."""
         self._mark_result(False)
         self._reading.around(turn, "found")
 

@@ -324,7 +324,7 @@ class InspectorScreen(TabbedScreen):
         await self._inspect()
 
     def _go_to_turn(self, *, older: bool) -> None:
-        """Show the last request of the turn before, or the first one of the turn after."""
+        """Show the last request of the turn before, or the first of the turn after."""
         here = self.request
         places = range(self._at + 1, len(self._requests)) if older else range(self._at - 1, -1, -1)
         if here is None:
@@ -344,7 +344,7 @@ class InspectorScreen(TabbedScreen):
         return self.query_one("#tools", FoldingList) if self.part == "tools" else self.messages
 
     def build_copy(self) -> str:
-        """Return the message under the cursor as JSON, the tool's schema, or the plan in words."""
+        """Return the message under the cursor as JSON, the tool's schema, or the plan."""
         inspection = self.inspection
         if inspection is None:
             return ""

@@ -178,7 +178,7 @@ class ReviewScreen(CockpitScreen[None]):
 
     @work(exclusive=True, exit_on_error=False, group="arrange")
     async def _arrange(self, place: int | tuple[int, int] | None, empty: str | None = None) -> None:
-        """Lay out the rows in a thread, and put the cursor on a row or line."""
+        """Lay out the rows in a thread. Put the cursor on `place`, a row or a file and its line."""
         files, width = self._read_files, self.changes.width
         if width <= 0:
             return
@@ -221,7 +221,7 @@ class ReviewScreen(CockpitScreen[None]):
         return [mark, *build_line(file.lines[row.line], row, self._words, syntax[1])]
 
     def _read_syntax(self, place: int, row: ChangeRow) -> tuple[str, str]:
-        """Return the marks of the texts of a row, left and right; none without colours for them in the theme."""
+        """Return the marks of the texts of a row, left and right. Empty where the theme has no colours for them."""
         if not styles_of(self.changes).has_syntax:
             return "", ""
         marks = self._marks.get(row.file)
@@ -240,7 +240,7 @@ class ReviewScreen(CockpitScreen[None]):
 
     @work(exclusive=True, exit_on_error=False, group="marks")
     async def _read_marks(self) -> None:
-        """Read the syntax of the wanted files, as many at once as a screen shows, the newest wishes first."""
+        """Read the syntax of the wanted files, the newest first. Read as many at once as a screen shows."""
         while self._wanted and self.is_attached:
             files, batch = self._files, self._wanted[-_AT_ONCE:]
             found = await read_marks(self.cockpit.places, self._who, [files[at] for at in batch])
@@ -399,7 +399,7 @@ class ReviewScreen(CockpitScreen[None]):
         said.display = True
 
     def _start(self, title: str, command: Callable[[], str]) -> None:
-        """Carry a command out in a thread, and show what it says or why it was refused."""
+        """Carry a command out in a thread, and show its result or refusal."""
         if self._busy:
             self.notify(f"{self._busy} is not done yet", severity="warning", markup=False)
             return
@@ -493,7 +493,7 @@ class ReviewScreen(CockpitScreen[None]):
 
     @work(exit_on_error=False)
     async def _send_conflict(self, name: str) -> None:
-        """Mark the conflicts in the worktree, and open the prompt with the message that tells them."""
+        """Mark the conflicts in the worktree, and open the prompt with a message about them."""
         view = next((view for view in self.cockpit.feed.in_order() if view.name == name), None)
         if view is None:
             self.notify(f"There is no mysis {name} any more", severity="warning", markup=False)

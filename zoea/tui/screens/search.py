@@ -253,7 +253,7 @@ def snippet(hit: SwarmSearchHit, lead: int, *, flat: bool = True) -> list[Piece]
 
 
 def _flat(text: str) -> str:
-    """Return the text on one line, with a space where it begins or ends with blanks."""
+    """Return the text on one line, with its outer blanks as one space each."""
     flat = prose_line(text)
     if not flat:
         return " " if text else ""

@@ -185,7 +185,7 @@ class SettingsScreen(CockpitScreen[None]):
         self._draw_editor()
 
     def _group_lines(self, group: SettingGroup, words: list[str]) -> list[PickItem]:
-        """Return the lines of a section on this page, or of those of its settings that have all the words."""
+        """Return the lines of a section on this page. With words, return its settings that have all of them."""
         lines: list[PickItem] = []
         if group.id == LOOK:
             lines = [line for line in self._themes.lines() if self._is_shown(Page.LOOK, f"theme {line.id}", words)]
@@ -237,7 +237,7 @@ class SettingsScreen(CockpitScreen[None]):
         self.call_after_refresh(self._draw)
 
     def _share_width(self) -> None:
-        """Show the pages beside the fields, or where both are too narrow only what has the focus."""
+        """Show the pages beside the fields. Where both are too narrow, show only what has the focus."""
         self.sections.display = self.size.width >= _BOTH_FROM or self.focused in (None, self.sections)
 
     def _draw_editor(self) -> None:

@@ -22,7 +22,7 @@ _STATUSES = tuple(StatusWord)
 
 
 class ThemeChooser:
-    """Lists the themes for a screen, and knows which one is kept while another is previewed."""
+    """Lists the themes for a screen. It knows which one is kept while another is previewed."""
 
     def __init__(self, screen: BaseScreen[Any]) -> None:
         self._screen = screen
@@ -31,7 +31,7 @@ class ThemeChooser:
         self._stamps: object = None
 
     def begin(self) -> None:
-        """Take the current theme as the kept one, and remember the state of the theme files."""
+        """Take the current theme as the kept one. Remember the state of the theme files."""
         self._stamps = themes.read_file_stamps(self._screen.cockpit.config)
         self.kept = self._screen.cockpit.theme_spec.name
 
@@ -59,7 +59,7 @@ class ThemeChooser:
         return choices
 
     def sample(self) -> list[list[Piece]]:
-        """Return a sample of texts in the current theme, and the errors of invalid theme files."""
+        """Return sample texts in the current theme, and the errors of invalid theme files."""
         cockpit = self._screen.cockpit
         glyphs = cockpit.glyphs
         states = [

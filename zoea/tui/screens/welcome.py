@@ -148,7 +148,7 @@ class WelcomeScreen(CockpitScreen[None]):
 
     @on(PickList.Moved)
     def _draw_foot(self) -> None:
-        """Show the current step, or the full text of the chosen line where it is cut."""
+        """Show the current step, or the full text of the chosen line if cut."""
         ways, foot = self.ways, self.query_one("#doing", TextBlock)
         if self._doing or not ways.is_cut:
             foot.put([[(self._doing, "waiting")]] if self._doing else [])
@@ -276,7 +276,7 @@ class WelcomeScreen(CockpitScreen[None]):
         )
 
     async def _use(self, name: str) -> None:
-        """Reopen an empty own swarm with the new settings, and let any other one read them."""
+        """Reopen an empty own swarm with the new settings. Let any other one read them."""
         cockpit = self.cockpit
         opened = cockpit.opened
         if opened is not None and opened.is_owner and not cockpit.feed.myses:

@@ -207,7 +207,7 @@ class Cockpit(App[str]):
         self.post_message(Notify(TimedNotice(reveal(message), reveal(title), severity, lasts, markup=markup)))
 
     def on_notify(self, event: Notify) -> None:
-        """Let a notice take the place of a shown one with the same words, because several reads fail at once."""
+        """Let a notice replace a shown one with the same words. Several reads may fail at once."""
         new = event.notification
         for shown in list(self._notifications):
             if (shown.title, shown.message, shown.severity) == (new.title, new.message, new.severity):
@@ -292,7 +292,7 @@ class Cockpit(App[str]):
         self.redraw_bars()
 
     def _save_drafts_soon(self) -> None:
-        """Save unsent texts once typing pauses, because a process that is killed saves nothing at its end."""
+        """Save unsent texts once typing pauses. A process that is killed saves nothing at its end."""
         if self._drafts_timer is not None:
             self._drafts_timer.stop()
         self._drafts_timer = self.set_timer(DRAFTS_PAUSE_S, partial(self.start_work, self.save_drafts))
@@ -381,7 +381,7 @@ class Cockpit(App[str]):
         raise NotImplementedError
 
     def action_do(self, action_id: str, again: Callable[[], object] | None = None) -> None:
-        """Carry out an action on the screen on top, or show why it is not possible.
+        """Carry out an action on the top screen, or show why it is not possible.
 
         Args:
             again: Gives the same action once the swarm is open.
@@ -406,7 +406,7 @@ class Cockpit(App[str]):
             self.action_do(action.id)
 
     def _refuse(self, action: Action, why: str) -> None:
-        """Show why an action is not possible, and drop the text that was typed for it."""
+        """Show why an action is not possible, and drop the text typed for it."""
         self.notify(begin_sentence(why), title=action.title, severity="warning", markup=False)
         if action.takes_text:
             self.type_ahead.discard_text()
@@ -526,7 +526,7 @@ class Cockpit(App[str]):
         return key_name(self.keys[action_id])
 
     def use_keys(self, chosen: Mapping[str, str]) -> None:
-        """Put a person's keys in force over the defaults, and show which of them are invalid."""
+        """Put a person's keys in force over the defaults, and show the invalid ones."""
         self.keys, wrong = keymaps.resolve_keys(chosen)
         self.set_keymap({name: key for name, key in self.keys.items() if key != BY_ID[name].key})
         if wrong:

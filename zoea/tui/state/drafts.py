@@ -59,14 +59,14 @@ class Drafts:
         return self.of(name_limits(key))
 
     def keep_message(self, key: str, text: str, limits: str) -> None:
-        """Store a draft with its limits, and with an identity until it is sent or cleared."""
+        """Store a draft with its limits. It keeps one identity until it is sent or cleared."""
         self.keep(key, text)
         self.keep(name_limits(key), limits)
         identity = self.of(name_identity(key)) or secrets.token_hex(8)
         self.keep(name_identity(key), identity if self.of(key) else "")
 
     def idempotency_key(self, key: str, *parts: str) -> str:
-        """Return a key for the parts of a draft, equal in all cockpits until it is sent.
+        """Return a key for the parts of a draft. It is equal in all cockpits until the draft is sent.
 
         Args:
             parts: What makes it another message: its text, its limits, those who get it.

@@ -116,7 +116,7 @@ def lock(group: SettingGroup, reason: str, *, but_looks: bool) -> SettingGroup:
 
 
 def _concerns_world(loaded: LoadedSettings) -> bool:
-    """Return whether the sandbox world was ever started here, or a file says something of it."""
+    """Return whether the sandbox world was ever started here, or has a non-default setting."""
     said = (origin.layer for key, origin in loaded.origins.items() if key.startswith("world."))
     return loaded.places.world.exists() or any(layer is not Layer.DEFAULT for layer in said)
 

@@ -111,7 +111,7 @@ LOOK_S = 0.01
 
 
 class SwarmFeed:
-    """Follows one swarm; `myses`, `view` and `rate` are at most 50 ms old then, or 250 ms beside keys.
+    """Follows one swarm. Then `myses`, `view` and `rate` are at most 50 ms old, or 250 ms beside keys.
 
     Args:
         changed: Called with the ids of rows that changed or went.

@@ -282,7 +282,7 @@ class TypeAhead:
         self._touched.clear()
 
     async def _pass(self, pump: MessagePump, until: float) -> None:
-        """Wait until a message pump has handled all messages that it has now, or until that time."""
+        """Wait until a message pump has handled its present messages, or until that time."""
         handled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def tell() -> None:

@@ -53,7 +53,7 @@ def find_repository(folder: str) -> Path | None:
 
 
 async def find_named(folder: str, part: str) -> tuple[str, ...]:
-    """Return the files with a text in their paths, first those with names that begin with it."""
+    """Return the files with a text in their paths. Names that begin with it come first."""
     from zoea.files.file_search import FileSearch
 
     top = find_repository(folder)
@@ -156,7 +156,7 @@ def commit_worktree(places: Places, name: str, message: str) -> str:
 
 
 class FileCounts:
-    """Counts what myses changed in their worktrees, again only after a call of theirs, a commit or a new index."""
+    """Counts what myses changed in their worktrees. Their calls, a commit or a new index lead to a new count."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[object, str]] = {}
@@ -208,7 +208,7 @@ class FileCounts:
 
 
 def _read_stamps(record: Record) -> tuple[int, ...]:
-    """Return the times of the index and of the refs that decide what a worktree changed."""
+    """Return the times of the index and refs that decide what a worktree changed."""
     own, common = Path(record.git_dir), Path(record.repository)
     files = (
         own / "index",

@@ -147,7 +147,7 @@ class HiveLayout(Struct, frozen=True):
 
 
 def find_level(rate: int, highest: int) -> int:
-    """Return the brightness of a cell, 0 to 3, by its share of the highest rate."""
+    """Return a cell's brightness, 0 to 3, by its share of the highest rate."""
     if rate <= 0 or highest <= 0:
         return 0
     return min(LEVELS - 1, 1 + rate * (LEVELS - 1) // max(1, highest))

@@ -145,7 +145,7 @@ class MessageTarget(Struct, frozen=True):
 
 
 def target_one(view: MysisView, *, is_task: bool = False) -> MessageTarget:
-    """Return one mysis as a target, with a note on whether it is started or relaunched."""
+    """Return one mysis as a target, with a note if it is started or relaunched."""
     relaunches = not view.state.accepts_messages
     notes = [f"it is {view.state}: enter relaunches it and sends"] if relaunches else []
     notes += ["sending starts it"] if view.state is MysisState.IDLE else []

@@ -59,7 +59,7 @@ class KeyScope(Struct, frozen=True):
 
 
 class _Need(Struct, frozen=True):
-    """One mysis of the panel with its need, the keys that answer it, and the way to it.
+    """One mysis with its need, the keys that answer it, and the way to it.
 
     `others` is the number of myses that one answer helps too.
     """
@@ -123,7 +123,7 @@ def build_needs_lines(
 
 
 def restart_line(ended: Mapping[str, int], reach: KeyScope) -> Line:
-    """Build the line that offers to continue the myses that had work to do when Zoea ended. Empty for none.
+    """Build the line that offers to continue myses that had work when Zoea ended. Empty for none.
 
     They worked, or a nudge or an unread message was to wake them.
     """
@@ -170,7 +170,7 @@ def find_next_in_need(ids: Sequence[int], cursor: int | None) -> int | None:
 
 
 def _count_presses(ids: Sequence[int], cursor: int | None) -> dict[int, int]:
-    """Return how many presses of the key for the next mysis in need lead to each."""
+    """Return how many presses of the key for the next in need lead to each."""
     first = ids.index(cursor) + 1 if cursor in ids else 0
     return {mysis_id: (place - first) % len(ids) + 1 for place, mysis_id in enumerate(ids)}
 

@@ -13,7 +13,7 @@ from zoea.model.values import MysisView
 
 
 def _has_state(view: MysisView, value: str) -> bool:
-    """Compare with the shown status, or with the state where no status begins so, as `running`."""
+    """Compare with the shown status. Where no status begins so, as `running`, compare with the state."""
     is_status = any(word.startswith(value) for word in StatusWord)
     return str(view.status if is_status else view.state).startswith(value)
 

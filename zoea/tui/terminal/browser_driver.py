@@ -35,10 +35,10 @@ END_S = 5.0
 
 
 class BrowserDriver(PacedDriver, WebDriver):
-    """Textual's web driver with a terminal's bounds of input, which also ends when the server was killed."""
+    """Textual's web driver with a terminal's bounds of input. It also ends when the server was killed."""
 
     def run_input_thread(self) -> None:
-        """Read packets of keys and sizes until the end of the input, which ends the app."""
+        """Read packets of keys and sizes until the input ends, which ends the app."""
         parser = TerminalInput(XTermParser(self._debug))
         decode = getincrementaldecoder("utf-8")("replace").decode
         packets = ByteStream()

@@ -23,7 +23,7 @@ _LOOK_S = 0.02
 
 
 class PacedDriver(Driver):
-    """Counts the messages that wait for the app, and waits itself while they are too many."""
+    """Counts the messages that wait for the app, and waits while there are too many."""
 
     exit_event: threading.Event
     _count_waiting: Callable[[], int] = staticmethod(lambda: 0)
@@ -34,7 +34,7 @@ class PacedDriver(Driver):
         """Messages on their way to the app; in the order in which it gets them."""
 
     def count_waiting(self, waiting: Callable[[], int]) -> None:
-        """Count the keys that wait with `waiting`, in the input thread, besides those on their way to the app."""
+        """Count waiting keys with `waiting` too, besides those on their way to the app. The input thread calls it."""
         self._count_waiting = waiting
 
     def send_message(self, message: Message) -> None:

@@ -142,7 +142,7 @@ class TerminalDriver(PacedDriver, LinuxDriver):
         self._size = self._size or self._get_terminal_size()
 
     def when_lost(self, report: Callable[[], object]) -> None:
-        """Call `report`, in any thread, when the terminal is lost, or at once if it was."""
+        """Call `report`, in any thread, when the terminal is lost. If it is lost already, call it at once."""
         self._report_loss = report
         if self._is_lost:
             report()

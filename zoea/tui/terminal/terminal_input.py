@@ -215,7 +215,7 @@ class TerminalInput:
         return data[begin:]
 
     def _find_text(self, data: str) -> tuple[int, bool] | None:
-        """Return where the first text begins that is pasted, outside of escape sequences, and whether it has lines.
+        """Return where the first pasted text outside escape sequences begins, and whether it has lines.
 
         One of lines begins with the first character of the input that is text, because sequences may stand in it.
         """

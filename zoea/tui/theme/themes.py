@@ -125,7 +125,7 @@ class ThemeSpec(Struct, frozen=True):
 
     @property
     def has_syntax(self) -> bool:
-        """Return whether it has colours for code, and can tint the lines of a change below them."""
+        """Return whether it has colours for code, and can tint changed lines below them."""
         mixed = (self.colours[name] for name in ("background", "success", "error"))
         return all(map(_HEX.fullmatch, mixed)) and self.roles["keyword"] != self.colours["text"]
 
@@ -272,7 +272,7 @@ class _Problems:
         self.missing: list[str] = []
 
     def name_unknown(self, given: Mapping[str, Any], known: Iterable[str], what: str, section: str = "") -> None:
-        """Note each unknown name with the known one it may stand for, which is not missing then."""
+        """Note each unknown name with the known one it may stand for. That one is not missing then."""
         names = [name for name in known if name not in given]
         for name in sorted(set(given) - set(known)):
             near = get_close_matches(name, names, n=1) if len(self.unknown) < MOST_LINES else ()  # no others are shown

@@ -1,4 +1,4 @@
-"""Composes only the lines of a screen that changed, and shades the lines that a dialog leaves in sight.
+"""Composes only the changed lines of a screen, and shades lines behind a dialog.
 
 Textual goes through all lines of all widgets for each update, and shades the whole screen behind a dialog again.
 """
@@ -20,7 +20,7 @@ class LineCompositor(Compositor):
     """Gets the changed lines of the widgets in front, and nothing of what they cover."""
 
     def _render_chops(self, crop: Region, is_rendered_line: Callable[[int], bool]) -> Sequence[Mapping[int, Strip]]:
-        """Return the strips of the wanted lines by their first cell; the lines in between have none."""
+        """Return the strips of the wanted lines by their first cell. The lines in between have none."""
         cuts: list[list[int]] = self.cuts
         chops: list[dict[int, Strip | None]] = [dict.fromkeys(of_line[:-1]) for of_line in cuts]
         missing = {y: len(chops[y]) for y in crop.line_range if y < len(chops) and is_rendered_line(y)}
@@ -58,7 +58,7 @@ ShadedLines = dict[int, tuple[tuple[list[Strip], Color, Style], Strip]]
 def shade_lines(
     behind: BackgroundScreen, lines: set[int], plain: Style, made: ShadedLines | None = None
 ) -> dict[int, Strip]:
-    """Return these lines of the screen behind a dialog, in the dialog's shade and without links.
+    """Return lines of the screen behind a dialog, in its shade and without links.
 
     Args:
         plain: The style of the dialog, for what a text does not define.

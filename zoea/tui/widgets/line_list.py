@@ -199,7 +199,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def watch_show_vertical_scrollbar(self) -> None:
-        """Fit the width where only the scrollbar came or went, because Textual sends no Resize for that."""
+        """Fit the width where only the scrollbar came or went. Textual sends no Resize for that."""
         self._fit_width()
 
     def _fit_width(self) -> None:
@@ -354,7 +354,7 @@ class PickList(LineList):
             self.move_to(places[0])
 
     def action_move(self, by: int) -> None:
-        """Put the cursor on an item, or scroll a page where lines without one come first."""
+        """Put the cursor on an item, or scroll a page if other lines come first."""
         items = [place for place, choice in enumerate(self._choices) if choice.id]
         if not items:
             return
@@ -372,7 +372,7 @@ class PickList(LineList):
             super().action_choose()
 
     def _shown_with(self, place: int) -> Region:
-        """Return the line with the heading above the first item of a group, or all lines above the first item."""
+        """Return the line with its group's heading above it. For the first item, return all lines above too."""
         above = place - 1 if place and not self._choices[place - 1].id else place
         top = 0 if not any(choice.id for choice in self._choices[:place]) else above
         return Region(0, top, 1, place - top + 1)
@@ -394,7 +394,7 @@ class TextLines(LineList):
         self._lines: Sequence[Sequence[Piece]] = []
 
     def put(self, text: str | Sequence[Sequence[Piece]]) -> None:
-        """Show this text from its beginning, or these lines, of which the last pieces are wrapped."""
+        """Show this text from its beginning, or these lines. The last piece of each is wrapped."""
         if text != self._text:
             self._text = text
             self.scroll_to(0, 0, animate=False)
@@ -414,7 +414,7 @@ class TextLines(LineList):
 
     @property
     def lines_below(self) -> int:
-        """Return how many lines follow below the visible ones, also where a small screen cuts this off."""
+        """Return how many lines follow below the visible ones. Those that a small screen cuts off count too."""
         visible = self.screen.find_widget(self).visible_region.intersection(self.scrollable_content_region)
         return max(0, len(self._lines) - self.scroll_offset.y - visible.height)
 

@@ -22,7 +22,7 @@ from zoea.tui.widgets.clickable_text import TextBlock
 
 
 def find_continuation(shown: int, tail: str, before: int) -> str | None:
-    """Return the text to append to a shown text, or None if it is another text.
+    """Return the text to append to a shown one, or None for another text.
 
     Args:
         shown: Where the shown text ends in the stream.

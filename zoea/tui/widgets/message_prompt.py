@@ -187,7 +187,7 @@ class MessagePrompt(Vertical):
             self._cockpit.type_ahead.discard_text()
 
     def write_to_all(self) -> None:
-        """Open the prompt for all myses, also while a filter is on or myses are marked."""
+        """Open the prompt for all myses, despite any filter or marks."""
         self.open(target_many(Audience(tuple(self._cockpit.feed.in_order()))))
 
     async def _read_history(self) -> None:

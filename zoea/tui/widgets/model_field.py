@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _ModelInput(Input):
-    """Input with a list below it, which its up and down keys step through and leave."""
+    """Input with a list below it. Its up and down keys step through the list and leave it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("down", "step(1)"), ("up", "step(-1)")]
 

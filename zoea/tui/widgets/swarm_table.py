@@ -374,7 +374,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         return Strip(segments).adjust_cell_length(width, plain)
 
     def _write_cell(self, view: MysisView, part: int) -> str:
-        """Return a line of a large cell, padded to its width without the mark and the gap."""
+        """Return a line of a large cell, padded to its width. The width is without the mark and the gap."""
         room = self._hive.cell - 2
         if part == 0:
             return fit_text(f"{self._glyphs.get(str(view.status), '?')[:1]} {one_line(view.name)}", room)
