@@ -372,7 +372,7 @@ class PickList(LineList):
             super().action_choose()
 
     def _shown_with(self, place: int) -> Region:
-        """Return the line with its group's heading above it. For the first item, return all lines above too."""
+        """Return the line and a heading right above it. For the first item, return all lines above too."""
         above = place - 1 if place and not self._choices[place - 1].id else place
         top = 0 if not any(choice.id for choice in self._choices[:place]) else above
         return Region(0, top, 1, place - top + 1)
