@@ -84,6 +84,9 @@ async def test_trying_again_attaches_once_the_owner_answers_and_asks_again_until
 
 async def test_another_workspace_is_asked_for_by_name(tmp_path: Path) -> None:
     async with held(tmp_path, []) as stage:
+        await stage.press("escape", "w", "escape")
+        assert stage.shows(WorkspaceHeldDialog)
+        assert not stage.one(Input).display
         await stage.press("w")
         stage.one(Input).value = "../out"
         await stage.press("enter")
