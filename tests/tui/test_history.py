@@ -30,6 +30,7 @@ from zoea.tui.dialogs.commit_forms import (
     ForkDialog,
     ResumeDialog,
 )
+from zoea.tui.screens import history
 from zoea.tui.screens.comparison import ComparisonScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.history import HistoryScreen
@@ -141,6 +142,20 @@ async def test_the_filter_shows_the_commits_with_the_words(tmp_path: Path) -> No
         await stage.until(lambda: all("Mine the belt" in line for line in rows(screen)))
         await stage.press("enter", "escape", until=lambda: any("Sell the ore" in line for line in rows(screen)))
         assert isinstance(stage.screen, HistoryScreen)
+
+
+async def test_the_last_key_goes_to_the_oldest_commit_that_is_not_read_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "PAGE", 1)
+    monkeypatch.setattr(history, "MORE", 1)
+    monkeypatch.setattr(history, "NEAR", -100)  # nothing is read because the end is near
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(160, 40)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt", "Sell the ore", "Buy fuel")
+        screen = await open_history(stage)
+        assert screen.history.has_older
+        await stage.press("G", until=lambda: not screen.history.has_older)
+        await stage.until(lambda: "Mine the belt" in rows(screen)[screen.listed.place])
 
 
 async def test_a_mysis_without_commits_says_so(tmp_path: Path) -> None:
