@@ -71,7 +71,7 @@ async def test_a_script_gets_answers_and_an_exit_code_for_each_outcome(tmp_path:
             await end(owner, signal.SIGINT)
             _, err = await asyncio.to_thread(ended.communicate, timeout=60)
             assert ended.returncode == 5, err
-            assert "the swarm ended before alpha answered" in err
+            assert "the swarm ended before" in err  # alpha answered, or the receipt was there
         finally:
             owner.kill()
             await asyncio.to_thread(owner.communicate, timeout=30)

@@ -388,6 +388,24 @@ async def test_requests_fail_after_the_swarm_has_ended(server: SocketServer) -> 
             await remote.view()
 
 
+async def test_a_request_that_is_cut_by_the_end_of_the_swarm_has_no_answer_of_another_version(
+    server: SocketServer, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = asyncio.Event()
+
+    async def stuck(*_: object, **__: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(swarm, "send", stuck)
+    async with await RemoteSwarm.connect(server.path) as remote:
+        sending = asyncio.create_task(remote.send("alpha", "hello"))
+        await begun.wait()
+        await server.close()
+        with pytest.raises(NoRunningSwarm, match="has ended"):
+            await sending
+
+
 async def test_connecting_without_a_server_raises_no_running_swarm(runtime: Path) -> None:
     with pytest.raises(NoRunningSwarm):
         await connect_to(None)

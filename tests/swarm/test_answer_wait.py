@@ -12,7 +12,7 @@ from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.cli.answer_wait import ReceivedAnswer, wait_for_answers, wait_for_receipt
 from zoea.context.window.prompt_context import PromptContext
 from zoea.model.enums import DeliveryMode, ErrorClass
-from zoea.model.errors import AnswerHeld, AnswerLate, NotAnswered, ProviderError
+from zoea.model.errors import AnswerHeld, AnswerLate, NoRunningSwarm, NotAnswered, ProviderError
 from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import Receipt
 from zoea.settings.schema import Settings
@@ -248,6 +248,14 @@ async def test_who_ends_the_wait_before_the_receipt_came_is_told_that_the_messag
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert "the message may be stored; `zoea log NAME` shows it." in capsys.readouterr().err
+
+
+async def test_an_end_of_the_swarm_before_the_receipt_says_that_the_message_may_be_stored() -> None:
+    receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+    receipt.set_exception(NoRunningSwarm("gone"))
+    with pytest.raises(NoRunningSwarm, match="the swarm ended before it gave a receipt") as caught:
+        await wait_for_receipt(receipt)
+    assert caught.value.hint == "The message may be stored; `zoea log NAME` shows it."
 
 
 async def send_many(s: Swarm, context: str, modes: tuple[DeliveryMode, ...]) -> list[list[str]]:

@@ -57,9 +57,16 @@ class ReceivedAnswer(Struct, frozen=True):
 
 
 async def wait_for_receipt(sending: Awaitable[Receipt]) -> Receipt:
-    """Return the receipt of a message. An interruption reports that the message may be stored."""
+    """Return the receipt of a message. An interruption reports that the message may be stored.
+
+    Raises:
+        NoRunningSwarm: The swarm ended first.
+    """
     try:
         return await sending
+    except NoRunningSwarm:
+        hint = "The message may be stored; `zoea log NAME` shows it."
+        raise NoRunningSwarm("the swarm ended before it gave a receipt", hint=hint) from None
     except asyncio.CancelledError:
         sys.stderr.write(
             "No longer waiting. There is no receipt yet, but the message may be stored; `zoea log NAME` shows it.\n"

@@ -181,7 +181,10 @@ class RemoteSwarm(SwarmProxy):
         try:
             async with asyncio.timeout(deadline):
                 await self._connection.write(request, method, args)
-                return _part(await reply, "result")
+                result = await reply
+                if result is not None and "end" in result:  # the owner is closing, and what it did has no answer
+                    raise NoRunningSwarm(_GONE)
+                return _part(result, "result")
         except TimeoutError:
             raise OwnerError(f"the running swarm did not answer within {deadline:g} s") from None
         finally:
