@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -32,6 +32,16 @@ async def conversation(folder: Path) -> AsyncIterator[Stage]:
         yield stage
 
 
+async def say_until(stage: Stage, text: str, has_room: Callable[[], bool] = lambda: True) -> None:
+    """Say it until its last words are shown: late news of the swarm clear what the swarm did not stream."""
+
+    def is_shown() -> bool:
+        stage.one(LiveAnswer).say(text, 0)
+        return has_room() and text.splitlines()[-1] in stage.text()
+
+    await stage.until(is_shown)
+
+
 @pytest.mark.parametrize(
     "pieces",
     [("``", "`py\nsell()\n", "```\nthe end"), ("1", ". sell", "\n\nthe end"), ("--", "-", "\n\nthe end")],
@@ -45,7 +55,7 @@ async def test_a_table_whose_last_row_becomes_another_block_is_drawn(tmp_path: P
             said += piece
             live.say(said, 0)
             await stage.pilot.pause()
-        await stage.until(lambda: "the end" in stage.text())
+        await say_until(stage, said)
         assert "iron" in stage.text()
         live.clear()
         live.say("another answer", 100)
@@ -59,8 +69,6 @@ async def test_the_end_of_a_streamed_answer_is_in_sight_however_late_it_is_drawn
     async with conversation(tmp_path) as stage:
         live, transcript = stage.one(LiveAnswer), stage.one(ConversationView)
         delay_mounts(monkeypatch, Markdown.BLOCKS["paragraph_open"])
-        live.say(STREAMED, 0)
-        await stage.until(lambda: "streamed 3" in stage.text())
-        await stage.until(lambda: live.size.height >= live.virtual_size.height > 4)
+        await say_until(stage, STREAMED, lambda: live.size.height >= live.virtual_size.height > 4)
         assert transcript.scroll_offset.y == transcript.max_scroll_y > 0
         assert transcript.size.height + live.size.height <= stage.one(Vertical, "#talk").content_size.height
