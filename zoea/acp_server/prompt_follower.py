@@ -85,7 +85,7 @@ class ShownStream:
 
 
 def _find_rest(stored: str, shown: str) -> str:
-    """Return what is still to show of a text: all of it, where a failed request had begun another."""
+    """Return what is still to show of a text. After a failed request that is all of it."""
     if stored.startswith(shown):
         return stored.removeprefix(shown)
     return "" if stored in shown else f"\n\n{stored}"  # a call that was written as text is stored without that text

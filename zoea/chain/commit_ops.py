@@ -169,7 +169,7 @@ def _insert_row(conn: WriterConnection, commit: ContextCommit, blob_id: int, mem
 
 
 def append_commit(conn: WriterConnection, ref: str, new: NewCommit, reason: str) -> ContextCommit:
-    """Store a commit after the tip of a ref, and move the ref to it. Without the ref it is the first of a chain."""
+    """Store a commit after the tip of a ref, and move the ref. Without the ref it begins a chain."""
     tip = read_ref(conn, ref)
     stored = insert_commit(conn, new if tip is None else replace(new, parent=tip))
     _set_ref(conn, ref, tip, stored.seq, reason)

@@ -138,7 +138,7 @@ class Worktrees:
         return record, self.git(record)
 
     def _restore(self, record: Record) -> Record:
-        """Restore a worktree whose folder was removed, from its index or its branch."""
+        """Restore the removed folder of a worktree from its index or its branch."""
         path, git_dir = self.owned.path(record.name), Path(record.git_dir)
         if os.path.lexists(path):
             return record

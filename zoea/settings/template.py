@@ -253,7 +253,7 @@ class Template(Section):
 
     @property
     def grantee(self) -> str:
-        """Whose myses a grant covers: its name, and the folder that it came with. As in `approval_ops.GRANTEE`."""
+        """Return the template that a grant covers: name and folder, as in `approval_ops.GRANTEE`."""
         return f"{self.name} (folder {self._folder})" if self._folder else self.name
 
     @property

@@ -223,7 +223,7 @@ def remove_blob_file(path: Path) -> None:
 
 
 def list_blob_files(directory: Path, pattern: str = "*") -> list[Path]:
-    """List a directory's files of blobs, without symbolic links and what is behind them."""
+    """List the blob files of a directory. Symbolic links are not followed."""
     root = directory / FOLDER
     folders = [] if root.is_symlink() else [folder for folder in root.glob("??") if not folder.is_symlink()]
     files = [file for folder in folders for file in folder.glob(pattern)]

@@ -138,7 +138,7 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
 
 
 def offline_profile(mysis: Mysis, known: ResolvedTemplate, providers: Providers) -> MysisProfile:
-    """Build the profile of a mysis whose requests bypass its provider, without asking that."""
+    """Build the profile of a mysis whose requests bypass its provider."""
     window = known.settings.context.context_window
     return MysisProfile(
         mysis_id=mysis.id,

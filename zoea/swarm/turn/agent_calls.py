@@ -325,7 +325,7 @@ class AgentCalls:
                 await self._store_call(call)
 
     async def end_untold(self, *, but_own: bool = False) -> None:
-        """End the calls that the agent left open, or whose answer it did not await."""
+        """End the calls that the agent left open or no longer awaits."""
         for call in self.open_calls():
             if call.is_own and but_own:
                 continue

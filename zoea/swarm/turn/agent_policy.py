@@ -97,7 +97,7 @@ def find_scope(call: MergedCall) -> str:
 
 
 def relative_path(path: str, folder: str) -> str | None:
-    """Return a path relative to a folder. None where it may lead out of it, also for a shell or as an address."""
+    """Return a path relative to a folder. None where a file system, shell or address may leave it."""
     if path.startswith(("~", "$")) or "://" in path:
         return None
     relative = PurePosixPath(path)

@@ -519,7 +519,7 @@ class AgentTurn:
         return self._record.close(op, end)
 
     def _iterate_left(self) -> Iterator[_Input]:
-        """Yield what is left in the queue, and cancel its questions."""
+        """Yield the rest of the queue, and cancel its questions."""
         while not self._inputs.empty():
             match self._inputs.get_nowait():
                 case PermissionAsked() as asked:

@@ -251,7 +251,7 @@ class AgentTurns(RunnerBase[AgentTurn]):
                 await record.note("tools", _NO_TOOLS.format(agent=self._launch_name))
 
     async def _introduce(self, turn_id: int, parent: str) -> list[str]:
-        """Return what a new session is told: the prompt of the template, and what was said before.
+        """Return the first text of a session: the template's prompt and the earlier conversation.
 
         A fork of the session of the mysis `parent` knows that.
         """
