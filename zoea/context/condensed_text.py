@@ -27,14 +27,14 @@ TEXT_CHARS = 200
 IDENTIFIER_CHARS = 2000
 FEW_IDENTIFIER_CHARS = 200
 _VALUE = r"""["']?\s*[:=]\s*["']?([^\s"',;}\])]{1,80})"""
-_QUOTED = r"""["']([A-Za-z][A-Za-z0-9]*+(?:[_-][A-Za-z0-9]++)++)["'](?!\s*:)"""
+_QUOTED = r"""["']([A-Za-z][A-Za-z0-9]*+(?>(?:[_-][A-Za-z0-9]++)+))["'](?!\s*:)"""
 
 
 def _compile_names(in_word: str) -> re.Pattern[str]:
     """Return the pattern of what names a thing. `in_word` matches one character of a word."""
     keyed = rf"""(?<!{in_word})(?:{in_word}*[_-])?(?:id|key|token|ref|uuid|hash)""" + _VALUE
     camel = rf"""(?<!{in_word})[A-Za-z]+(?:Id|Key|Token|Ref)(?!\w)""" + _VALUE
-    word = rf"""(?<!{in_word})(?<!\.)([A-Za-z0-9]{in_word}{{3,}}+)"""
+    word = rf"""(?<!{in_word})(?<!\.)([A-Za-z0-9](?>{in_word}{{3,}}))"""
     return compile_lazily(f"{keyed}|{camel}|{_QUOTED}|{word}")
 
 

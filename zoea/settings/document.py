@@ -19,7 +19,7 @@ from zoea.settings.small_file import MOST_BYTES, read_small_file
 from zoea.text.document_bounds import check_settings_text
 
 _SYNTAX_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
-_EMPTY_LINES = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)++")
+_EMPTY_LINES = re.compile(r"(?>(?:[ \t]*(?:#[^\n]*)?\n)+)")
 _OUTSIDE = re.compile(r'"""|\'\'\'|["\'#\[\]{}\n]')
 _INSIDE = {
     '"': re.compile(r'\\.|"|\n', re.DOTALL),
@@ -28,8 +28,8 @@ _INSIDE = {
     "'''": re.compile(r"'{3,5}"),
     "#": re.compile(r"\n"),
 }
-_KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')"""
-_PLAIN_PAIR = re.compile(rf"([ \t]*+{_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART})*+[ \t]*+=)[ \t]*+[^\[{{ \t]")
+_KEY_PART = r"""(?:[\w-]++|"(?>(?:[^"\\\n]++|\\.)*)"|'[^'\n]*+')"""
+_PLAIN_PAIR = re.compile(rf"([ \t]*+{_KEY_PART}(?>(?:[ \t]*+\.[ \t]*+{_KEY_PART})*)[ \t]*+=)[ \t]*+[^\[{{ \t]")
 """A key, and a value that has no keys of its own."""
 
 

@@ -25,13 +25,13 @@ _FOUR_BYTES = re.compile(rb"[\xf0-\xf7]|\\u[dD][89abAB]")
 _TWO_BYTES = re.compile(rb"[\xc4-\xef]|\\u")
 _SLICE = 262_144
 _BACKSLASH = 0x5C
-_TEXT_OF_JSON = re.compile(rb'([^"]++)|"(?:[^"\\]++|\\.)*+"|("(?:[^"\\]++|\\.)*+\\?\Z)', re.DOTALL)
+_TEXT_OF_JSON = re.compile(rb'([^"]++)|"(?>(?:[^"\\]++|\\.)*)"|("(?>(?:[^"\\]++|\\.)*)\\?\Z)', re.DOTALL)
 """What stands outside of texts, a text, or one that goes on behind the end."""
 _LITERAL_OF_TOML = re.compile(
     rb"""([^"'#]++)"""
-    rb"""|\"{3}(?:(?:[^"\\]++|\\.|"(?!""))*+\"{3,5}|.*)|'{3}(?:(?:[^']++|'(?!''))*+'{3,5}|.*)"""
-    rb"""|"(?:(?:[^"\\\n]++|\\[^\n])*+(?:"|(?=\n))|.*)|'(?:[^'\n]*+(?:'|(?=\n))|.*)"""
-    rb"""|\#[^\n]*+(?:\n[ \t]*+\#[^\n]*+)*+""",
+    rb"""|\"{3}(?:(?>(?:[^"\\]++|\\.|"(?!""))*)\"{3,5}|.*)|'{3}(?:(?>(?:[^']++|'(?!''))*)'{3,5}|.*)"""
+    rb"""|"(?:(?>(?:[^"\\\n]++|\\[^\n])*)(?:"|(?=\n))|.*)|'(?:[^'\n]*+(?:'|(?=\n))|.*)"""
+    rb"""|\#[^\n]*+(?>(?:\n[ \t]*+\#[^\n]*+)*)""",
     re.DOTALL,
 )
 """What stands outside of literals, a text of each kind, or comments. A text without end reaches to the end."""

@@ -27,8 +27,8 @@ _BREAK = r"(?:\\r\\n|\\n|\r?\n)"
 _WRAPPED = rf"(?:[A-Za-z0-9+/]{{60,76}}{_BREAK})+[A-Za-z0-9+/]{{1,76}}(?![A-Za-z0-9+/])"
 _END = r"(?:={0,2}|(?:%3[Dd]){1,2}|(?:\\u003[dD]){1,2})"
 _DATA = compile_lazily(
-    rf"data:(?P<type>[\w.+-]+\\?/[\w.+-]+)?(?:;[\w.+-]+=[^;,\s\"']*)*;base64,(?P<uri>{_WRAPPED}|{_SIGNS}*+){_END}"
-    rf"|(?<![A-Za-z0-9+/_=-])(?P<bare>{_WRAPPED}|(?={_SIGN}{{{SHORTEST}}}){_SIGNS}++){_END}"
+    rf"data:(?P<type>[\w.+-]+\\?/[\w.+-]+)?(?:;[\w.+-]+=[^;,\s\"']*)*;base64,(?P<uri>{_WRAPPED}|(?>{_SIGNS}*)){_END}"
+    rf"|(?<![A-Za-z0-9+/_=-])(?P<bare>{_WRAPPED}|(?={_SIGN}{{{SHORTEST}}})(?>{_SIGNS}+)){_END}"
 )
 _SEPARATORS = compile_lazily(r"\\[rn]|\s")
 _ESCAPES = (("\\/", "/"), ("%2B", "+"), ("%2b", "+"), ("%2F", "/"), ("%2f", "/"), ("-", "+"), ("_", "/"))

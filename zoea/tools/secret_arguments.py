@@ -108,7 +108,7 @@ _ODD = compile_lazily(r"\d|[^\W_]_|[!#$%&+=?@^~/\\-]\w|[a-z][A-Z]")
 _NUMBER = compile_lazily(r"[\d.,:/%TZ+-]+")
 _TABLE = compile_lazily(
     r"(?m)^(?P<head>[ \t]{0,8}\|[^\n]*+)(?P<line>\n[ \t]{0,8}\|[ \t:|-]++\n)"
-    r"(?P<rows>(?:[ \t]{0,8}\|[^\n]*+(?:\n|\Z))++)"
+    r"(?P<rows>(?>(?:[ \t]{0,8}\|[^\n]*+(?:\n|\Z))+))"
 )
 _SHORTEST_MADE = 6
 _BEGIN = compile_lazily(r"(?:^[ \t]*(?:data:[ \t]*|\[content of type [^\]\n]{0,200}\] )?|\A\s*)(?=[{\[])", re.MULTILINE)

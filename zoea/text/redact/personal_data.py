@@ -12,7 +12,7 @@ from zoea.text.sentences import UNSPACED
 _LETTER = rf"(?:(?![{UNSPACED}])\w)"
 _LOCAL = rf"(?:(?![{UNSPACED}])[\w.%+-])"
 _EMAIL = compile_lazily(
-    rf"(?:(?<!{_LOCAL}){_LOCAL}{{1,64}}+|(?<![{UNSPACED}])[{UNSPACED}]{{1,64}}+)@"
+    rf"(?:(?<!{_LOCAL})(?>{_LOCAL}{{1,64}})|(?<![{UNSPACED}])[{UNSPACED}]{{1,64}}+)@"
     r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}"
     rf"(?:[^\W\d_{UNSPACED}]{{2,24}}(?!{_LETTER}|[@-])|[^\W\d_]{{2,24}}(?![\w@-]))"
 )

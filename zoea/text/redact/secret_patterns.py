@@ -10,7 +10,7 @@ from zoea.text.lazy_pattern import compile_lazily
 from zoea.text.stepped_search import replace_in_steps
 
 _PEM = compile_lazily(
-    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}+(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?>(?:[^-]|-(?!----)){0,20000})(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
 )
 # Three parts (signed) or five (encrypted), replaced as a whole.
 _JWT = compile_lazily(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}+\.[A-Za-z0-9_-]{2,}+(?:\.[A-Za-z0-9_-]*+){1,3}")
@@ -36,7 +36,7 @@ _AUTHORIZATION = compile_lazily(
 _COOKIES = re.compile(
     r"(?i)(?:\b(?:set-?)?cookies?\\{0,4}[\"']?[ \t]{0,8}[:=]|(?<![\w-])--cookie[ \t=]"
     r"|\bcurl\b[^\n|;&]{0,300}?\s-b)[ \t]{0,8}\\{0,4}[\"']?"
-    r"(?=[\w.!#$%&*+^`|~-]{1,100}=)(?:[^\s\"'\\]|(?<=;)[ \t]|(?<==)\\{0,4}\"[^\s\"\\;]){1,8192}+"
+    r"(?=[\w.!#$%&*+^`|~-]{1,100}=)(?>(?:[^\s\"'\\]|(?<=;)[ \t]|(?<==)\\{0,4}\"[^\s\"\\;]){1,8192})"
 )
 _COOKIE = re.compile(r"(?P<name>[\w.!#$%&*+^`|~-]{1,100})(?P<is>=\\{0,4}\"?)(?P<value>[^\s;\"\\]{6,4096}+)")
 _COOKIE_TERMS = frozenset({"path", "domain", "expires", "max-age", "samesite", "secure", "httponly", "priority"})
