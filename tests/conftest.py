@@ -47,9 +47,6 @@ os.environ.setdefault("TEXTUAL_FPS", "25")
 # Reading the certificates of the system takes 50 ms of each process that speaks HTTP, and 25 of each MCP connection.
 _ONE_CERTIFICATE = Path(__file__).parent / "fakes" / "one_certificate.pem"
 
-# Collecting a test process's large heap every 700 objects is a quarter of the time of a screen's test.
-gc.set_threshold(100_000, 50, 100)
-
 _LEAKY = ("ZOEA_", "XDG_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "OPENROUTER_", "GROQ_", "MISTRAL_", "GEMINI_")
 
 _FOLDERS = itertools.count()
@@ -57,14 +54,20 @@ _FOLDERS = itertools.count()
 SOAK_LIMIT = 3600
 """Seconds of each test at full strength; a test that needs more says so itself."""
 
-unwaited.watch()
-keep_to_loopback()
-put_folders_into_memory()
-
-# `tests/store` and started processes run the migrations.
-store_module.migrate = migrate_by_copy  # type: ignore[assignment,attr-defined]  # the one argument more has a default
-
 _TERMINAL = ("COLUMNS", "LINES")  # readline, once imported, sets them for every process started later
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Change this process for the tests that it will run. What only collects them may become something else."""
+    if config.option.collectonly:
+        return
+    # Collecting a test process's large heap every 700 objects is a quarter of the time of a screen's test.
+    gc.set_threshold(100_000, 50, 100)
+    unwaited.watch()
+    keep_to_loopback()
+    put_folders_into_memory()
+    # `tests/store` and started processes run the migrations.
+    store_module.migrate = migrate_by_copy  # type: ignore[assignment,attr-defined]  # the one argument more has a default
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -75,7 +78,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """Fork the workers from one process that has loaded Zoea, unless coverage counts its loading."""
     if not config.getoption("cov_source", None):
-        fork_programs()
+        fork_programs(config.args)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -95,7 +98,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     A shell starts what runs in the background with ctrl+c ignored, which the processes of the tests would inherit.
     """
     shorten_messages(session.config)
-    if threading.current_thread() is threading.main_thread():
+    if not session.config.option.collectonly and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

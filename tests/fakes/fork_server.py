@@ -23,7 +23,8 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -36,13 +37,16 @@ from zoea.process.group_guard import MARK
 _ROOT = Path(__file__).parents[2]
 _FAKES = Path(__file__).parent
 _EXECUTABLE = sys.executable  # a test may put another in its place
-_PATIENCE_S = 60.0
+_PATIENCE_S = 180.0
+"""All tests are loaded before the first worker."""
 _MOST_BYTES = 1 << 20
 _MOST_STREAMS = 32
 _MOST_DESCRIPTORS = 256
 _ROOM = " " * 8192
 """An argument and a variable of the server, which leave that much for the command line and environment of a fork."""
 _SET_CHILD_SUBREAPER = 36
+_COLLAPSE = 25
+_LARGE_PAGE = 1 << 21
 _READ_ONCE = ("PYTHON", "LD_", "TEXTUAL", "TZ", "OPENSSL", "PYDANTIC")
 """What begins so in an environment is read as the interpreter starts or a library is loaded."""
 _TAKEN_OVER = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHON_KEYRING_BACKEND")
@@ -71,6 +75,8 @@ class ForkServer:
         self._channel: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | int | None = None
         self._read_once: dict[str, str] = {}
+        self.tests: Sequence[str] = ()
+        """Arguments of pytest: what they name is loaded before the first fork."""
 
     def can_fork(self, environment: Mapping[str, str]) -> bool:
         """Return whether a fork behaves as a new interpreter would with an environment."""
@@ -127,7 +133,7 @@ class ForkServer:
         ours.settimeout(_PATIENCE_S)
         with theirs, unwaited.shared():
             self._process = subprocess.Popen(
-                [_EXECUTABLE, "-m", "tests.fakes.fork_server", str(theirs.fileno()), _ROOM],
+                [_EXECUTABLE, "-m", "tests.fakes.fork_server", str(theirs.fileno()), *self.tests, _ROOM],
                 env={name: value for name, value in environment.items() if name not in _LEFT_OUT}
                 | _read_frames()
                 | {"ROOM": _ROOM},
@@ -176,8 +182,12 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
         process._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # private
 
 
-def fork_programs() -> None:
-    """Let this process fork whatever it starts from now on, where that is the same."""
+def fork_programs(tests: Sequence[str] = ()) -> None:
+    """Let this process fork whatever it starts from now on, where that is the same.
+
+    `tests` are arguments of pytest: the forks have loaded what they name.
+    """
+    server.tests = tests
     subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]  # private
 
 
@@ -195,6 +205,17 @@ def _read_program(args: Any) -> dict[str, Any] | None:
     if dash != "-m" or module.partition(".")[0] not in _PROGRAMS or module in _NEW_PROGRAMS:
         return None
     return {"module": module, "arguments": arguments, "is_apart": is_apart, "command": [_EXECUTABLE, *words]}
+
+
+def _join_pages() -> None:
+    """Let the system join memory into large pages where it can: a fork copies an entry for each."""
+    advise = ctypes.CDLL(None).madvise
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        place, rights, _, _, file, *name = line.split()
+        first, last = (int(end, 16) for end in place.split("-"))
+        first, last = -(-first // _LARGE_PAGE) * _LARGE_PAGE, last // _LARGE_PAGE * _LARGE_PAGE
+        if first < last and rights == "rw-p" and file == "0" and name in ([], ["[heap]"]):
+            advise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _COLLAPSE)
 
 
 def _adopt_orphans(value: bool) -> None:
@@ -350,8 +371,31 @@ def _run(module: str) -> None:
         raise
 
 
-def main(descriptor: str) -> None:
-    """Load all modules of Zoea, then fork for each request. A fork runs the program."""
+def _load_tests(arguments: list[str]) -> None:
+    """Load what pytest collects, and what each worker would make for its first property.
+
+    Starts anew without tests where that fails.
+    """
+    import pytest
+
+    sys.modules["tests.fakes.fork_server"] = sys.modules["__main__"]
+    with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
+        ended = pytest.main(["--collect-only", "-n0", "-p", "no:cacheprovider", *arguments])
+    if ended != pytest.ExitCode.OK:  # half a module may have stayed; the workers say why
+        os.execv(_EXECUTABLE, [_EXECUTABLE, "-m", "tests.fakes.fork_server", sys.argv[1], _ROOM])
+
+    from hypothesis import given, settings, strategies
+
+    @settings(database=None, max_examples=200)
+    @given(strategies.text())
+    def take(_text: str) -> None:
+        """Nothing."""
+
+    take()
+
+
+def main(descriptor: str, tests: list[str]) -> None:
+    """Load all modules of Zoea, and tests, then fork for each request. A fork runs the program."""
     import zoea
 
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -360,8 +404,11 @@ def main(descriptor: str) -> None:
         for module in walk_packages(zoea.__path__, "zoea."):
             if not module.name.endswith(_LATER):
                 import_module(module.name)
+    if tests:
+        _load_tests(tests)
     gc.collect()
     gc.freeze()
+    _join_pages()
     channel = socket.socket(fileno=int(descriptor))
     program = _serve(channel)
     while program is not None:
@@ -381,4 +428,4 @@ server = ForkServer()
 """That of this worker."""
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2:-1])

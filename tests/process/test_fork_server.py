@@ -11,12 +11,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 from execnet.gateway_io import popen_bootstrapline
 
 from tests.e2e.zoea_process import environment
+from tests.fakes import fork_server
 from tests.fakes.fork_server import ForkedProgram, ForkServer, server
 from tests.fakes.processes import find_children, wait_for_end
 from tests.waiting import until_true
@@ -29,9 +31,9 @@ def run(
     with kind(
         [sys.executable, *apart, "-m", "tests.fakes.told_start", ending, "é"],
         env={name: value for name, value in (environment() | {"MINE": "1"}).items() if name != without},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
         text=True,
         **options,
     ) as process:
@@ -57,7 +59,7 @@ async def test_a_fork_that_asyncio_starts_keeps_the_descriptors_that_it_passes(t
             *(sys.executable, "-m", "tests.fakes.told_start", "code"),
             *(f"/proc/self/fd/{one}" for one in kept),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=PIPE,
             env=environment(),
             pass_fds=kept,
         )
@@ -89,15 +91,24 @@ with ForkedProgram([sys.executable, "-m", "tests.fakes.told_start", "code"], std
     code = program.wait()
 beside = len(find_children(os.getpid()))
 server.close()
-print(code, beside, len(find_children(os.getpid())), "zoea.tui.app" in sys.modules)
+has_test = any(name.endswith(".test_shorten") and module.__doc__ for name, module in sys.modules.items())
+print(code, beside, len(find_children(os.getpid())), "zoea.tui.app" in sys.modules, has_test)
 """
+ONE_TEST = "tests/text/test_shorten.py"
 
 
-@pytest.mark.usefixtures("forked_programs")
-def test_a_worker_has_loaded_zoea_and_forks_from_a_server_beside_it_that_it_ends() -> None:
+@pytest.mark.parametrize(("tests", "has_test"), [((), False), ((ONE_TEST,), True), ((ONE_TEST, "no file"), False)])
+def test_a_worker_has_loaded_zoea_and_forks_from_a_server_beside_it_that_it_ends(
+    tests: tuple[str, ...], has_test: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = ForkServer()
+    own.tests = tests
+    monkeypatch.setattr(fork_server, "server", own)
     worker = [sys.executable, "-u", "-c", popen_bootstrapline]
-    done = subprocess.run(worker, env=environment(), input=f"{WORK!r}\n", capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("70 1 0 True\n", "")
+    with ForkedProgram(worker, env=environment(), stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
+        said = process.communicate(f"{WORK!r}\n", timeout=60)
+    own.close()
+    assert said == (f"70 1 0 True {has_test}\n", "")
 
 
 def test_what_is_read_once_at_a_start_has_a_new_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +144,7 @@ def test_a_closed_server_ends_and_a_fork_goes_on() -> None:
 def test_what_a_forked_swarm_starts_is_forked_beside_it_and_all_ends_with_the_swarm(runtime: Path) -> None:
     own = environment() | {"XDG_RUNTIME_DIR": str(runtime)}
     command = [sys.executable, "-m", "zoea", "run", "--headless", "--json", "--world", "reef", "--myses", "1"]
-    with ForkedProgram(command, env=own, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as swarm:
+    with ForkedProgram(command, env=own, stdin=subprocess.DEVNULL, stdout=PIPE, text=True) as swarm:
         children = until_true(lambda: _find_world(swarm.pid))
         [world] = [pid for pid, said in children.items() if "zoea.world" in said]
         # A fork has more room for its environment than it needs.
