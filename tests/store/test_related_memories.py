@@ -6,11 +6,14 @@ import re
 from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.store.sample_memories import database, remember
 from zoea.store.search import find_related
 from zoea.store.search.fts_index import catch_up
-from zoea.store.search.related_memories import _fold
+from zoea.store.search.related_memories import _compile_sign, _find_signs, _fold
+from zoea.store.search.unspaced_words import is_unspaced, list_forms, split_words
 
 NEWEST = 1 << 40
 
@@ -136,6 +139,22 @@ def test_a_word_is_left_out_only_where_its_pattern_would_find_nothing(letters: s
     for letter, other in product(letters, repeat=2):
         if re.search(letter, other, re.IGNORECASE):
             assert _fold(letter) in _fold(f"x{other}x")
+
+
+_LETTERS = st.text("aAbiksSßſKıİéÉŸ_1٣ .-漢字ガカ\u3099e\u0301ñΣςﬁ", max_size=40)
+
+
+@given(_LETTERS, _LETTERS)
+def test_words_are_found_where_their_patterns_match(text: str, question: str) -> None:
+    words = dict.fromkeys([*split_words(question), *split_words(text)])
+    signs = [*words, *[f"{word[:2]}*" for word in words if not is_unspaced(word)]]
+    found = sorted(
+        _find_signs(text, [(sign, [*map(_fold, list_forms(sign.removesuffix("*")))], 1.0) for sign in signs])
+    )
+    patterns = map(_compile_sign, signs)
+    assert found == sorted(
+        (match.start(), place) for place, pattern in enumerate(patterns) for match in pattern.finditer(text)
+    )
 
 
 def test_the_beginning_of_a_long_word_is_found_too() -> None:

@@ -85,6 +85,9 @@ SELECT json_group_array(json_array(id, content)) FROM (
 STEM_SHARE = 0.5
 """What a word weighs of which only the beginning matches, as `invoices` for `invoice`."""
 LONG_WORD, LEAST_STEM, ENDING = 6, 5, 3
+_LATIN_WORD = re.compile(f"{character_pattern('')}+")
+_ODD_LETTER = re.compile("[ſKıİ]")
+"""Letters that a pattern without case treats as equal to one of ASCII."""
 
 
 def find_related(
@@ -140,19 +143,42 @@ def _compile_sign(sign: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!{letter})(?:{forms}){ending}", re.IGNORECASE)
 
 
+def _find_signs(text: str, signs: Sequence[tuple[str, Sequence[str], float]]) -> Iterator[tuple[int, int]]:
+    """Yield each place of each sign as (place, number of the sign), in no order. What `_compile_sign` matches."""
+    folded = _fold(text)
+    # To compile a pattern takes a hundred times as long as to find nothing, and each prompt has other words.
+    lowered = "" if _ODD_LETTER.search(text) else text.lower()
+    words: list[tuple[str, int, int]] = []
+    for number, (sign, forms, _) in enumerate(signs):
+        if not any(form in folded for form in forms):
+            continue
+        if lowered and sign.isascii():
+            words.append((forms[0], number, len(text) if sign.endswith("*") else len(forms[0]) + ENDING))
+        elif len(forms) == 1 and is_unspaced(sign):
+            at = text.find(sign)
+            while at >= 0:
+                yield at, number
+                at = text.find(sign, at + len(sign))
+        else:
+            for match in _compile_sign(sign).finditer(text):
+                yield match.start(), number
+    if words:
+        beginnings = tuple([beginning for beginning, _, _ in words])
+        for match in _LATIN_WORD.finditer(text):
+            word = lowered[match.start() : match.end()]
+            if word.startswith(beginnings):
+                for beginning, number, longest in words:
+                    if len(word) <= longest and word.startswith(beginning):
+                        yield match.start(), number
+
+
 def _find_passage(text: str, signs: Sequence[tuple[str, Sequence[str], float]]) -> tuple[float, int]:
     """Return the weight of a text's best passage, and where to begin showing it.
 
     Args:
         signs: Each with its forms, folded, and what it weighs.
     """
-    folded = _fold(text[:READ_CHARS])
-    matches = [
-        (match.start(), number)
-        for number, (sign, forms, _) in enumerate(signs)
-        if any(form in folded for form in forms)  # a pattern takes fifty times as long to find nothing
-        for match in _compile_sign(sign).finditer(text, 0, READ_CHARS)
-    ]
+    matches = [*_find_signs(text[:READ_CHARS], signs)]
     matches.sort()
     best, start, weight, first = 0.0, 0, 0.0, 0
     within = Tally[int]()
