@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from itertools import product
 
 import pytest
@@ -18,8 +21,15 @@ from zoea.store.search.unspaced_words import is_unspaced, list_forms, split_word
 NEWEST = 1 << 40
 
 
-def test_the_memory_with_the_words_of_the_question_comes_first_and_common_words_count_nothing() -> None:
-    connection = database()
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    with closing(database()) as connection:
+        yield connection
+
+
+def test_the_memory_with_the_words_of_the_question_comes_first_and_common_words_count_nothing(
+    connection: sqlite3.Connection,
+) -> None:
     fact = remember(connection, "The harbour master is called Ortrud.", role="user", source="direct")
     remember(connection, "Who is it, and what is the time there?", role="user", source="direct")
     catch_up(connection)
@@ -27,8 +37,7 @@ def test_the_memory_with_the_words_of_the_question_comes_first_and_common_words_
     assert find_related(connection, 1, "Who is the harbour master?", NEWEST, 3, ()) == [(fact, 0)]
 
 
-def test_an_own_answer_counts_half() -> None:
-    connection = database()
+def test_an_own_answer_counts_half(connection: sqlite3.Connection) -> None:
     wrong = remember(connection, "The harbour master is called Otto, I think.")
     fact = remember(connection, "The harbour master is called Ortrud, they say.", role="user", source="direct")
     catch_up(connection)
@@ -36,8 +45,7 @@ def test_an_own_answer_counts_half() -> None:
     assert [hit[0] for hit in find_related(connection, 1, "harbour master", NEWEST, 3, ())] == [fact, wrong]
 
 
-def test_memories_of_others_later_ones_and_those_shown_are_no_hits() -> None:
-    connection = database()
+def test_memories_of_others_later_ones_and_those_shown_are_no_hits(connection: sqlite3.Connection) -> None:
     shown = remember(connection, "ore at the belt", role="user", source="direct")
     old = remember(connection, "ore at the station", role="user", source="direct")
     remember(connection, "ore of another", mysis=2, role="user", source="direct")
@@ -47,8 +55,7 @@ def test_memories_of_others_later_ones_and_those_shown_are_no_hits() -> None:
     assert [hit[0] for hit in find_related(connection, 1, "ore", old, 3, (shown,))] == [old]
 
 
-def test_results_of_searches_are_no_hits() -> None:
-    connection = database()
+def test_results_of_searches_are_no_hits(connection: sqlite3.Connection) -> None:
     fact = remember(connection, "The harbour master is called Ortrud.", role="user", source="direct")
     remember(connection, "", calls=[("zoea_recall", '{"query": "harbour"}')])
     echo = remember(connection, "The harbour master is called Ortrud.", role="tool", source="tool")
@@ -58,8 +65,7 @@ def test_results_of_searches_are_no_hits() -> None:
     assert [hit[0] for hit in find_related(connection, 1, "harbour master", NEWEST, 3, ())] == [fact]
 
 
-def test_a_long_text_is_shown_from_shortly_before_the_match() -> None:
-    connection = database()
+def test_a_long_text_is_shown_from_shortly_before_the_match(connection: sqlite3.Connection) -> None:
     remember(connection, "word " * 200 + "Ortrud waits", role="user", source="direct")
     catch_up(connection)
 
@@ -76,9 +82,8 @@ def test_a_long_text_is_shown_from_shortly_before_the_match() -> None:
     ],
 )
 def test_a_long_text_is_shown_where_most_words_of_the_question_stand_together(
-    fact: str, question: str, talk: str
+    connection: sqlite3.Connection, fact: str, question: str, talk: str
 ) -> None:
-    connection = database()
     long = talk * 50 + fact + talk * 50
     memory = remember(connection, long, role="user", source="direct")
     for _ in range(8):
@@ -91,16 +96,14 @@ def test_a_long_text_is_shown_where_most_words_of_the_question_stand_together(
     assert fact in long[place : place + 400]
 
 
-def test_words_of_a_script_without_spaces_are_found() -> None:
-    connection = database()
+def test_words_of_a_script_without_spaces_are_found(connection: sqlite3.Connection) -> None:
     fact = remember(connection, "港の主はオルトルートです", role="user", source="direct")
     catch_up(connection)
 
     assert [hit[0] for hit in find_related(connection, 1, "オルトルート", NEWEST, 3, ())] == [fact]
 
 
-def test_a_number_directly_beside_characters_without_spaces_is_found() -> None:
-    connection = database()
+def test_a_number_directly_beside_characters_without_spaces_is_found(connection: sqlite3.Connection) -> None:
     fact = remember(connection, "工单OPS-20931已转交网络组", role="user", source="direct")
     for number in range(18):
         remember(connection, f"Ticket {number} is open.", role="user", source="direct")
@@ -109,12 +112,13 @@ def test_a_number_directly_beside_characters_without_spaces_is_found() -> None:
     assert [hit[0] for hit in find_related(connection, 1, "Who has ticket OPS-20931?", 19, 1, ())] == [fact]
 
 
-def test_a_text_without_words_has_no_hits() -> None:
-    assert find_related(database(), 1, "?! ...", NEWEST, 3, ()) == []
+def test_a_text_without_words_has_no_hits(connection: sqlite3.Connection) -> None:
+    assert find_related(connection, 1, "?! ...", NEWEST, 3, ()) == []
 
 
-def test_an_old_memory_with_a_rare_word_is_found_behind_thousands_with_a_common_one() -> None:
-    connection = database()
+def test_an_old_memory_with_a_rare_word_is_found_behind_thousands_with_a_common_one(
+    connection: sqlite3.Connection,
+) -> None:
     fact = remember(connection, "Captain Ortrud signs for the ore.", role="user", source="direct")
     newest = 0
     for number in range(6_000):
@@ -124,8 +128,7 @@ def test_an_old_memory_with_a_rare_word_is_found_behind_thousands_with_a_common_
     assert find_related(connection, 1, "Does Ortrud take the ore?", newest, 3, ())[0] == (fact, 0)
 
 
-def test_a_chinese_question_finds_the_fact_that_shares_two_characters_with_it() -> None:
-    connection = database()
+def test_a_chinese_question_finds_the_fact_that_shares_two_characters_with_it(connection: sqlite3.Connection) -> None:
     fact = remember(connection, "钥匙放在前台左手边最下面那个抽屉里。", role="user", source="direct")
     for number in range(60):
         remember(connection, f"我们今天继续看第{number}部分，没有别的问题。", role="user", source="direct")
@@ -157,8 +160,7 @@ def test_words_are_found_where_their_patterns_match(text: str, question: str) ->
     )
 
 
-def test_the_beginning_of_a_long_word_is_found_too() -> None:
-    connection = database()
+def test_the_beginning_of_a_long_word_is_found_too(connection: sqlite3.Connection) -> None:
     fact = remember(connection, "The invoices are numbered by client.", role="user", source="direct")
     remember(connection, "It rains.", role="user", source="direct")
     catch_up(connection)

@@ -438,8 +438,9 @@ class TestBroadcasts:
 
 
 @pytest.mark.parametrize("match", list(MatchMode))
-def test_a_mysis_finds_neither_its_question_nor_earlier_searches_nor_their_results(match: MatchMode) -> None:
-    db = database()
+def test_a_mysis_finds_neither_its_question_nor_earlier_searches_nor_their_results(
+    db: sqlite3.Connection, match: MatchMode
+) -> None:
     fact = remember(db, "the lode is in sector nine", role="user", source="direct")
     seen = remember(db, "", calls=[("scan", '{"for": "lode"}')])
     said = remember(db, "I look for the lode", calls=[("zoea_recall", '{"query": "lode"}')])
@@ -607,12 +608,11 @@ class TestChoosingTerms:
 
 @pytest.mark.parametrize("word", ["café", "Zürich", "학점인정", "łąka"])
 @pytest.mark.parametrize("match", MatchMode)
-def test_composed_and_decomposed_letters_find_each_other(word: str, match: MatchMode) -> None:
-    connection = database()
+def test_composed_and_decomposed_letters_find_each_other(db: sqlite3.Connection, word: str, match: MatchMode) -> None:
     forms = [unicodedata.normalize(form, word) for form in ("NFC", "NFD")]
-    ids = [remember(connection, f"It is about {form} again.") for form in forms]
-    catch_up(connection)
+    ids = [remember(db, f"It is about {form} again.") for form in forms]
+    catch_up(db)
     for form in forms:
-        hits = search_memories(connection, MemoryQuery(form, match=match)).hits
+        hits = search_memories(db, MemoryQuery(form, match=match)).hits
         assert sorted(hit.memory_id for hit in hits) == ids
         assert all(hit.excerpt.marks for hit in hits)
