@@ -185,7 +185,7 @@ class LoadedCommand:
                 parameters["as_json"] = AS_JSON
             if not is_prompted and self._has_where:
                 parameters["workspace"] = WORKSPACE
-        about = getattr(self.function, "__doc__", None) or f"{command.summary}."
+        about = (self.function and self.function.__doc__) or f"{command.summary}."  # None has a text of its own
         self.line = CommandLine(path, parameters, about, self._summarize if self.below else None)
 
     def run(self, typed: list[str]) -> int:
