@@ -216,9 +216,9 @@ async def cockpit_over(
         await stage.pilot.pause()
         try:
             yield stage
-            assert app.reported_defects == [], "a defect was reported that this test does not expect"
         finally:
             await app.connection.close()
+    assert app.reported_defects == [], "a defect was reported that this test does not expect"
 
 
 @asynccontextmanager

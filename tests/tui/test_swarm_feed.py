@@ -12,6 +12,7 @@ from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import cockpit
 from zoea.model.errors import StoreError
 from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.screens.log import LogScreen
 from zoea.tui.state import swarm_feed
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.swarm_feed import SwarmFeed
@@ -57,6 +58,27 @@ async def test_an_error_in_a_worker_of_app_screen_or_widget_is_shown_and_logged(
         for text in texts:
             assert any(text in notice for notice in stage.notices)
             assert text in caplog.text
+        stage.app.reported_defects.clear()
+
+
+async def test_an_error_in_a_worker_of_a_screen_that_is_left_is_shown_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails_when_left(*_: object, **more: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise LookupError("no column left") from None
+
+    async with cockpit(tmp_path) as stage:
+        monkeypatch.setattr(LogScreen, "read", fails_when_left)
+        await stage.press("l")
+        assert isinstance(stage.screen, LogScreen)
+        await stage.press("escape")
+        await stage.until(lambda: bool(stage.app.reported_defects))
+        assert stage.app.reported_defects == ["LookupError: no column left"]
+        assert any("LookupError: no column left" in notice for notice in stage.notices)
+        assert "no column left" in caplog.text
         stage.app.reported_defects.clear()
 
 

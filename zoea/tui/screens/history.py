@@ -296,8 +296,9 @@ class HistoryScreen(TabbedScreen):
         self.redraw_bars()
 
     def _foot(self) -> str:
-        if self.moment is not None:
-            return self._moment_foot(self.moment)
+        if (moment := self.moment) is not None:
+            signs = dict.fromkeys(f"{sign_of(one)} {SIGNS[one.checkpoint][1]}" for one in moment.commits)
+            return " · ".join([count_of(len(moment.commits), "commit"), *signs]) if moment.commits else ""
         history = self.history
         more = "+" if history.has_older else ""
         branches = len(history.tips)
@@ -456,10 +457,6 @@ class HistoryScreen(TabbedScreen):
         self.listed.caption(title, self._foot())
         self.go_to_part("commits")
         self._read_details()
-
-    def _moment_foot(self, moment: KnownThen) -> str:
-        signs = dict.fromkeys(f"{sign_of(one)} {SIGNS[one.checkpoint][1]}" for one in moment.commits)
-        return " · ".join([count_of(len(moment.commits), "commit"), *signs]) if moment.commits else ""
 
     def _take_moment(self, moment: KnownThen | None) -> None:
         """Bind the keys of the timeline, or those of the history again for None."""

@@ -22,6 +22,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import Worker, WorkerState
+from textual.worker_manager import WorkerManager
 
 from zoea.model.errors import SettingsError, ZoeaError
 from zoea.model.values import Event, Memory, MysisView, SwarmView
@@ -55,8 +56,20 @@ if TYPE_CHECKING:
     from zoea.swarm.rules import WaitRules
 
 
-# Textual tells of a worker only the widget that started it. The app reports the errors of all workers.
-Worker.StateChanged.bubble = True
+class ReportedWorkers(WorkerManager):
+    """Reports the unexpected error of any worker, also of one whose widget is removed.
+
+    Textual tells only the widget, which by then takes no message.
+    """
+
+    def __init__(self, app: App[Any], report: Callable[[Exception], None]) -> None:
+        super().__init__(app)
+        self._report = report
+
+    def _remove_worker(self, worker: Worker[Any]) -> None:
+        super()._remove_worker(worker)
+        if worker.state is WorkerState.ERROR and isinstance(worker.error, Exception):
+            self._report(worker.error)
 
 
 class TickNames:
@@ -151,6 +164,7 @@ class Cockpit(App[str]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
+        self._workers = ReportedWorkers(self, self.report_defect)
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (140, "-wide")]
         self.VERTICAL_BREAKPOINTS = [(0, "-short"), (24, "-low"), (32, "-tall")]
         self.config = config
@@ -339,11 +353,6 @@ class Cockpit(App[str]):
         report = Traceback(show_locals=False, width=None, suppress=[rich])
         self._exit_renderables.append(Segments(self.console.render(report, self.console.options)))
         self._close_messages_no_wait()
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Report the unexpected error of any worker."""
-        if event.state is WorkerState.ERROR and isinstance(error := event.worker.error, Exception):
-            self.report_defect(error)
 
     # Actions.
 

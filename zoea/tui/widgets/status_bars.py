@@ -41,7 +41,7 @@ def typed_keys(focused: Widget, possible: Iterable[Action], keys: Mapping[str, s
     `ON_ENTER` of a widget or screen names the effect of enter in its inputs.
     """
     found: dict[str, FooterKey] = {}
-    for node in _path_to_screen(focused):
+    for node in focused.ancestors_with_self[:-1]:  # up to the screen
         for binding in _own_bindings(node):
             for key in binding.key.split(","):
                 if binding.description:
@@ -59,13 +59,6 @@ def typed_keys(focused: Widget, possible: Iterable[Action], keys: Mapping[str, s
     found.pop("down", None)
     ranks = {key: at for at, key in enumerate(_FIRST)}
     return [found[key] for key in sorted(found, key=lambda key: ranks.get(key, len(ranks)))]
-
-
-def _path_to_screen(focused: Widget) -> Iterator[DOMNode]:
-    for node in focused.ancestors_with_self:
-        yield node
-        if node is focused.screen:
-            return
 
 
 def _own_bindings(node: DOMNode) -> Iterator[Binding]:
