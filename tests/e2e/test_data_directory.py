@@ -251,9 +251,9 @@ def test_all_that_a_run_writes_is_for_its_owner_alone() -> None:
     (where.make_config() / "config.toml").write_text(server)
     (where.config / "config.toml").chmod(0o600)
     options = ("--world", "reef", "--myses", "1", "--provider", "autopilot", "--turns", "1", "--task", "Go.")
-    ran = zoea("run", "--headless", *options, preexec_fn=partial(os.umask, 0))
+    ran = zoea("run", "--headless", *options, umask=0)
     assert ran.returncode == 0, ran.stderr
-    assert zoea("mcp", "token", "new", "codex", preexec_fn=partial(os.umask, 0)).returncode == 0
+    assert zoea("mcp", "token", "new", "codex", umask=0).returncode == 0
     folders = (where.data, where.config, where.runtime)
     written = [path for folder in folders for path in (folder, *folder.rglob("*"))]
     assert {"zoea.db", "zoea.lock", "zoea.log", "reef.db", "upstream-own.log", "credentials.toml"} <= {

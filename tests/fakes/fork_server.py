@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -49,7 +50,7 @@ _COLLAPSE = 25
 _LARGE_PAGE = 1 << 21
 _READ_ONCE = ("PYTHON", "LD_", "TEXTUAL", "TZ", "OPENSSL", "PYDANTIC")
 """What begins so in an environment is read as the interpreter starts or a library is loaded."""
-_TAKEN_OVER = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHON_KEYRING_BACKEND")
+_TAKEN_OVER = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHON_KEYRING_BACKEND", "TZ")
 """What a fork does of it itself, and what is read later."""
 _LEFT_OUT = ("PYTHONPATH", MARK)
 """What the server itself does not get: it would be ended with the group of the first program that has a mark."""
@@ -96,8 +97,8 @@ class ForkServer:
         Args:
             program: `command`, `module` (or a script; empty for a worker), `arguments`, `environment`, `folder`,
                 `is_session` (whether it leads one), `is_apart` (whether modules of its folder are not found), `kept`
-                (the numbers of further descriptors) and, where they are not the server's, `most_files` and `ignored`
-                signals.
+                (the numbers of further descriptors) and, where they are not the server's, `umask` (or -1),
+                `most_files` and `ignored` signals.
             streams: Its stdin, stdout and stderr, then the further descriptors.
         """
         with self._lock:
@@ -162,13 +163,14 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
     program = _read_program(args)
     # Then: whether signals are restored, three ids, the umask, the session and the group.
     is_plain = closes and not is_shell and executable is None and preexec_fn is None
-    is_plain &= [*rest[13:18], *rest[19:]] == [True, None, None, None, -1, -1]
+    is_plain &= [*rest[13:17], *rest[19:]] == [True, None, None, None, -1]
     if program is None or not is_plain or not Path(folder).is_dir() or not server.can_fork(environment):
         _execute_new(process, args, executable, preexec_fn, *rest)
         return
     program |= {
         "environment": dict(environment),
         "folder": folder,
+        "umask": rest[17],
         "is_session": rest[18],
         "kept": list(kept),
         "most_files": resource.getrlimit(resource.RLIMIT_NOFILE),
@@ -268,6 +270,9 @@ def _become(program: Mapping[str, Any], streams: list[int], channel: socket.sock
     os.chdir(program["folder"])
     os.environ.clear()
     os.environ.update(program["environment"])
+    time.tzset()
+    if program.get("umask", -1) != -1:
+        os.umask(program["umask"])
     if "most_files" in program:
         resource.setrlimit(resource.RLIMIT_NOFILE, program["most_files"])
     for one in _SIGNALS if "ignored" in program else ():

@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def describe_start() -> dict[str, Any]:
         "is_session": os.getsid(0) == os.getpid(),
         "parent": os.getppid(),
         "umask": os.umask(0o022),
+        "zone": [*time.tzname, time.localtime(0).tm_hour],
         "streams": streams,
         "ignored": [one.name for one in signal.Signals if signal.getsignal(one) == signal.SIG_IGN],
         "blocked": len(signal.pthread_sigmask(signal.SIG_BLOCK, [])),

@@ -30,7 +30,7 @@ def run(
     """Start the program. Return its exit code, how it was started, and its last line."""
     with kind(
         [sys.executable, *apart, "-m", "tests.fakes.told_start", ending, "é"],
-        env={name: value for name, value in (environment() | {"MINE": "1"}).items() if name != without},
+        env={name: value for name, value in (environment() | {"MINE": "1", "TZ": "ZON-3"}).items() if name != without},
         stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,
@@ -48,6 +48,10 @@ def test_a_fork_is_started_and_ends_as_a_new_interpreter_does(ending: str, tmp_p
         options["apart"] = ["-P"]
     elif ending == "end":
         options["without"] = "PYTHONUNBUFFERED"
+    elif ending == "signal":
+        options["umask"] = 0o27
+    elif ending == "thread":
+        options["without"] = "TZ"
     assert run(ForkedProgram, ending, **options) == run(subprocess.Popen, ending, **options)
 
 
