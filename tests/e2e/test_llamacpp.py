@@ -205,13 +205,16 @@ async def test_the_server_refuses_requests_without_its_key(server: LlamaServer) 
     await stranger.close()
 
 
-async def test_a_schema_with_references_of_its_own_can_be_called(embedded: EmbeddedProvider) -> None:
+async def test_a_schema_with_references_of_its_own_can_be_called(server: LlamaServer) -> None:
+    config = ProviderConfig("openai", base_url=f"{server.address}/v1", api_key=server.key, temperature=0.0)
+    provider = OpenAIProvider.open("local", config, SystemClock())
     point = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
     schema = {"type": "object", "properties": {"at": {"$ref": "#/$defs/P"}}, "required": ["at"], "$defs": {"P": point}}
-    answer = (await items(embedded, asked("Use go now.", tools=(ToolSpec("go", "Goes.", schema),))))[-1]
+    answer = (await items(provider, asked("Use go now.", tools=(ToolSpec("go", "Goes.", schema),))))[-1]
     assert isinstance(answer, Answer)
     for call in answer.calls:
         assert isinstance(json.loads(call.arguments)["at"]["x"], int)
+    await provider.close()
 
 
 async def test_a_process_that_is_killed_is_started_again(local_models: LocalModels) -> None:
@@ -275,19 +278,14 @@ async def test_the_embedded_provider_loads_the_model_at_its_first_use(embedded: 
     assert [model.context_window for model in await embedded.models()] == [4096]
 
 
-CADET = '''
-prompt = """
-You are a ship's captain. You act through tools.
-
-## Critical Rules
-Context is limited - use search tools for older information.
-"""
-opening = "Use the tool get_status now."
+CADET = """
+prompt = "You are a ship's captain. You act through tools."
+opening = "Use the tool get_cargo now."
 run = "once"
 
 [tools]
-allow = ["get_status", "get_cargo"]
-'''
+allow = ["get_cargo", "get_status"]
+"""
 
 SETTINGS = """
 [swarm]
