@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
@@ -67,6 +67,7 @@ class ConversationView(ScrollView, can_focus=True):
         self._hit = ""
         self._words = ""
         self._base = 0
+        self._shared: tuple[Style, int, Selection | None] | None = None
         self._is_applying = False
         self.follows = True
         self.unseen = 0
@@ -387,10 +388,20 @@ class ConversationView(ScrollView, can_focus=True):
 
     # Drawing.
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._shared = self._find_shared()
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._shared = None
+
+    def _find_shared(self) -> tuple[Style, int, Selection | None]:
+        """Return style, width and selection of all lines, for which all widgets above are asked."""
+        return self.rich_style, self.scrollable_content_region.width, self.text_selection
+
     def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
+        base, width, selection = self._shared or self._find_shared()
         line = y + self.scroll_offset.y
-        base = self.rich_style
         strip = self._index.strip(line)
         if strip is None:
             return Strip.blank(width, base)
@@ -398,7 +409,6 @@ class ConversationView(ScrollView, can_focus=True):
         assert block is not None
         if self._words:
             strip = self._with_words(strip, block)
-        selection = self.text_selection
         if selection is not None and (span := selection.get_span(line + self._base)) is not None:
             strip = restyle_span(strip, *span, self.screen.get_component_rich_style("screen--selection"))
         span = self._index.span(block.key)
