@@ -6,6 +6,7 @@ Textual compares a widget and its ancestors with every rule that may concern it,
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,6 +30,7 @@ class _Candidates:
 
     pseudo_classes: tuple[str, ...]
     known: dict[tuple[Any, ...], RulesMap] = field(default_factory=dict)
+    _checks: dict[Any, Sequence[Callable[[Any], bool]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rules: tuple[RuleSet, ...]) -> _Candidates:
@@ -45,14 +47,21 @@ class _Candidates:
         parts: list[Any] = []
         above: Any = node
         while isinstance(above, DOMNode):
-            has = above.has_pseudo_class
-            parts += (type(above), above._id, frozenset(above._classes), *[has(name) for name in self.pseudo_classes])
+            parts += self.own(above)
             above = above._parent
         return tuple(parts)
 
+    def own(self, node: DOMNode) -> tuple[Any, ...]:
+        """Return what selectors of these rules ask of the node itself."""
+        kind: Any = type(node)
+        if (checks := self._checks.get(kind)) is None:
+            known = kind._PSEUDO_CLASSES
+            checks = self._checks[kind] = [known[name] for name in self.pseudo_classes if name in known]
+        return kind, node._id, frozenset(node._classes), *[check(node) for check in checks]
+
 
 _all: dict[tuple[RuleSet, ...], _Candidates] = {}
-_by_sheet: weakref.WeakKeyDictionary[Stylesheet, tuple[list[RuleSet], dict[frozenset[str], _Candidates]]]
+_by_sheet: weakref.WeakKeyDictionary[Stylesheet, tuple[list[RuleSet], dict[Any, _Candidates]]]
 _by_sheet = weakref.WeakKeyDictionary()
 
 _unknown: list[tuple[DOMNode, tuple[Any, ...], dict[tuple[Any, ...], RulesMap]]] = []
@@ -60,16 +69,17 @@ _unknown: list[tuple[DOMNode, tuple[Any, ...], dict[tuple[Any, ...], RulesMap]]]
 
 
 def _find_candidates(stylesheet: Stylesheet, node: DOMNode) -> _Candidates:
-    rules, by_names = _by_sheet.get(stylesheet, ([], {}))
+    rules, by_kind = _by_sheet.get(stylesheet, ([], {}))
     if rules is not stylesheet.rules:
-        rules, by_names = _by_sheet[stylesheet] = stylesheet.rules, {}
-    names = frozenset(node._selector_names & stylesheet.rules_map.keys())
-    if (found := by_names.get(names)) is None:
+        rules, by_kind = _by_sheet[stylesheet] = stylesheet.rules, {}
+    kind = type(node), node._id, frozenset(node._classes)  # they decide which names a selector may call it by
+    if (found := by_kind.get(kind)) is None:
+        names = node._selector_names & stylesheet.rules_map.keys()
         limited = {rule for name in names for rule in stylesheet.rules_map[name]}
         concerned = tuple(rule for rule in rules if rule in limited)
         if len(_all) > _MOST:
             _all.clear()
-        found = by_names[names] = _all.get(concerned) or _all.setdefault(concerned, _Candidates.of(concerned))
+        found = by_kind[kind] = _all.get(concerned) or _all.setdefault(concerned, _Candidates.of(concerned))
     return found
 
 
@@ -98,13 +108,16 @@ def process_changed_components(stylesheet: Stylesheet, node: DOMNode) -> None:
     if not (classes := node._get_component_classes()):
         return
     parts: dict[str, DOMNode] = node.__dict__.setdefault("_parts", {})
+    paths: dict[tuple[str, ...], tuple[Any, ...]] = {}
     has_changed = False
     for name in sorted(classes):
         if (part := parts.get(name)) is None:
             part = parts[name] = DOMNode(classes=name)
             part._attach(node)
         candidates = _find_candidates(stylesheet, part)
-        asked = candidates, candidates.path(part)
+        if (path := paths.get(candidates.pseudo_classes)) is None:
+            path = paths[candidates.pseudo_classes] = candidates.path(node)
+        asked = candidates, candidates.own(part), path
         if name not in node._component_styles or asked != part.__dict__.get("_asked"):
             part.__dict__["_asked"] = asked
             apply_known(stylesheet, part)

@@ -25,21 +25,33 @@ def find_handlers(
     if found is None:
         yield from _get_dispatch_methods(pump, method_name, message)
         return
-    for owner, method in found:
+    for owner, methods in found:
         if message._no_default_action:
             return
-        yield owner, method.__get__(pump, owner)
+        for method in methods:
+            yield owner, method.__get__(pump, owner)
 
 
 @lru_cache(maxsize=8192)
-def _find(name: str, pump: Any, _message: Any) -> Sequence[tuple[type, Any]] | None:
-    found: list[tuple[type, Any]] = []
+def _find(name: str, pump: Any, message: Any) -> Sequence[tuple[type, Sequence[Any]]] | None:
+    """Return each class with its handlers; None where a selector decides."""
+    found: list[tuple[type, Sequence[Any]]] = []
+    decorated: list[Any] = []
     for owner in pump.__mro__:
-        if owner.__dict__.get("_decorated_handlers"):
-            return None
-        method = owner.__dict__.get(f"_{name}") or owner.__dict__.get(name)
-        if method is not None and not getattr(method, "_textual_on", None):
-            found.append((owner, method))
+        before = len(decorated)
+        handlers = owner.__dict__.get("_decorated_handlers") or {}
+        for kind in message.__mro__:
+            for method, selectors in handlers.get(kind, ()):
+                if selectors:
+                    return None
+                if method not in decorated:
+                    decorated.append(method)
+        methods = decorated[before:]
+        named = owner.__dict__.get(f"_{name}") or owner.__dict__.get(name)
+        if named is not None and not getattr(named, "_textual_on", None):
+            methods.append(named)
+        if methods:
+            found.append((owner, methods))
     return tuple(found)
 
 
