@@ -143,7 +143,14 @@ def replace_changed(node: DOMNode, rules: RulesMap, animate: bool = False) -> No
     if animate and "transitions" in new:  # only such rules are replaced in steps
         _replace_rules(node, rules, animate=True)
         return
-    for name in now.keys() | new.keys():
-        if (value := new.get(name)) is None or now.get(name) is not value:
-            setattr(base, name, value)
+    wanted: dict[frozenset[tuple[str, bool]], None] = {}
+    base.__dict__["refresh"] = lambda **more: wanted.setdefault(frozenset(more.items()))
+    try:
+        for name in now.keys() | new.keys():
+            if (value := new.get(name)) is None or now.get(name) is not value:
+                setattr(base, name, value)
+    finally:
+        del base.__dict__["refresh"]
+    for more in wanted:  # once: Textual refreshes all widgets inside for each rule
+        base.refresh(**dict(more))
     node.notify_style_update()
