@@ -233,6 +233,11 @@ class TestAccess:
             await BrowserServer(FAKE, port=port).open()
         assert "--port 0" in refused.value.hint
 
+    async def test_a_host_that_is_not_this_machine_is_reported_with_the_option_to_change(self) -> None:
+        with pytest.raises(OwnerError, match=r"192\.0\.2\.1") as refused:
+            await BrowserServer(FAKE, host="192.0.2.1").open()
+        assert "--host" in refused.value.hint
+
     def test_an_ipv6_address_is_written_in_brackets(self) -> None:
         assert BrowserServer(FAKE, host="::1", port=80).address.startswith("http://[::1]:80/")
         assert BrowserServer(FAKE, host="::1").is_loopback

@@ -118,7 +118,7 @@ class BrowserServer:
         app.router.add_get("/{token}/ws", self._serve_cockpit)
         app.router.add_get("/{token}/{asset}", self._serve_asset)
         self._limit = ConnectionLimit(fit_to_descriptors(MAX_CONNECTIONS), NEW_PER_ADDRESS, HEAD_S)
-        hint = "`--port 0` takes any free port."
+        hint = "Give another --port or --host: `--port 0` takes any free port, 127.0.0.1 is this machine."
         self._runner, self._port = await listen(
             app, self._host, self._port, self._limit, what="cannot serve", hint=hint, keepalive_timeout=KEEP_ALIVE_S
         )
