@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual.events import Paste
+from textual.screen import Screen
 from textual.widgets import Input
 
 from tests.tui.cockpit import Stage, cockpit, take_steps
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.status import MEANINGS
+from zoea.tui.commands.action import ActionPlace
 from zoea.tui.commands.actions import ACTIONS, BY_ID
+from zoea.tui.commands.keymap import FIXED_KEYS
+from zoea.tui.dialogs.quit import QuitDialog
+from zoea.tui.screens.base import BaseScreen, CockpitScreen
 from zoea.tui.screens.charts import ChartsScreen
-from zoea.tui.screens.help import SYNONYMS, WORDS, HelpScreen
+from zoea.tui.screens.help import BEFORE, PLACE_TITLES, SYNONYMS, WORDS, HelpScreen
 from zoea.tui.widgets.line_list import PickList
-from zoea.tui.widgets.status_bars import KeyFooter
+from zoea.tui.widgets.status_bars import KeyFooter, key_name
 
 
 async def open_help(stage: Stage) -> PickList:
@@ -179,16 +185,97 @@ async def test_help_has_a_legend_of_every_status(tmp_path: Path) -> None:
             assert meaning in lines.plain
 
 
-async def test_each_word_can_be_read_in_full_by_keys_in_a_small_terminal(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, size=(80, 24)) as stage:
+@pytest.mark.parametrize("size", [(80, 24), (60, 16)])
+async def test_each_line_can_be_read_in_full_by_keys_in_a_small_terminal(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with cockpit(tmp_path, size=size) as stage:
         lines = await open_help(stage)
-        shown = lines.plain.split("WHAT A STATUS MEANS")[1].split("EVERYWHERE")[0]
-        for meaning in (*MEANINGS.values(), *WORDS.values()):
-            assert meaning in " ".join(shown.split())
-        for key in ("pagedown", "pageup"):
-            seen, before = "", None
-            while before != (lines.scroll_offset.y, lines.chosen):
-                before = (lines.scroll_offset.y, lines.chosen)
-                seen += stage.text()
-                await stage.press(key)
-            assert [line for line in shown.splitlines() if line.strip() not in seen] == [], key
+        said = " ".join(word for line in lines.plain.splitlines() for word in line[BEFORE:].split())
+        fixed = [key.description for key in FIXED_KEYS]
+        for description in (*MEANINGS.values(), *WORDS.values(), *(each.description for each in ACTIONS), *fixed):
+            assert description in said
+        await can_be_read(stage, lines)
+        for words in ("status", "a server", "queue"):  # other lines above actions, below them, and no action at all
+            await stage.write(words)
+            await can_be_read(stage, lines)
+            await stage.press("escape")
+
+
+async def can_be_read(stage: Stage, lines: PickList) -> None:
+    """Go through a list by keys to each end; each of its lines has to come into view."""
+    for key in ("pagedown", "pageup"):
+        seen, before = "", None
+        while before != (lines.scroll_offset.y, lines.chosen):
+            before = (lines.scroll_offset.y, lines.chosen)
+            seen += stage.text()
+            await stage.press(key)
+        assert [line for line in lines.plain.splitlines() if line.strip() not in seen] == [], key
+
+
+WAYS: dict[ActionPlace, tuple[str, ...]] = {
+    ActionPlace.DASHBOARD: (),
+    ActionPlace.FOCUS: ("enter",),
+    ActionPlace.INSPECTOR: ("i",),
+    ActionPlace.HISTORY: ("h",),
+    ActionPlace.REVIEW: ("f",),
+    ActionPlace.SEARCH: ("ctrl+f",),
+    ActionPlace.LOG: ("l",),
+    ActionPlace.CHARTS: ("C",),
+    ActionPlace.UPSTREAMS: ("u",),
+    ActionPlace.SETTINGS: ("comma",),
+    ActionPlace.WELCOME: ("f1",),
+}
+"""The keys that lead from the list to the screens."""
+OF_THE_SYSTEM = "super+c"
+"""No terminal sends it; Textual binds it to copying."""
+
+
+def keys_in_force(screen: Screen[object]) -> set[str]:
+    """The keys that do something where a screen has the focus, unless a text is written there."""
+    bound: set[str] = set()
+    for widget in [None, *screen.focus_chain]:
+        if not isinstance(widget, Input):
+            screen.set_focus(widget)
+            bound |= set(screen.active_bindings)
+    return {key_name(key) for key in bound - {OF_THE_SYSTEM}}
+
+
+def keys_of_help(lines: PickList, place: ActionPlace) -> set[str]:
+    """The keys that help names for the screen of a place, and for every screen."""
+    keys: set[str] = set()
+    section = ""
+    for line in lines.plain.splitlines():
+        name = line.split("  not on this screen")[0]
+        section = name if name in PLACE_TITLES.values() else "" if name.isupper() else section
+        if section in (PLACE_TITLES[place], PLACE_TITLES[ActionPlace.EVERYWHERE]) and line[:BEFORE].strip():
+            keys |= set(line.strip().split("  ")[0].split())
+    return keys
+
+
+async def test_the_help_of_every_screen_names_each_key_that_works_there(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        for place, keys in WAYS.items():
+            await stage.press(*keys, until=lambda: isinstance(stage.screen, CockpitScreen))
+            screen = stage.screen
+            assert isinstance(screen, BaseScreen)
+            assert screen.PLACE is place
+            bound = keys_in_force(screen)
+            stage.app.action_do("app.help")
+            await stage.until(lambda: stage.shows(HelpScreen))
+            assert bound - keys_of_help(stage.one(PickList), place) == set(), place
+            await stage.go_home()
+
+
+async def test_the_keys_to_quit_ask_as_help_says(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        lines = await open_help(stage)
+        await stage.write("how to quit")
+        assert next(line.split()[0] for line in lines.plain.splitlines() if line.startswith(" ")) == "^c"
+        await stage.press("escape", "escape")
+        await stage.press("m")
+        await stage.press("ctrl+q", shows=QuitDialog)
+        await stage.press("escape")
+        await stage.go_home()
+        await stage.press("ctrl+c")
+        assert not isinstance(stage.screen, QuitDialog)
+        await stage.press("ctrl+c", shows=QuitDialog)
+        assert stage.app.is_running

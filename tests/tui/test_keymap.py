@@ -16,6 +16,7 @@ from tests.tui.cockpit import cockpit
 from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.commands.keymap import DECISIONS, FIXED_KEYS, clashes, normal, problems, resolve_keys
 from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.widgets.status_bars import key_name
 
 
 def test_no_two_actions_have_one_key_in_one_place() -> None:
@@ -69,8 +70,19 @@ def test_a_clash_names_both_actions() -> None:
     assert "swarm.broadcast (broadcast)" in said
 
 
-def test_a_key_that_moves_the_cursor_is_taken() -> None:
-    assert problems({"mysis.new": "j"}) == {"mysis.new": "j is taken: go to the next mysis"}
+@pytest.mark.parametrize(
+    ("action", "key", "use"),
+    [
+        ("mysis.new", "j", "go to the next line of a list or a conversation"),
+        ("focus.copy", "j", "go to the next line of a list or a conversation"),
+        ("log.follow", "pgdn", "go a page down"),
+        ("focus.verbose", "space", "go a page down"),
+        ("settings.default", "left", "go to the groups, or to the settings of one"),
+        ("swarm.hold", "ctrl+q", "ask how to quit, also while you write"),
+    ],
+)
+def test_a_key_that_a_screen_keeps_for_itself_is_taken(action: str, key: str, use: str) -> None:
+    assert problems({action: key}) == {action: f"{key_name(normal(key))} is taken: {use}"}
 
 
 SAME_KEYS = [

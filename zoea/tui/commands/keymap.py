@@ -51,21 +51,36 @@ class FixedKey(Struct, frozen=True):
 
 
 FIXED_KEYS: tuple[FixedKey, ...] = (
-    FixedKey(ActionPlace.EVERYWHERE, ("ctrl+c",), "Copy the selection, else clear the input, else quit (twice)"),
+    FixedKey(
+        ActionPlace.EVERYWHERE,
+        ("ctrl+c",),
+        "Copy the selection, else clear the input; where there is neither, press it twice and it asks how to quit",
+    ),
+    FixedKey(ActionPlace.EVERYWHERE, ("ctrl+q",), "Ask how to quit, also while you write", "quit"),
     FixedKey(ActionPlace.EVERYWHERE, ("tab", "shift+tab"), "Go to the next or previous part of a screen"),
-    FixedKey(ActionPlace.DASHBOARD, ("j", "down"), "Go to the next mysis", "next"),
-    FixedKey(ActionPlace.DASHBOARD, ("k", "up"), "Go to the previous mysis", "previous"),
-    FixedKey(ActionPlace.DASHBOARD, ("g", "home"), "Go to the first mysis", "first"),
-    FixedKey(ActionPlace.DASHBOARD, ("G", "end"), "Go to the last mysis", "last"),
-    FixedKey(ActionPlace.DASHBOARD, ("pagedown",), "Go a page down", "page down"),
-    FixedKey(ActionPlace.DASHBOARD, ("pageup",), "Go a page up", "page up"),
+    FixedKey(ActionPlace.EVERYWHERE, ("j", "down"), "Go to the next line of a list or a conversation", "next"),
+    FixedKey(ActionPlace.EVERYWHERE, ("k", "up"), "Go to the previous line", "previous"),
+    FixedKey(ActionPlace.EVERYWHERE, ("g", "home"), "Go to the first line", "first"),
+    FixedKey(ActionPlace.EVERYWHERE, ("G", "end"), "Go to the last line", "last"),
+    FixedKey(ActionPlace.EVERYWHERE, ("pagedown",), "Go a page down", "page down"),
+    FixedKey(ActionPlace.EVERYWHERE, ("pageup",), "Go a page up", "page up"),
+    FixedKey(ActionPlace.DASHBOARD, ("left", "right"), "Go to the cell beside it, in the hive", "sideways"),
+    FixedKey(ActionPlace.FOCUS, ("enter",), "Unfold or fold the block under the cursor", "fold"),
+    FixedKey(ActionPlace.FOCUS, ("space",), "Go a page down", "page down"),
+    FixedKey(ActionPlace.APPROVAL, ("j", "down", "right"), "Show the next question", "next"),
+    FixedKey(ActionPlace.APPROVAL, ("k", "up", "left"), "Show the previous question", "previous"),
+    FixedKey(ActionPlace.APPROVAL, ("pagedown", "pageup", "home", "end"), "Read the whole call"),
     FixedKey(ActionPlace.INPUT, ("enter",), "Send it", "send"),
     FixedKey(ActionPlace.INPUT, ("ctrl+j", "alt+enter"), "Begin a new line"),
     FixedKey(ActionPlace.INPUT, ("ctrl+o",), "Write in your own editor", "editor"),
     FixedKey(ActionPlace.INPUT, ("ctrl+l",), "Set limits of the turn that the message opens", "turn limits"),
     FixedKey(ActionPlace.INPUT, ("tab",), "Choose the next delivery mode: queue, steer, interrupt", "delivery mode"),
     FixedKey(ActionPlace.INPUT, ("up", "down"), "Show earlier messages, at the first and the last line", "earlier"),
+    FixedKey(ActionPlace.INPUT, ("f2",), "Show all of a note that is cut, or one line of it again", "whole note"),
     FixedKey(ActionPlace.INPUT, ("escape",), "Leave; the draft is kept", "back"),
+    FixedKey(ActionPlace.SETTINGS, ("left", "right"), "Go to the groups, or to the settings of one", "sideways"),
+    FixedKey(ActionPlace.WELCOME, ("enter",), "Take the way under the cursor", "choose"),
+    FixedKey(ActionPlace.UPSTREAMS, ("enter",), "Unfold or fold a tool or a model", "fold"),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from textual import getters, on
@@ -25,6 +25,8 @@ from zoea.tui.widgets.status_bars import key_name
 
 KEY_WIDTH = 11
 TITLE_WIDTH = 21
+BEFORE = KEY_WIDTH + 2 + TITLE_WIDTH
+"""Cells before a description."""
 MEANING_WIDTH = 80
 """Cells of a meaning while the width of the list is not known."""
 ELSEWHERE = "elsewhere"
@@ -238,12 +240,20 @@ class HelpScreen(CockpitScreen[None]):
 
     def _explain(self, glyph: Piece, name: Piece, meaning: str) -> Iterator[PickItem]:
         """Build the lines of a word and its meaning, which the cursor skips."""
-        before = KEY_WIDTH + 2 + TITLE_WIDTH
-        width = self.lines.scrollable_content_region.width or before + MEANING_WIDTH
-        first, *more = wrap_words(meaning, width - before)
-        yield PickItem((glyph, ("  ", ""), (fit_text(name[0], TITLE_WIDTH), name[1]), (first, "")))
-        for line in more:
-            yield PickItem(((" " * before, ""), (line, "")))
+        yield from self._describe_beside(
+            (glyph, ("  ", ""), (fit_text(name[0], TITLE_WIDTH), name[1])), wrap_words(meaning, self._room)
+        )
+
+    @property
+    def _room(self) -> int:
+        """Cells of a line beside the keys and the names."""
+        return (self.lines.scrollable_content_region.width or BEFORE + MEANING_WIDTH) - BEFORE
+
+    def _describe_beside(self, head: Iterable[Piece], lines: Iterable[str]) -> Iterator[PickItem]:
+        """Build the lines that the cursor skips: a key or a word, and beside it all of its description."""
+        first, *more = lines
+        yield PickItem((*head, (first, "")))
+        yield from (PickItem(((" " * BEFORE, ""), (line, ""))) for line in more)
 
     def _actions(self, place: ActionPlace, words: list[str]) -> Iterator[PickItem]:
         for action in ACTIONS:
@@ -263,8 +273,7 @@ class HelpScreen(CockpitScreen[None]):
             ("  ", ""),
             (fit_text(action.title, TITLE_WIDTH), "quiet" if why else "strong"),
         ]
-        before = KEY_WIDTH + 2 + TITLE_WIDTH
-        room = (self.lines.scrollable_content_region.width or before + MEANING_WIDTH) - before
+        room = self._room
         first, *more = wrap_words(action.description, room)
         yield PickItem((*head, (first, "quiet" if why else "")), action.id)
         lines: list[Piece] = [(line, "quiet" if why else "") for line in more]
@@ -272,20 +281,16 @@ class HelpScreen(CockpitScreen[None]):
             reason = why if why.startswith("not ") else f"not now: {why}"
             lines += [(line, "waiting") for line in wrap_words(reason, room)]
         for text, role in lines:
-            yield PickItem(((" " * before, ""), (text, role)))
+            yield PickItem(((" " * BEFORE, ""), (text, role)))
 
     def _fixed(self, place: ActionPlace, words: list[str]) -> Iterator[PickItem]:
         for fixed in fixed_keys(place):
             keys = " ".join(key_name(key) for key in fixed.keys)
             if all(word in f"{keys} {fixed.title} {fixed.description}".casefold() for word in words):
-                yield PickItem(
-                    (
-                        (fit_text(keys, max(KEY_WIDTH, len(keys)), right=True), "key"),
-                        ("  ", ""),
-                        (fit_text(fixed.title, max(0, TITLE_WIDTH - max(0, len(keys) - KEY_WIDTH))), "strong"),
-                        (fixed.description, ""),
-                    )
-                )
+                cells = max(KEY_WIDTH, len(keys))
+                title = fit_text(fixed.title, max(0, BEFORE - 2 - cells))
+                head: list[Piece] = [(fit_text(keys, cells, right=True), "key"), ("  ", ""), (title, "strong")]
+                yield from self._describe_beside(head, wrap_words(fixed.description, self._room))
 
     def _why_not(self, action: Action) -> str:
         if action.place not in (*self._places, ActionPlace.EVERYWHERE):

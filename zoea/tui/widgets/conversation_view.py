@@ -36,7 +36,7 @@ NEAR = 12
 _COUNTED = (BlockKind.PROMPT, BlockKind.REASONING, BlockKind.CALL, BlockKind.ANSWER, BlockKind.NOTE, BlockKind.OUTCOME)
 
 
-class ConversationView(ScrollView, can_focus=True):
+class ConversationView(ScrollView, can_focus=True, inherit_bindings=False):
     """Show painted blocks; paint them in a thread if there are many.
 
     Args:

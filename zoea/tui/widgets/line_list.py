@@ -354,15 +354,17 @@ class PickList(LineList):
             self.move_to(places[0])
 
     def action_move(self, by: int) -> None:
-        """Put the cursor on an item, or scroll a page if other lines come first."""
+        """Put the cursor on an item, or scroll where other lines come first, or no item comes any more."""
         items = [place for place, choice in enumerate(self._choices) if choice.id]
-        if not items:
-            return
         wanted = items.index(self.place) + by if self.place in items else 0
-        place = items[min(len(items) - 1, max(0, wanted))]
+        place = items[min(len(items) - 1, max(0, wanted))] if items else self.place
         height, top = self.scrollable_content_region.height, self.scroll_offset.y
-        page = height - 1 if place > top + 2 * height - 1 else 1 - height if place < top - height else 0
-        if height > 1 and page:
+        skips_up = bool(items) and self._shown_with(place).y + height < top
+        page = height - 1 if place > top + 2 * height - 1 else 1 - height if skips_up else 0
+        has_no_more = place == self.place and (place < top + height if by > 0 else place >= top)
+        if has_no_more or not items:
+            self.scroll_relative(y=by, animate=False, force=True)
+        elif height > 1 and page:
             self.scroll_to(y=top + page, animate=False, force=True)
         else:
             self.move_to(place)
