@@ -239,6 +239,19 @@ class TestFolding:
             await stage.press("k", "enter")
             await shows(stage, "deep\n")
 
+    @pytest.mark.parametrize("size", [(60, 16), (61, 17), (70, 20)])
+    async def test_a_result_opened_at_the_lower_edge_comes_into_view(
+        self, tmp_path: Path, size: tuple[int, int]
+    ) -> None:
+        asked = [Answer(text="", calls=(call("look", f"ore {number} " * 40),)) for number in range(9)]
+        async with focus(tmp_path, *asked, Answer(text="found"), size=size) as stage:
+            await shows(stage, "found")
+            await stage.press("k", "enter")
+            await settles(stage, lambda: "look did ore 8" in stage.text())
+            assert 'look(text="ore 8' in stage.text()
+            await stage.press("enter", "k", "enter")
+            await settles(stage, lambda: "look did ore 7" in stage.text())
+
     async def test_the_settings_open_reasoning_also_while_the_conversation_is_shown(self, tmp_path: Path) -> None:
         async with focus(tmp_path, *self.ANSWERS) as stage:
             assert "deep" not in view(stage).plain

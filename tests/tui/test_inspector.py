@@ -138,6 +138,9 @@ async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) ->
         assert screen.part == "tools"
         await stage.until(lambda: "zoea_search_messages" in stage.text())
         await stage.press("enter", until=lambda: '"properties"' in stage.one(FoldingList, "#tools").plain)
+        await stage.press("enter", until=lambda: "properties" not in stage.one(FoldingList, "#tools").plain)
+        await stage.press("G", "enter")  # what unfolds at the lower edge comes into view
+        await stage.until(lambda: "properties" in stage.text())
 
 
 async def test_a_plan_without_stored_details_says_so(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class ConversationView(ScrollView, can_focus=True, inherit_bindings=False):
         self._has_older = self.has_newer = False
         self._cursor = ""
         self._target: LinePosition | None = None
-        self._hit = ""
+        self._opened = self._hit = ""
         self._words = ""
         self._base = 0
         self._shared: tuple[Style, int, Selection | None] | None = None
@@ -78,7 +78,7 @@ class ConversationView(ScrollView, can_focus=True, inherit_bindings=False):
         """Clear everything but theme, width and verbosity, for another conversation."""
         self._document.clear()
         self._index = LineIndex()
-        self._cursor = self._hit = self._words = ""
+        self._cursor = self._opened = self._hit = self._words = ""
         self._target, self.follows, self.unseen = None, True, 0
         self._has_older = self.has_newer = False
         self.virtual_size = Size(0, 0)
@@ -225,11 +225,13 @@ class ConversationView(ScrollView, can_focus=True, inherit_bindings=False):
         self._look_around()
 
     def _same_place(self, before: LineIndex, after: LineIndex, top: int) -> int:
-        """Return the line for the top: the target, else the one shown before."""
+        """Return the line for the top: the target, else the one shown before, so that an opened block is in view."""
         if self._target is not None and (line := after.line_of(self._target)) is not None:
             self._target = None
             return line
-        return after.line_like(before, top)
+        opened, self._opened = after.span(self._opened), ""
+        least = min(opened[0] - 1, opened[1] - self.size.height) if opened is not None else 0
+        return max(after.line_like(before, top), least)
 
     def _look_around(self) -> None:
         """Request more turns near an edge of the loaded ones, and report the position."""
@@ -371,6 +373,7 @@ class ConversationView(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.WholeWanted(block.memory_id))
         if block.folds:
             self._document.set_open(block.key, not is_open)
+            self._opened = "" if is_open else block.key
             if self.follows and not is_open:
                 # Stop following, so that the view stays at the opened block.
                 self.follows = False

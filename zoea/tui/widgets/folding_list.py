@@ -6,6 +6,7 @@ A text is wrapped when it is unfolded, a large one in a thread, so that a folded
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import islice
 
@@ -117,9 +118,15 @@ class FoldingList(LineList):
 
     def _take(self, rows: list[_Row], place: int | None, item: int | None) -> None:
         self._rows = rows
-        if item is not None:
-            place = next((at for at, row in enumerate(rows) if row.item == item), 0)
-        self.show(len(rows), place=place)
+        if item is None:
+            self.show(len(rows), place=place)
+            return
+        first, end = (find(rows, item, key=lambda row: row.item) for find in (bisect_left, bisect_right))
+        self.show(len(rows), place=first)
+        # What unfolded below the last line comes into view, as far as its head stays there.
+        least = min(first, end - self.scrollable_content_region.height)
+        if self.scroll_offset.y < least:
+            self.scroll_to(y=least, animate=False, force=True)
 
     def _draw(self, place: int, width: int) -> list[Piece]:
         row = self._rows[place]
