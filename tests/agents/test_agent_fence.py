@@ -20,8 +20,8 @@ from zoea.settings.template import AgentSettings
 WORKS = bool(find_sandbox(Path.cwd()).program)
 """Whether bubblewrap works on this machine; where it does not, a fenced agent must not run at all."""
 CHECKOUT = FAKE.parents[2]
-NEEDED = [str(CHECKOUT)] if CHECKOUT.is_relative_to("/tmp") else []
-"""What the fake agent itself needs: the fence has an empty `/tmp`, and the checkout may be there."""
+NEEDED = [str(one) for one in (CHECKOUT, Path(sys.prefix)) if one.is_relative_to("/tmp")]
+"""What the fake agent itself needs: the fence has an empty `/tmp`, and checkout or environment may be there."""
 
 
 async def test_a_fenced_agent_writes_its_folder_and_what_the_template_names_alone(tmp_path: Path) -> None:

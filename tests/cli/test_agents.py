@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,7 @@ def test_a_login_that_is_wanted_is_named(zoea: Zoea) -> None:
 
 def test_a_trial_in_the_fence_reaches_its_folder_alone_and_counts_the_memory_inside(zoea: Zoea, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
-    named = [str(CHECKOUT)] if CHECKOUT.is_relative_to("/tmp") else []
+    named = [str(one) for one in (CHECKOUT, Path(sys.prefix)) if one.is_relative_to("/tmp")]
     write_template(places().templates, {}, acp=f"writable = {named}")
     steps = json.dumps([["touch", "/usr/outside"], ["touch", "inside"], ["touch", str(outside)]])
     tried = zoea("agents", "test", "outer", "--fence", "--prompt", steps, "--json")
