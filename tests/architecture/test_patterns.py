@@ -15,13 +15,23 @@ from zoea.text.lazy_pattern import compile_lazily
 OF_ONE_CHARACTER = (_constants.IN, _constants.LITERAL, _constants.NOT_LITERAL, _constants.ANY)
 
 
+def is_exact(body: Any) -> bool:
+    """Return whether a part is one repetition, or only characters: then it fails before it has stored a place."""
+    if len(body) == 1 and body[0][0] is _constants.BRANCH:
+        return all(map(is_exact, body[0][1][1]))
+    repeats = len(body) == 1 and body[0][0] is _constants.POSSESSIVE_REPEAT and len(body[0][1][2]) == 1
+    characters = body[0][1][2] if repeats else body
+    return all(one[0] in OF_ONE_CHARACTER for one in characters)
+
+
 def find_possessive_groups(parsed: Any) -> Iterator[str]:
-    """Yield what repeats more than one character and gives nothing back, as `(?:ab?c)++` does."""
+    """Yield what repeats more than one character and gives nothing back, as `(?:ab?c)++` does.
+
+    `(?:[^"\\\\]++|\\\\.)*+` may stand: an atomic group would take 130 bytes of memory for each repetition.
+    """
     for kind, value in parsed:
-        if kind is _constants.POSSESSIVE_REPEAT:
-            [first, *rest] = value[2]
-            if rest or first[0] not in OF_ONE_CHARACTER:
-                yield str(value[2])
+        if kind is _constants.POSSESSIVE_REPEAT and not is_exact(value[2]):
+            yield str(value[2])
         for part in value if isinstance(value, tuple | list) else (value,):
             parts = part if isinstance(part, list) else (part,)  # the alternatives of a branch
             for one in parts:

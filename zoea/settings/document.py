@@ -28,7 +28,7 @@ _INSIDE = {
     "'''": re.compile(r"'{3,5}"),
     "#": re.compile(r"\n"),
 }
-_KEY_PART = r"""(?:[\w-]++|"(?>(?:[^"\\\n]++|\\.)*)"|'[^'\n]*+')"""
+_KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')"""
 _PLAIN_PAIR = re.compile(rf"([ \t]*+{_KEY_PART}(?>(?:[ \t]*+\.[ \t]*+{_KEY_PART})*)[ \t]*+=)[ \t]*+[^\[{{ \t]")
 """A key, and a value that has no keys of its own."""
 

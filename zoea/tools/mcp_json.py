@@ -19,8 +19,8 @@ from zoea.settings.early_defaults import NAME_PATTERN
 from zoea.text.large_json import parse_bounded
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
-_STRING = r'"(?>(?:[^"\\]++|\\.)*)"?'
-_COMMENT = re.compile(rf"(?P<text>{_STRING})|//[^\n]*+|/\*(?>(?:[^*]++|\*(?!/))*)(?:\*/)?", re.DOTALL)
+_STRING = r'"(?:[^"\\]++|\\.)*+"?'
+_COMMENT = re.compile(rf"(?P<text>{_STRING})|//[^\n]*+|/\*(?:.*?\*/|.*)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"(?P<text>{_STRING})|,(?=\s*+[}}\]])", re.DOTALL)
 MOST_SERVERS = 200
 """Servers of a file that are looked at."""

@@ -19,7 +19,7 @@ MISMATCHED: Final = -32094
 """Code of the error that replaces an answer with the id of another request."""
 
 _CUT = re.compile(rb'"(?:tools|content)"\s*:\s*\[|"error"\s*:\s*\{')
-_MARKS = re.compile(rb'"(?>(?:[^"\\]++|\\.)*)"|[\[\]{}]', re.DOTALL)
+_MARKS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
 
 _RESULT_DEPTH = 190
 """Levels of a result that the SDK reads for certain."""
