@@ -40,7 +40,7 @@ def find_possessive_groups(parsed: Any) -> Iterator[str]:
 
 
 def patterns_of(module: Any) -> Iterator[tuple[str, Any, int]]:
-    """Yield the name, source and flags of each pattern that a module holds, also in a tuple or a table."""
+    """Yield name, source and flags of the patterns of a module, its tuples and tables."""
     for name, value in vars(module).items():
         held = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else (value,)
         for one in held:

@@ -201,7 +201,7 @@ async def test_each_line_can_be_read_in_full_by_keys_in_a_small_terminal(tmp_pat
 
 
 async def can_be_read(stage: Stage, lines: PickList) -> None:
-    """Go through a list by keys to each end; each of its lines has to come into view."""
+    """Go through a list by keys to each end, and expect each line in view."""
     for key in ("pagedown", "pageup"):
         seen, before = "", None
         while before != (lines.scroll_offset.y, lines.chosen):
@@ -230,7 +230,7 @@ OF_THE_SYSTEM = "super+c"
 
 
 def keys_in_force(screen: Screen[object]) -> set[str]:
-    """The keys that do something where a screen has the focus, unless a text is written there."""
+    """Return the keys that do something on a screen where no text is written."""
     bound: set[str] = set()
     for widget in [None, *screen.focus_chain]:
         if not isinstance(widget, Input):

@@ -354,7 +354,7 @@ class PickList(LineList):
             self.move_to(places[0])
 
     def action_move(self, by: int) -> None:
-        """Put the cursor on an item, or scroll where other lines come first, or no item comes any more."""
+        """Put the cursor on an item, or scroll where other lines or none come first."""
         items = [place for place, choice in enumerate(self._choices) if choice.id]
         wanted = items.index(self.place) + by if self.place in items else 0
         place = items[min(len(items) - 1, max(0, wanted))] if items else self.place
