@@ -6,6 +6,7 @@ import json
 import math
 import os
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -290,6 +291,14 @@ def test_tools_that_a_policy_took_away_are_not_called() -> None:
     assert names([SYSTEM, user("go")], few) == ["get_status"]
     turn = piece(("get_status", {}, {"docked": "p1", "earned": 0, "current_tick": 0}))
     assert names([SYSTEM, user("go"), *turn], few) == ["undock", "mine", "mine", "mine", "dock", "sell"]
+
+
+def test_a_long_word_in_a_message_is_read_in_no_time() -> None:
+    text = "W" * 20_000
+    began = time.process_time()
+    assert read_request([SYSTEM, user(text)], TOOLS).told == ()
+    assert time.process_time() - began < 0.1
+    assert parse_notes(f"{text[:10_000]} {IRIDIUM.line()}") == [IRIDIUM]
 
 
 def test_a_belt_note_survives_writing_and_parsing() -> None:

@@ -58,8 +58,10 @@ class HaulRoute(Struct, frozen=True):
         return self.finding.price * MINING_TICKS / (2 * self.outlet.ticks + MINING_TICKS + DOCKSIDE_TICKS)
 
 
+# Without the first part each letter of a long word would be tried as a start: seconds in which no mysis advances.
 _LINE = re.compile(
-    r"(?P<ore>[A-Za-z]+) worth [\d.]+ credits at (?P<belt>p\d+) in (?P<system>s\d+), orbit (?P<orbit>\d{1,9}); "
+    r"(?<![A-Za-z])(?P<ore>[A-Za-z]+) worth [\d.]+ credits at "
+    r"(?P<belt>p\d+) in (?P<system>s\d+), orbit (?P<orbit>\d{1,9}); "
     r"sell at (?P<outlets>p\d+ in s\d+ \(\d{1,9} ticks\)(?: or p\d+ in s\d+ \(\d{1,9} ticks\))*)"
 )
 _OUTLET = re.compile(r"(p\d+) in (s\d+) \((\d{1,9}) ticks\)")
