@@ -118,6 +118,7 @@ def _without(name: str) -> Change:
         ("sender", _set(id="1"), "id of this sender"),
         ("end", _set(lines=3), "lines are missing"),
         ("swarm", _set(myses=3), "truncated"),
+        ("swarm", _set(uids=["a b"]), "uids of its myses"),
     ],
 )
 def test_an_invalid_line_is_reported_with_its_number(

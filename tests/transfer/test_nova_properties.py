@@ -123,12 +123,12 @@ def test_every_text_is_imported_paired_and_survives_an_export(story: list[NovaMe
     assert not left_out  # every call has its result, every result its call
     assert len([one for one in units if one.kind is UnitKind.SLICE]) == len([one for one in memories if one.calls])
 
-    mysis_id = conn.execute("SELECT id FROM mysis WHERE name = 'alpha'").fetchone()[0]
-    file = swarm_line(1) + "".join(text for text, _ in conversation_lines(conn, mysis_id, None))
+    mysis_id, uid = conn.execute("SELECT id, uid FROM mysis WHERE name = 'alpha'").fetchone()
+    file = swarm_line([uid]) + "".join(text for text, _ in conversation_lines(conn, mysis_id, None))
     other = memory_store()
     import_into(other, write_lines(tmp_path, file))
     again_id = other.execute("SELECT id FROM mysis WHERE name = 'alpha'").fetchone()[0]
-    again = swarm_line(1) + "".join(text for text, _ in conversation_lines(other, again_id, None))
+    again = swarm_line([uid]) + "".join(text for text, _ in conversation_lines(other, again_id, None))
     assert parse_without_ids(again) == parse_without_ids(file)
     conn.close()
     other.close()

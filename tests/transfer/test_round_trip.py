@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.memory_store import memory_store
-from tests.swarm.harness import plain, script, swarm
+from tests.swarm.harness import call, plain, script, swarm
 from tests.transfer.sample_exports import (
     PICTURE,
     count_rows,
@@ -23,6 +23,7 @@ from tests.transfer.sample_exports import (
 from zoea.model.errors import SwarmFull, UsageError
 from zoea.model.request import Answer
 from zoea.queries.request_inspection import inspect_request
+from zoea.queries.stored_swarm import read_swarm_view
 from zoea.settings.schema import Settings
 from zoea.store.blobs import get_blob
 from zoea.store.database_file import open_reader
@@ -59,6 +60,21 @@ async def test_an_exported_and_imported_swarm_has_the_same_rows(source: Path, tm
     # A request still shows exactly the sent messages.
     (request_id,) = read_rows(target, "SELECT max(id) FROM request WHERE mysis_id = ?", again["alpha"])[0]
     assert "burn it" in [plain(one.content) for one in inspect_request(target, request_id).messages]
+
+
+async def test_an_imported_swarm_is_listed_in_the_order_that_it_had(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target" / "zoea.db"
+    source.mkdir()
+    replies = script(Answer(calls=(call("zoea_broadcast", "Iron in the belt"),)), *[Answer(text="heard")] * 4)
+    async with swarm(source, replies, settings=Settings.model_validate({"nudge": {"enabled": False}})) as inner:
+        for name in ("alpha", "beta", "gamma"):
+            await inner.commander.create(name, start=False)
+        await inner.commander.send("gamma", "Tell them")  # so that what alpha heard names gamma, before beta
+        await inner.settled("gamma")
+        await inner.settled()
+    exported = export_lines(source / "zoea.db", *read_exportable(source / "zoea.db"))
+    await import_files_into(target, write_lines(tmp_path, exported))
+    assert [one.name for one in read_swarm_view(target).myses] == ["alpha", "beta", "gamma"]
 
 
 async def test_senders_and_broadcasts_are_joined_over_several_files(source: Path, tmp_path: Path) -> None:

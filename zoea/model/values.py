@@ -360,6 +360,7 @@ class UpstreamFault(Struct, frozen=True):
 class SwarmView(Struct, frozen=True):
     """The swarm at one moment; `version` grows with every change.
 
+    `myses` are in the order of their ids, in which they were made: lists, exports and imports keep it.
     In a report of changes, `myses` are the changed ones, `removed` the ids of deleted ones. `budget_today` (tokens) and
     `money_today` (micros) are limits. `lag_ms` is how long the owner's loop stood still, until `lagged_at` (µs UTC).
     """

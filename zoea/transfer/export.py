@@ -173,7 +173,8 @@ def swarm_pieces(
     clean = _cleaned if takes_out else reveal
     if form is not Format.HTML:
         if form is Format.JSONL:
-            yield ExportPiece.of(swarm_line(len(myses)))
+            with open_database(database) as reader:
+                yield ExportPiece.of(swarm_line([_row(reader, mysis_id)["uid"] for mysis_id in myses]))
         for place, mysis_id in enumerate(myses):
             if place and form is Format.MARKDOWN:
                 yield ExportPiece.of("\n")

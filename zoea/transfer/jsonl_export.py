@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -156,9 +156,9 @@ def conversation_lines(reader: sqlite3.Connection, mysis_id: int, clean: Clean |
     yield "".join(lines), False
 
 
-def swarm_line(count: int) -> str:
-    """Return the header line of a file with several conversations."""
-    return json.dumps({"kind": "swarm", "version": VERSION, "myses": count}) + "\n"
+def swarm_line(uids: Sequence[str]) -> str:
+    """Return the header line of a file with the conversations of these myses, in this order."""
+    return json.dumps({"kind": "swarm", "version": VERSION, "myses": len(uids), "uids": uids}) + "\n"
 
 
 class _LineWriter:

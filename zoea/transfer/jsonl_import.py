@@ -26,7 +26,7 @@ from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.persistence.mysis_ops import check_name
 from zoea.text.document_bounds import check_memory
 from zoea.text.sentences import count_of
-from zoea.transfer.conflicts import ImportTarget, insert_row, insert_with_id
+from zoea.transfer.conflicts import LONGEST_NAME, ImportTarget, insert_row, insert_with_id
 from zoea.transfer.jsonl_export import ConversationTables
 from zoea.transfer.jsonl_parser import (
     FilePosition,
@@ -84,6 +84,11 @@ class _FileImport:
                 more.place.refuse("the file continues after its end line")
             return self.report
         check_header(first, "swarm")
+        uids = first.values.get("uids", [])  # older exports have none
+        if not isinstance(uids, list) or not all(isinstance(uid, str) and _UID.fullmatch(uid) for uid in uids):
+            first.place.refuse("the uids of its myses are invalid")
+        for uid in uids:  # lists are in the order of ids, and a conversation may name a sender that follows it
+            self.arrivals.sender(uid, uid[:LONGEST_NAME])
         count = 0
         for line in lines:
             self._conversation(line, lines)
