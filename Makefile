@@ -22,7 +22,7 @@ $(BIN)/python:
 	  echo "Zoea needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
 	  echo "Name another one: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12" >&2; exit 1; }
 	@echo "Making $(VENV)"
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -f $@; exit 1; } # without ensurepip it leaves a Python that has no pip
 
 $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Zoea into $(VENV) (the first time takes a minute)"
