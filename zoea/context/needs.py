@@ -130,7 +130,7 @@ class SourceMessages(OutsideNeed, frozen=True):
 
     @property
     def key(self) -> str:
-        """As in `OutsideNeed`. An empty last field is left out, as turns of older releases have none."""
+        """The name and the fields as JSON. An empty last field is left out, as turns of older releases have none."""
         values = [getattr(self, name) for name in self.__struct_fields__]
         return json.dumps([type(self).__name__, *values[: None if self.without else -1]], ensure_ascii=False)
 

@@ -227,7 +227,7 @@ class Discovery(Struct, frozen=True):
         return self.choice(await probe_all(self.servers()))
 
     def choice(self, found: Iterable[ProbeResult]) -> ProviderChoice:
-        """Return the same as `best` from results that are there already."""
+        """Return the provider that `best` would choose, from results that are there already."""
         default = next((candidate for candidate in self.configured if candidate.is_default), None)
         if default is None:
             return best_of(found)

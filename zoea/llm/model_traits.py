@@ -239,7 +239,7 @@ class TraitBook:
         return tuple(self._news.pop(model, {}).items())
 
     def remember(self, model: str, stored: Mapping[str, str]) -> None:
-        """Take the stored traits of a model as known."""
+        """Use the stored traits of a model from now on."""
         self._known.setdefault(model, {}).update(stored)
 
     def forget(self, model: str = "") -> None:

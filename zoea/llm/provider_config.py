@@ -60,7 +60,7 @@ class ProviderConfig(ProviderSettings):
         super().__init__(**{"type": type, **values})
 
     def replace(self, **changes: Any) -> ProviderConfig:
-        """Return the same with changed values, which are not validated."""
+        """Return a copy of the configuration with changed values, which are not validated."""
         return self.model_copy(update=changes)
 
 

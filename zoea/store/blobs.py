@@ -72,7 +72,7 @@ def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
 
 
 def put_packed(connection: sqlite3.Connection, blob: PackedBlob) -> int:
-    """Do the same as `put_blob` with bytes that are packed already."""
+    """Store bytes that are packed already, as `put_blob` does."""
     known = _find_blob(connection, blob.digest)
     if known is not None:
         if known[1]:

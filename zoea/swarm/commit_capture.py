@@ -119,7 +119,7 @@ class CaptureStep:
             self._new = replace(self._new, note=note)
 
     def settle(self, memories: Sequence[Memory] = (), notes: Iterable[Note] = (), at: int = 0) -> None:
-        """Keep what the op stored and the commit does not hold."""
+        """Remember the memories that the op stored and the commit does not hold."""
         self._owner.note_settled(self)
         if self._wanted is not None and not self._wanted.done():
             self._wanted.set_result(self._made)
@@ -164,14 +164,14 @@ class CompactionStep:
         capture_ops.record_compaction(conn, name, self._compaction, summary_id)
 
     def settle(self) -> None:
-        """Let go of what the commits hold."""
+        """Forget the memories that the commits hold now."""
         self._owner.note_settled(self)
         if self._made is not None:
             self._owner.forget(self._covered)
 
 
 class CommitCapture:
-    """See the module. One for each runner of a mysis.
+    """Keeps what no commit of a mysis holds yet, and prepares its commits. One for each runner.
 
     Attributes:
         session_id: The running session.
@@ -224,7 +224,7 @@ class CommitCapture:
         self._names = {call_id: name for call_id, _, name in calls}
 
     def adopt(self, chain: ChainSettings) -> None:
-        """Take a changed policy from the next op on."""
+        """Use a changed policy from the next op on."""
         if (changed := CapturePolicy.parse(chain)) != self.policy:
             self.policy = changed
             self._is_loaded = False
@@ -284,7 +284,7 @@ class CommitCapture:
         self.add(memories, notes, at)
 
     def go_on(self, number: int, memories: Sequence[Memory], nudge: str, at: int) -> None:
-        """Take up a turn that broke off. What no commit holds of its memories is read with the next step."""
+        """Continue with an interrupted turn. What no commit holds of its memories is read with the next step."""
         self._turn_number = number
         self.ends_session = False
         self._forget_calls()

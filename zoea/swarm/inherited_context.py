@@ -34,20 +34,20 @@ _WORD = " sum"
 
 
 async def read_inherited(store: Store, need: InheritedContext, mysis_id: int) -> InheritedMessages:
-    """Answer the need from the chain. Raises MissingBlob where a part of it is gone."""
+    """Read the inherited conversation from the chain of commits. Raises MissingBlob where a part of it is gone."""
     async with store.search_reader() as reader:
         return await reader.run(lambda conn: build_inherited(conn, need, mysis_id))
 
 
 def build_inherited(conn: sqlite3.Connection, need: InheritedContext, mysis_id: int = 0) -> InheritedMessages:
-    """Do the same on a connection, with what a model wrote for the mysis before."""
+    """Build the inherited conversation on a connection, with the summary that a model wrote before."""
     context = _read_context(conn, need)
     begin = split_room(request_messages(context.entries), need.max_tokens)
     return _fit(context, begin, need.max_tokens, _read_written(conn, need, mysis_id) if begin and mysis_id else "")
 
 
 def estimate_inherited(conn: sqlite3.Connection, need: InheritedContext) -> InheritedMessages:
-    """Estimate the answer to the need from stored counts.
+    """Estimate the size of the inherited conversation from stored counts.
 
     Of a conversation that has no room only the newest commits are read, and its summary has its full length.
     """

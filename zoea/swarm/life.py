@@ -131,7 +131,7 @@ class SetState(Struct, frozen=True):
     retry_count: int = 0
 
     def in_wall_time(self, ahead: int) -> SetState:
-        """Return it as it is stored; `ahead` is `Clock.ahead`."""
+        """Return a copy with its times as they are stored; `ahead` is `Clock.ahead`."""
         return self if self.retry_at is None else replace(self, retry_at=self.retry_at + ahead)
 
 
@@ -193,7 +193,7 @@ class StoredLife(Struct, frozen=True):
     done: bool = False
 
     def in_wall_time(self, ahead: int) -> StoredLife:
-        """Return it as it is stored; `ahead` is `Clock.ahead`."""
+        """Return a copy with its times as they are stored; `ahead` is `Clock.ahead`."""
         return self if self.wait_until is None else replace(self, wait_until=self.wait_until + ahead)
 
 

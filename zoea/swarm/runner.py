@@ -342,7 +342,7 @@ class MysisRunner:
             await self._turns.end()
 
     def refresh(self, mysis: Mysis) -> None:
-        """Replace the row by its stored values."""
+        """Replace the live row of the mysis by its stored values."""
         self.mysis = mysis
         self._live.mysis = mysis
         self._services.view.touch(mysis.id)

@@ -97,7 +97,7 @@ class HoldSwitch:
 
 
 class TopicPublisher(Protocol):
-    """Publishes on topics in an op of another's, as the turn machine needs it."""
+    """Publishes messages on topics within an op that also stores something else."""
 
     def publish_in(self, conn: WriterConnection, outgoing: OutgoingTopicMessage) -> PublishResult:
         """Store a message, its deliveries and the state snapshot."""
@@ -162,7 +162,7 @@ class FileWork(Protocol):
 
 @dataclass(slots=True)
 class Services:
-    """Shared parts.
+    """Holds what all runners of a swarm share.
 
     `hold_swarm` stores a hold of the whole swarm with its reason; `announce_hold` feeds a changed
     hold to every life machine. `ticks` are the newest that each upstream told to any mysis.

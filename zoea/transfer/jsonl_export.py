@@ -157,7 +157,7 @@ def conversation_lines(reader: sqlite3.Connection, mysis_id: int, clean: Clean |
 
 
 def swarm_line(uids: Sequence[str]) -> str:
-    """Return the header line of a file with these myses, in this order."""
+    """Return the header line of a file with the conversations of these myses, in order."""
     return json.dumps({"kind": "swarm", "version": VERSION, "myses": len(uids), "uids": uids}) + "\n"
 
 

@@ -237,7 +237,7 @@ def read(text: str, *, is_cut: bool = False) -> tuple[str, tuple[AnswerCall, ...
 
 
 def read_unconstrained(text: str, *, is_cut: bool = False) -> tuple[str, tuple[AnswerCall, ...]]:
-    """Return as `read` what an answer says that no grammar held. What follows its first object is left out."""
+    """Read an answer, as `read` does, that no grammar bound. What follows its first object is left out."""
     begun = _FENCE.sub("", text.lstrip())
     try:
         value, _ = json.JSONDecoder().raw_decode(begun)

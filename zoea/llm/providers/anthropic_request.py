@@ -29,7 +29,7 @@ _SIGNED = ("thinking", "redacted_thinking")
 
 
 def forms_in(body: dict[str, Any]) -> frozenset[str]:
-    """Return what a body holds of the forms that refusals name (`model_traits.trait_in`)."""
+    """Return which forms a body uses, of those that providers refuse (`model_traits.trait_in`)."""
     answers = [one for one in body["messages"] if one["role"] == "assistant"]
     calls = [block for one in answers for block in one["content"] if block["type"] == "tool_use"]
     forms = {

@@ -29,7 +29,7 @@ def uses_schema(config: ProviderConfig, traits: Traits, request: ModelRequest) -
 
 
 def forms_in(body: dict[str, Any], mode: ToolMode) -> frozenset[str]:
-    """Return what a body holds of the forms that refusals name (`model_traits.trait_in`)."""
+    """Return which forms a body uses, of those that providers refuse (`model_traits.trait_in`)."""
     messages = body["messages"]
     answers = [one for one in messages if one["role"] == "assistant"]
     first = next((one for one in messages if one["role"] != "system"), None)

@@ -30,7 +30,7 @@ _REPEATABLE = frozenset({"mine", "get_notifications", "zoea_wait"})
 
 
 def digest(*texts: str) -> str:
-    """Return eight hex digits for these texts, the same in every version."""
+    """Return a hash of these texts: eight hex digits, the same in every version."""
     return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 

@@ -48,7 +48,7 @@ class _Lane:
         self.under_way: set[AdmissionTicket] = set()
 
     def find_opening(self, now: int) -> int | None:
-        """Return when its next request may enter. None where one under way has to end first."""
+        """Return when the next request may enter. None where one under way has to end first."""
         if self.open is None:
             return self.paused_until
         starts = sorted([one.counts_until for one in self.under_way if one.counts_until > now])
@@ -263,7 +263,7 @@ class AdmissionTicket:
         return self._entered_at + SILENT_US if self._answered_at is None else _FOR_EVER
 
     def rank(self) -> tuple[bool, int]:
-        """Return its order among those that wait first in their lanes."""
+        """Return the place of a ticket among those that are first in their lanes."""
         return not self.by_person, self._arrival
 
     def hold(self) -> RequestHeld:

@@ -40,7 +40,7 @@ def build_exact_terms(text: str, *, fold: bool) -> list[str]:
 
 
 def fold_case(text: str, *, fold: bool) -> str:
-    """Return the text to compare rows with. Folding makes A to Z lower case, as SQLite does."""
+    """Return a text to compare with rows: A to Z in lower case, as SQLite folds them."""
     return text.translate(_SMALL) if fold else text
 
 

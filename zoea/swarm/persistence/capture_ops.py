@@ -127,7 +127,7 @@ def record_commit(conn: WriterConnection, name: str, new: NewCommit) -> ContextC
 
 
 class Work(Struct, frozen=True):
-    """For what a mysis works, as its commits say; None for nothing in particular.
+    """The purpose that commits name for the work of a mysis; None without one.
 
     Attributes:
         moves_ticket: The ticket names its commits from now on, also where a person put the name elsewhere.

@@ -172,7 +172,7 @@ def event(row: sqlite3.Row) -> Event:
 
 
 def native(text: str | None) -> Native | None:
-    """Decode the column `native`."""
+    """Decode the column `native`: blocks of an answer as its provider sent them."""
     if text is None:
         return None
     value = json.loads(text)

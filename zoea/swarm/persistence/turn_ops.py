@@ -342,7 +342,7 @@ SELECT DISTINCT k.name FROM tool_call k JOIN memory m ON m.id = k.memory_id WHER
 
 
 class KnownTools(Struct):
-    """Reads the tools that a new turn shows whole because of the turns before, once.
+    """Reads once which tools a new turn shows whole, as the turns before used them.
 
     They are those that the last turn showed whole or used, until the earlier turns that are shown are cut: then
     those that the ones still shown, or the last turn, used.

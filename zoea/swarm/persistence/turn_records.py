@@ -102,7 +102,7 @@ def read_order(before: BeforeTurn) -> str:
 
 
 async def read_before_turn(store: Store, mysis_id: int, wanted: tuple[Need, ...]) -> BeforeTurn:
-    """Answer the needs that are rows by id, at the first asking. `read_earlier` answers those of later rounds."""
+    """Read the rows that a turn needs in the first round. `read_earlier` answers those of later rounds."""
     asked = _query_values(mysis_id, wanted)
     before = _before(wanted, await store.read(_BEFORE, asked) if asked else ())
     for need in wanted:
@@ -112,7 +112,7 @@ async def read_before_turn(store: Store, mysis_id: int, wanted: tuple[Need, ...]
 
 
 def read_before_opened(conn: WriterConnection, mysis_id: int, wanted: tuple[Need, ...]) -> BeforeTurn:
-    """Answer the same needs within the op that opens the turn."""
+    """Read the same rows within the op that opens the turn."""
     asked = _query_values(mysis_id, wanted)
     before = _before(wanted, conn.execute(_BEFORE, asked) if asked else ())
     for need in wanted:

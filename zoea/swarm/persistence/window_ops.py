@@ -77,7 +77,7 @@ class ConversationRows(Struct, frozen=True):
     is_whole: bool
 
     def conversation(self) -> Conversation:
-        """Return the values, with the first, the newest and other messages apart."""
+        """Return the conversation, with its first, its newest and its other messages apart."""
         opening = [row_values.memory(row) for row in self.opening]
         units, _ = read_units(opening)
         first = [memory for unit in split_front(units, self.primers)[0] for memory in unit.memories]

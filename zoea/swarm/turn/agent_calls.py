@@ -60,7 +60,7 @@ class TurnCall(Struct, eq=False):
     """As it was when it asked: the agent may tell more of it while the question is open."""
 
     def close(self) -> None:
-        """Note that it is over. A question about it that is open is answered as cancelled, else its agent hangs."""
+        """Note that the call is over. An open question about it is answered as cancelled, else its agent hangs."""
         if self.asked is not None:
             answer_asked(self.asked, None)
         self.is_over, self.asked = True, None

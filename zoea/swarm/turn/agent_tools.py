@@ -52,12 +52,12 @@ class ProcessTools:
         return await self.turn.call_tool(AnswerCall(name, arguments))
 
     async def serve(self) -> ToolsAccess:
-        """Begin to serve them. Raises ZoeaError."""
+        """Begin to serve the tools to the agent. Raises ZoeaError."""
         self.access = await self._gateway.serve_tools(self)
         return self.access
 
     async def end(self) -> None:
-        """Let go of them, because the process has ended."""
+        """Stop serving the tools, because the process of the agent has ended."""
         access, self.access = self.access, None
         if access is not None:
             await self._gateway.end_tools(access)

@@ -132,19 +132,19 @@ class BaseScreen(Screen[T]):
         return self.cockpit.build_context()
 
     def feed_changed(self, ids: frozenset[int]) -> None:
-        """Rows of these myses changed or went; none for the whole swarm."""
+        """Take note that these myses changed or were deleted; without ids, the whole swarm."""
 
     def feed_event(self, event: Event) -> None:
-        """The swarm stored an event."""
+        """Take note of an event that the swarm stored."""
 
     def approvals_changed(self) -> None:
-        """The open approvals changed."""
+        """Take note that the open approvals changed."""
 
     def redraw_bars(self) -> None:
-        """Header or footer may have changed."""
+        """Draw header and footer again, because they may have changed."""
 
     def tick(self) -> None:
-        """A second has passed; only the screen on top is told."""
+        """Update what changes with time; called each second for the screen on top."""
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **more: Any) -> bool:
         """Call it after the next frame, unless this screen is left by then: its widgets are gone."""
@@ -187,7 +187,7 @@ class BaseScreen(Screen[T]):
         self.set_class(is_low, "-toasts-brief")
 
     def theme_changed(self) -> None:
-        """Another theme is in force."""
+        """Draw all widgets in the theme that was chosen."""
         for widget in self.query("*"):
             restyle: Any = getattr(widget, "restyle", None)
             if restyle is not None:

@@ -56,7 +56,7 @@ _HIVE_HEAD = "one cell a mysis, brighter with more tokens in the last minute"
 
 
 class DashboardScreen(CockpitScreen[None]):
-    """The screen at the bottom of the stack."""
+    """Shows the list of all myses; every other screen opens above it."""
 
     CSS_PATH = "dashboard.tcss"
     PLACE = ActionPlace.DASHBOARD

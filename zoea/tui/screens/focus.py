@@ -61,7 +61,7 @@ class Bookmark(Struct, frozen=True):
 
 
 class FocusScreen(CockpitScreen[None]):
-    """Shows one mysis at a time.
+    """Shows the conversation of one mysis at a time.
 
     Args:
         mysis_id: The mysis to show.
@@ -525,7 +525,7 @@ class FocusScreen(CockpitScreen[None]):
 
 
 class ResultScreen(FocusScreen):
-    """The same, open at what the mysis reports."""
+    """Shows one mysis as `FocusScreen` does, beginning with its result."""
 
     @classmethod
     def open_over(cls, cockpit: Cockpit) -> Screen[Any]:

@@ -107,7 +107,7 @@ SYNONYMS = {
 
 
 class HelpScreen(CockpitScreen[None]):
-    """A searchable list; enter runs the action on the screen below, where it is possible.
+    """A searchable list of keys; enter runs a possible action on the screen below.
 
     Args:
         below: The screen below.

@@ -52,7 +52,7 @@ NOT_COMMITTED = "choose a commit: this work is not committed yet"
 
 
 class CommitList(LineList):
-    """The commits; the last line is read first when it is wanted."""
+    """The list of commits; older ones are read before it goes to its end."""
 
     class OldestWanted(Message):
         """Sent when the cursor shall go to the oldest commit."""

@@ -41,7 +41,7 @@ _HELP = "@name one mysis · role:user, assistant or tool · since:2h · until:10
 
 
 class SearchScreen(CockpitScreen[None]):
-    """An input, the hits below it, and the text around the hit under the cursor."""
+    """Searches all conversations: an input, the hits, and the text around the chosen hit."""
 
     CSS_PATH = "search.tcss"
     TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}

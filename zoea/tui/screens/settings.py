@@ -58,7 +58,7 @@ _NEXT_TURN = ("budget.token_budget_per_agent", "budget.max_output_tokens")
 
 
 class SettingsScreen(CockpitScreen[None]):
-    """The form, with the choice of a theme.
+    """Shows all settings as a form, with the choice of a theme.
 
     Args:
         group: The section to open at, on its page.

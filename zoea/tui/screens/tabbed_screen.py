@@ -18,7 +18,7 @@ _TAB_HINTS = (("   tab", " next"), ("   tab",))
 
 
 class TabbedScreen(CockpitScreen[None]):
-    """Tab moves through `PARTS`; the class `-part-ID` of the screen names the focused one.
+    """A screen of several parts, through which tab moves. The class `-part-ID` names the focused one.
 
     On narrow screens, and while it is zoomed, the style files show that part only. `strip` names all.
     """

@@ -31,7 +31,7 @@ class ThemeChooser:
         self._stamps: object = None
 
     def begin(self) -> None:
-        """Take the current theme as the kept one. Remember the state of the theme files."""
+        """Remember the current theme, to which `restore` returns. Remember the state of the theme files."""
         self._stamps = themes.read_file_stamps(self._screen.cockpit.config)
         self.kept = self._screen.cockpit.theme_spec.name
 

@@ -52,7 +52,7 @@ Row = UpstreamView | ProviderView | str
 
 
 class UpstreamsScreen(TabbedScreen):
-    """A list on the left, the item under its cursor on the right."""
+    """Shows tool servers and providers on the left, the chosen one on the right."""
 
     CSS_PATH = "upstreams.tcss"
     PLACE = ActionPlace.UPSTREAMS

@@ -47,7 +47,7 @@ WAYS = (
 
 
 class WelcomeScreen(CockpitScreen[None]):
-    """Closes itself once there is a mysis."""
+    """Helps to choose a model for the first mysis, and closes once there is one."""
 
     CSS_PATH = "welcome.tcss"
     PLACE = ActionPlace.WELCOME
