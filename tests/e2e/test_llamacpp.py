@@ -269,7 +269,7 @@ async def test_a_model_ends_with_the_swarm_that_is_killed(local_models: LocalMod
 
 async def test_the_embedded_provider_loads_the_model_at_its_first_use(embedded: EmbeddedProvider) -> None:
     assert [model.context_window for model in await embedded.models()] == [None]
-    streamed = await items(embedded, asked("Use the tool mine now: 3 gold.", tools=TOOLS[1:]))
+    streamed = await items(embedded, asked("Use the tool mine now: 3 gold.", tools=TOOLS))
     assert streamed[0] == RequestHeld("loading smollm2", loads=True)
     answer = streamed[-1]
     assert isinstance(answer, Answer)
