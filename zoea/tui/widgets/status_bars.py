@@ -237,8 +237,6 @@ class KeyFooter(PieceLine):
     """
 
     _clicks: Sequence[tuple[int, str]] = ()
-    _fitted: object = None
-    """The keys, the badge and the width that the line was fitted for."""
 
     async def on_click(self, event: events.Click) -> None:
         click = next((click for end, click in self._clicks if event.x < end), "")
@@ -311,9 +309,6 @@ class KeyFooter(PieceLine):
     def show(self, keys: Iterable[FooterKey], badge: str = "") -> None:
         """Show the keys that fit. Drop those of no use now, then spare, general and later ones, kept ones last."""
         shown = list(keys)
-        if (fitted := (tuple(shown), badge, self.size.width)) == self._fitted:
-            return
-        self._fitted = fitted
         aside: list[Piece] = [(badge, "quiet")] if badge else []
         room, needed = self.size.width - _apart(aside), sum(one.width for one in shown)
         places, dropped = {id(one): at for at, one in enumerate(shown)}, list[FooterKey]()
