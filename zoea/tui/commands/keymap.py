@@ -42,12 +42,16 @@ CURSOR_KEYS = (
 
 
 class FixedKey(Struct, frozen=True):
-    """A key that cannot be remapped: cursor movement and text editing."""
+    """A key that cannot be remapped: cursor movement and text editing.
+
+    `action` is the id of one that may have the key, because it does the same.
+    """
 
     place: ActionPlace
     keys: tuple[str, ...]
     description: str
     title: str = ""
+    action: str = ""
 
 
 FIXED_KEYS: tuple[FixedKey, ...] = (
@@ -56,7 +60,7 @@ FIXED_KEYS: tuple[FixedKey, ...] = (
         ("ctrl+c",),
         "Copy the selection, else clear the input; where there is neither, press it twice and it asks how to quit",
     ),
-    FixedKey(ActionPlace.EVERYWHERE, ("ctrl+q",), "Ask how to quit, also while you write", "quit"),
+    FixedKey(ActionPlace.EVERYWHERE, ("ctrl+q",), "Ask how to quit, also while you write", "quit", "app.quit"),
     FixedKey(ActionPlace.EVERYWHERE, ("tab", "shift+tab"), "Go to the next or previous part of a screen"),
     FixedKey(ActionPlace.EVERYWHERE, ("j", "down"), "Go to the next line of a list or a conversation", "next"),
     FixedKey(ActionPlace.EVERYWHERE, ("k", "up"), "Go to the previous line", "previous"),
@@ -162,7 +166,7 @@ def problems(chosen: Mapping[str, str]) -> dict[str, str]:
     for action_id, key in usable.items():
         place = BY_ID[action_id].place
         for fixed in FIXED_KEYS:
-            if normal(key) in fixed.keys and _share_keys(place, fixed.place):
+            if normal(key) in fixed.keys and action_id != fixed.action and _share_keys(place, fixed.place):
                 words = f"{fixed.description[:1].lower()}{fixed.description[1:]}"
                 found.setdefault(action_id, f"{key_name(normal(key))} is taken: {words}")
     return found
