@@ -206,3 +206,11 @@ async def test_a_screen_has_the_classes_of_the_size_before_its_widgets(
         assert stage.screen.has_class("-wide", "-tall", "-high")
         # Widgets get their styles when they mount; a class set later would style every widget again.
         assert styled.count(stage.screen) == 0
+
+
+async def test_tasks_begin_after_the_code_that_makes_them(tmp_path: Path) -> None:
+    """Textual would let those of the swarm begin at once, too."""
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(lambda loop, work, **options: asyncio.Task(work, loop=loop, **options))
+    async with unopened(tmp_path):
+        assert loop.get_task_factory() is None

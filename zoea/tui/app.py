@@ -381,6 +381,14 @@ class CockpitApp(Cockpit):
 
     # Textual's own.
 
+    async def _process_messages(self, *arguments: Any, **options: Any) -> None:
+        """Run the app with tasks that begin after the code that makes them.
+
+        Since 3.12 Textual lets all tasks of its event loop begin at once: also those of the swarm.
+        """
+        asyncio.get_running_loop().set_task_factory(None)
+        await super()._process_messages(*arguments, **options)
+
     def _load_screen_css(self, screen: Screen[Any]) -> None:
         """Add a screen's styles to the parsed ones. Textual would parse all of them again."""
         for path in screen.css_path:
