@@ -364,6 +364,9 @@ def _run(module: str) -> None:
             sys.stdout.flush()
             os._exit(codes[0])
 
+    for name in (module, f"{module}.__main__"):  # tests have loaded it, and `runpy` would warn of a second copy
+        if not hasattr(sys.modules.get(name), "__path__"):
+            sys.modules.pop(name, None)
     atexit.register(leave)  # the first that is registered is called last
     try:
         if module.endswith(".py"):

@@ -115,6 +115,19 @@ def test_a_worker_has_loaded_zoea_and_forks_from_a_server_beside_it_that_it_ends
     assert said == (f"70 1 0 True {has_test}\n", "")
 
 
+def test_a_program_that_tests_have_loaded_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = ForkServer()
+    own.tests = ("tests/cli/test_stats.py",)  # its fixtures load `zoea.__main__`
+    monkeypatch.setattr(fork_server, "server", own)
+    for words in (("zoea", "--version"), ("zoea.text.shorten",)):
+        with ForkedProgram(
+            [sys.executable, "-m", *words], env=environment(), stdout=PIPE, stderr=PIPE, text=True
+        ) as one:
+            _, err = one.communicate(timeout=60)
+        assert (one.returncode, err) == (0, ""), words
+    own.close()
+
+
 def test_what_is_read_once_at_a_start_has_a_new_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     run(ForkedProgram, "end")
     assert server.can_fork(environment())
