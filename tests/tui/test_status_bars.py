@@ -21,7 +21,7 @@ DISK_FULL = "disk full or failing: nothing can be stored"
 
 
 def top(stage: Stage) -> str:
-    return stage.text().splitlines()[0]
+    return stage.text().partition("\n")[0]
 
 
 def keys(stage: Stage) -> str:
