@@ -85,7 +85,7 @@ class ShownStream:
 
 
 def _find_rest(stored: str, shown: str) -> str:
-    """Return what is still to show of a text. After a failed request that is all of it."""
+    """Return the rest of a stored text, or all of it after a failed request."""
     if stored.startswith(shown):
         return stored.removeprefix(shown)
     return "" if stored in shown else f"\n\n{stored}"  # a call that was written as text is stored without that text

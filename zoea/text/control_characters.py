@@ -63,12 +63,12 @@ _PROSE = compile_lazily(
 
 
 def split_lines(text: str) -> list[str]:
-    """Return what stands between the newlines of a text. Other separators stay in it and are shown as escapes."""
+    """Split a text at newlines alone. Other separators stay and are shown as escapes."""
     return text.removesuffix("\n").split("\n") if text else []
 
 
 def drop_hidden(text: str) -> str:
-    """Return the text without hidden characters, to look for words in it. What is shown keeps them."""
+    """Return a text without hidden characters, for a search of words. What is shown keeps them."""
     return text if text.isascii() else _EXACT.sub("", text)
 
 

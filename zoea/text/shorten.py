@@ -29,7 +29,7 @@ def head_with_length(text: str, max_chars: int) -> str:
 
 
 def middle(text: str, max_chars: int, note: str = "") -> str:
-    """Return head and tail of a text around a line that counts what is missing.
+    """Shorten a text to its head and tail; a line between says what is missing.
 
     The line is `[… 41,230 characters left out; NOTE]`, without `; NOTE` if the note is empty. The head
     gets three fifths. If the line does not fit into `max_chars`, returns `head(text, max_chars)`.

@@ -53,7 +53,7 @@ class WorkFolders(Protocol):
     """The folders that myses work in."""
 
     def hold(self, caller: Caller, policy: ToolPolicy) -> AbstractAsyncContextManager[Path]:
-        """Keep the folder of a mysis from being removed meanwhile. Raises FilesError where it has none."""
+        """Protect the folder of a mysis from removal. Raises FilesError where it has none."""
         ...
 
 
@@ -307,7 +307,7 @@ class Toolbox:
         return accounts.mask_result(caller, result) if accounts is not None else result
 
     async def place(self, caller: Caller, policy: ToolPolicy) -> None:
-        """Open the upstreams whose commands name the folder, if this mysis uses them first."""
+        """Open the upstreams that run in the folder of this mysis, at its first use."""
         for name, upstream in self._upstreams.items():
             if not upstream.config.in_worktree or self.folders is None or f"{name}/*" in policy.deny:
                 continue

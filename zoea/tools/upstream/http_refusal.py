@@ -51,7 +51,7 @@ def names_lost_session(status: int, text: str, *, is_message: bool) -> bool:
 
 
 def is_lost_session_error(text: str, *, is_about_sessions: bool) -> bool:
-    """Return whether a JSON-RPC error says that the MCP session is lost, whatever its code.
+    """Return whether a JSON-RPC error says that the MCP session is lost.
 
     Args:
         is_about_sessions: The request names sessions of the tool's own, which the error may mean as well.

@@ -94,7 +94,7 @@ class ConnectDialog(FormDialog[str | None]):
             self._fill_in_known()
 
     def _take_back(self) -> None:
-        """Empty what was filled in for another name and was not changed."""
+        """Clear fields that were filled in for another name and not edited since."""
         _, filled = self._filled
         if filled is None:
             return

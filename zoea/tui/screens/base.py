@@ -123,7 +123,7 @@ class BaseScreen(Screen[T]):
         return {"app.back": self.back, **self.bind_actions()}
 
     def back(self) -> None:
-        """Leave this screen, or what is open on it. The dashboard stays."""
+        """Go back from this screen, unless it is the dashboard."""
         if len(self.app.screen_stack) > 2:
             self.app.pop_screen()
 

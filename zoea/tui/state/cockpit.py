@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 class ReportedWorkers(WorkerManager):
-    """Reports the unexpected error of any worker, also of one whose widget is removed.
+    """Reports unexpected errors of all workers, also after their widgets were removed.
 
     Textual tells only the widget, which by then takes no message.
     """
