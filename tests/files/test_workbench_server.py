@@ -16,7 +16,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import TextContent
 
-from tests.fakes.processes import is_alive
+from tests.fakes.processes import find_processes, is_alive
 from tests.files.repositories import commit, git, make_repository, snapshot, state
 from tests.waiting import until, until_true
 from zoea.files import workbench_server
@@ -251,7 +251,8 @@ def test_a_kill_at_any_moment_loses_nothing_and_leaves_only_what_is_named(tmp_pa
     process.kill()
     process.wait()
     process.stdout.close()
-    until_true(lambda: not find_git(tmp_path))  # those that write go on to their end
+    # Those that write go on to their end. One that was just forked has the command line of its parent until it is git.
+    until_true(lambda: not find_processes((f"{tmp_path}/",)) and not find_git(tmp_path))
 
     assert (repository / "mine.txt").read_text() == "mine"
     sizes = {path.stat().st_size for path in repository.glob("[0-9]*.txt")}
