@@ -6,11 +6,19 @@ import ast
 import asyncio
 import gc
 import inspect
+import threading
 import warnings
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import zoea.tui
+from tests.tui.cockpit import answering, cockpit
+from zoea.queries.events import read_log_tail
+from zoea.queries.swarm_stats import read_stats
+from zoea.tui.screens import charts, log
 from zoea.tui.state.deferred_work import DeferredWork, WorkQueue
 
 YOUNG = 0
@@ -59,11 +67,9 @@ async def test_it_makes_the_coroutine_when_it_is_awaited() -> None:
 
 
 READS = {
-    "answer": {"commit_forms"},
     "context": {"history"},
     "cost": {"commit_forms"},
     "details": {"history"},
-    "file": {"log"},
     "files": {"new_mysis"},
     "find": {"find", "review"},
     "folder": {"new_mysis"},
@@ -73,23 +79,17 @@ READS = {
     "look": {"welcome"},
     "marks": {"review"},
     "moment": {"history"},
-    "newer": {"history", "inspector"},
     "older": {"history"},
-    "paint": {"conversation_view"},
     "providers": {"upstreams"},
     "review": {"review"},
     "arrange": {"review"},
     "search": {"search"},
-    "stats": {"charts"},
-    "stderr": {"upstreams"},
-    "turns": {"inspector"},
-    "upstreams": {"upstreams"},
     "whole": {"log"},
     "wrap": {"line_list"},
 }
 """The groups of exclusive workers, with their modules. Each only reads or draws, so that the next one may cancel it.
 
-What writes goes through a `WorkQueue`.
+What writes goes through a `WorkQueue`; what is read again and again, through `reread`.
 """
 
 
@@ -124,3 +124,34 @@ async def test_works_in_a_queue_go_one_after_another_and_none_is_lost() -> None:
     assert done == [0, 2]
     assert [type(result) for result in results] == [type(None), ValueError, type(None)]
     assert queue.waiting == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "query", "keys", "shown"),
+    [
+        (charts, read_stats, ("C",), "MYSES BY STATUS · 1 now"),
+        (log, read_log_tail, ("l", "shift+tab"), "a line of the log"),
+    ],
+    ids=["charts", "log"],
+)
+async def test_what_is_read_each_second_is_shown_though_each_read_takes_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, query: Any, keys: tuple[str, ...], shown: str
+) -> None:
+    begun: list[int] = []
+    may_end = threading.Semaphore(0)
+
+    def read_slowly(*args: Any) -> Any:
+        begun.append(len(begun))
+        assert may_end.acquire(timeout=30)
+        return query(*args)
+
+    monkeypatch.setattr(module, query.__name__, read_slowly)
+    async with cockpit(tmp_path, answering(), names=("alpha",)) as stage:
+        stage.swarm.path.with_name("zoea.log").write_text("a line of the log\n")
+        await stage.press(*keys, until=lambda: begun)
+        for _ in range(20):
+            stage.screen.tick()
+        assert shown not in stage.text()
+        may_end.release()
+        await stage.until(lambda: shown in stage.text() and len(begun) == 2)
+        may_end.release(2)

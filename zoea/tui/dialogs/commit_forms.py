@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Iterable
 from typing import ClassVar
 
-from textual import work
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 from textual.widget import Widget
@@ -33,7 +32,7 @@ from zoea.text.task_parts import TaskParts
 from zoea.tui.commands import swarm_commands
 from zoea.tui.dialogs.modal import CockpitDialog, FormDialog
 from zoea.tui.screens.focus import FocusScreen
-from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.deferred_work import DeferredWork, reread
 from zoea.tui.state.drafts import message_key
 from zoea.tui.text_layout import strip_emphasis
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -253,7 +252,7 @@ class AnswerDialog(CockpitDialog[None]):
         if not self._is_answered:
             self._show()
 
-    @work(exit_on_error=False, group="answer", exclusive=True)
+    @reread
     async def _show(self) -> None:
         view = self.cockpit.feed.myses.get(self._mysis_id)
         if view is None or view.in_turn or (found := await self.read(read_newest_answer, self._mysis_id)) is None:

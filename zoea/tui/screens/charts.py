@@ -16,7 +16,7 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Grid
 from textual.content import Content
@@ -31,6 +31,7 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.screens.tabbed_screen import TabbedScreen
+from zoea.tui.state.deferred_work import reread
 from zoea.tui.swarm_list.mysis_row import NAME_MAX
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.theme.themes import ThemeSpec
@@ -353,9 +354,11 @@ class ChartsScreen(TabbedScreen):
         self.span = _SPANS[place]
         self._read()
 
-    @work(exclusive=True, exit_on_error=False, group="stats")
+    @reread
     async def _read(self) -> None:
-        if (stats := await self.read(read_stats, self.span, self.cockpit.now(), self._count_present())) is not None:
+        span = self.span
+        stats = await self.read(read_stats, span, self.cockpit.now(), self._count_present())
+        if stats is not None and span == self.span:
             self.stats = trim_unknown(stats)
             self._draw()
 

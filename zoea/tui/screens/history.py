@@ -31,6 +31,7 @@ from zoea.tui.dialogs.commit_forms import AskDialog, CommitNameDialog, ForkDialo
 from zoea.tui.screens.comparison import ComparisonScreen
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.state.cockpit import Cockpit
+from zoea.tui.state.deferred_work import reread
 from zoea.tui.text_layout import Piece, wrap_words
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
@@ -217,7 +218,7 @@ class HistoryScreen(TabbedScreen):
     def on_commit_list_oldest_wanted(self) -> None:
         self._read_rest(oldest=True)
 
-    @work(exclusive=True, exit_on_error=False, group="newer")
+    @reread
     async def _refresh(self) -> None:
         await self._read(lambda database: read_newer(database, self.history, PAGE))
 

@@ -36,6 +36,7 @@ from zoea.tui.conversation.request_lines import (
 from zoea.tui.conversation.tool_items import build_offered_items
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.state.cockpit import Cockpit
+from zoea.tui.state.deferred_work import reread
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
@@ -210,7 +211,7 @@ class InspectorScreen(TabbedScreen):
             self.is_outdated = False
             self._refresh()
 
-    @work(exclusive=True, exit_on_error=False, group="turns")
+    @reread
     async def _read_turns(self) -> None:
         """Read how long the turns took; an open one grows."""
         turns = await self.read(read_turn_times, self.mysis_id, self.cockpit.now())
@@ -233,7 +234,7 @@ class InspectorScreen(TabbedScreen):
                 self._go(found)
                 self.go_to_part("packs")
 
-    @work(exclusive=True, exit_on_error=False, group="newer")
+    @reread
     async def _refresh(self) -> None:
         before = self.request
         await self._read_newer()

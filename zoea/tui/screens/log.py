@@ -28,6 +28,7 @@ from zoea.tui import number_format
 from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.tabbed_screen import TabbedScreen
+from zoea.tui.state.deferred_work import reread
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.line_list import LineList, TextLines
 
@@ -266,7 +267,7 @@ class LogScreen(TabbedScreen):
 
     # The file.
 
-    @work(exclusive=True, exit_on_error=False, group="file")
+    @reread
     async def _read_file(self) -> None:
         tail = await self.read(lambda database: read_log_tail(database.with_name("zoea.log")))
         if tail is not None and tail != self._tail and self._has_widgets:

@@ -25,6 +25,7 @@ from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.conversation.blocks import Symbols
 from zoea.tui.conversation.tool_items import build_tool_item
 from zoea.tui.screens.tabbed_screen import TabbedScreen
+from zoea.tui.state.deferred_work import reread
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingItem, FoldingList
@@ -123,7 +124,7 @@ class UpstreamsScreen(TabbedScreen):
 
     # Reading.
 
-    @work(exclusive=True, exit_on_error=False, group="upstreams")
+    @reread
     async def _read_upstreams(self) -> None:
         try:
             found = await self.cockpit.api.upstreams()
@@ -173,15 +174,15 @@ class UpstreamsScreen(TabbedScreen):
             self._read_upstreams()
         self._read_stderr()
 
-    def _read_stderr(self) -> None:
-        row = self.chosen
-        path = row.log if isinstance(row, UpstreamView) else ""
-        self._take_stderr(path)
+    @property
+    def _log_path(self) -> str:
+        return self.chosen.log if isinstance(self.chosen, UpstreamView) else ""
 
-    @work(exclusive=True, exit_on_error=False, group="stderr")
-    async def _take_stderr(self, path: str) -> None:
+    @reread
+    async def _read_stderr(self) -> None:
+        path = self._log_path
         tail = await asyncio.to_thread(read_log_tail, Path(path)) if path else ()
-        if self.is_mounted and tail != self._tail:
+        if self.is_mounted and path == self._log_path and tail != self._tail:
             self._tail = tail
             self._show_stderr()
 

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import wraps
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
+from textual.dom import DOMNode
+
+Node = TypeVar("Node", bound=DOMNode)
 Result = TypeVar("Result")
 Work = Coroutine[Any, Any, Result]
 
@@ -32,6 +37,32 @@ class DeferredWork(Awaitable[Result], Generic[Result]):
     def __del__(self) -> None:
         if isinstance(self._work, Coroutine):
             self._work.close()
+
+
+def reread(work: Callable[[Node], Work[None]]) -> Callable[[Node], None]:
+    """Make a method start a worker; while that runs, calls let it run once more.
+
+    An exclusive worker cancels the one before. What is asked for each second and takes longer would never be shown.
+    """
+    wanted: WeakSet[Node] = WeakSet()
+    running: WeakSet[Node] = WeakSet()
+
+    async def run(node: Node) -> None:
+        try:
+            while node in wanted:
+                wanted.discard(node)
+                await work(node)
+        finally:
+            running.discard(node)
+
+    @wraps(work)
+    def want(node: Node) -> None:
+        wanted.add(node)
+        if node not in running:
+            running.add(node)
+            node.run_worker(DeferredWork(lambda: run(node)), exit_on_error=False)
+
+    return want
 
 
 class WorkQueue:

@@ -24,10 +24,10 @@ from textual.strip import Strip
 from zoea.tui.commands.keymap import CURSOR_KEYS
 from zoea.tui.conversation.block_painter import BODY, PaintOptions
 from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, Symbols
-from zoea.tui.conversation.conversation_document import BlockView, ConversationDocument, estimate_work, paint_blocks
+from zoea.tui.conversation.conversation_document import ConversationDocument, estimate_work, paint_blocks
 from zoea.tui.conversation.conversation_reader import ConversationReader
 from zoea.tui.conversation.line_index import LineIndex, LinePosition
-from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.deferred_work import reread
 from zoea.tui.theme.role_styles import ConversationPalette
 from zoea.tui.widgets.strip_overlay import find_occurrences, place_strip, restyle_span
 
@@ -190,16 +190,19 @@ class ConversationView(ScrollView, can_focus=True, inherit_bindings=False):
         document = self._document
         if not self.is_mounted or document.options.width < BODY:
             return
-        options, missing = document.options, document.missing()
+        missing = document.missing()
         if estimate_work(missing) <= PAINT_HERE:
-            document.keep(paint_blocks(missing, options))
+            document.keep(paint_blocks(missing, document.options))
             self._apply()
         else:
-            self.run_worker(DeferredWork(lambda: self._paint_beside(missing, options)), group="paint", exclusive=True)
+            self._paint_beside()
 
-    async def _paint_beside(self, missing: list[BlockView], options: PaintOptions) -> None:
-        self._document.keep(await asyncio.to_thread(paint_blocks, missing, options))
+    @reread
+    async def _paint_beside(self) -> None:
+        options = self._document.options
+        painted = await asyncio.to_thread(paint_blocks, self._document.missing(), options)
         if options is self._document.options:
+            self._document.keep(painted)
             # Blocks that came during the painting are painted now, or in another thread if they are many.
             self._relay()
 
