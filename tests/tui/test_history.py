@@ -496,6 +496,17 @@ async def test_a_asks_what_the_mysis_knew_at_the_commit(tmp_path: Path) -> None:
         assert any(ref.startswith("thread/") for names in screen.history.refs.values() for ref in names)
 
 
+async def test_an_answer_that_is_there_before_its_dialog_is_shown(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        (alpha,) = stage.app.feed.myses
+        dialog = AnswerDialog(alpha, "ctx-1 alpha", "Why this belt?")
+        stage.app.push_screen(dialog)
+        dialog.feed_changed(frozenset({alpha}))  # what it would put is overwritten when it is mounted
+        assert not [worker for worker in stage.app.workers if worker.node is dialog]
+        await stage.until(lambda: stage.shows(AnswerDialog) and stage.one(TextLines, "#answer").plain == "yes")
+
+
 async def test_enter_before_the_cost_is_counted_is_told_until_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -245,7 +245,7 @@ class AnswerDialog(CockpitDialog[None]):
 
     def feed_changed(self, ids: frozenset[int]) -> None:
         super().feed_changed(ids)
-        if self._mysis_id in ids and not self._is_answered:
+        if self._mysis_id in ids and not self._is_answered and self.is_mounted:
             self._show()
 
     def tick(self) -> None:
