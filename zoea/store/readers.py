@@ -132,7 +132,6 @@ async def _interrupt(connection: sqlite3.Connection, query: asyncio.Future[Any])
 
 
 SEARCHES = 2
-_INTERRUPT_SECONDS = 0.01
 _CHUNK = 64  # required by aiosqlite for iterated cursors, which are not used
 
 
@@ -160,8 +159,8 @@ class ReaderPool:
             with translate_errors():
                 connection = await aiosqlite.Connection(partial(connect_reader, self._path), _CHUNK)
                 self._all.append(connection)
-                # The first read opens the log: now, because later the process may have no descriptor left.
-                await connection.execute_fetchall("SELECT 1 FROM sqlite_schema")
+                # Opens the log: now, because later no descriptor may be left. The first query reads the schema.
+                await connection.execute_fetchall("PRAGMA schema_version")
             self._readers.append(_Reader(connection))
 
     async def read(self, sql: str, params: Iterable[Any]) -> list[sqlite3.Row]:
@@ -179,7 +178,8 @@ class ReaderPool:
         connections, self._all = self._all, []
         for connection in connections:
             await _interrupt_reader(connection, asyncio.ensure_future(connection.execute_fetchall("SELECT 1")))
-            await connection.close()
+            if (ended := connection.stop()) is not None:  # closes it too; `close` goes to the thread twice
+                await ended
 
 
 async def _interrupt_reader(connection: aiosqlite.Connection, query: asyncio.Future[Any]) -> None:
@@ -189,6 +189,6 @@ async def _interrupt_reader(connection: aiosqlite.Connection, query: asyncio.Fut
     """
     while not query.done():
         await connection.interrupt()
-        await asyncio.wait({query}, timeout=_INTERRUPT_SECONDS)
+        await asyncio.wait({query}, timeout=_INTERRUPT_S)
     if not query.cancelled():
         query.exception()  # mark the error as retrieved; the caller gets the cancellation
