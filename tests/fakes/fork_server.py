@@ -76,8 +76,10 @@ class ForkServer:
         self._channel: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | int | None = None
         self._read_once: dict[str, str] = {}
+        self.package = "zoea"
+        """All its modules are loaded before the first fork."""
         self.tests: Sequence[str] = ()
-        """Arguments of pytest: what they name is loaded before the first fork."""
+        """Arguments of pytest: what they name is loaded too."""
 
     def can_fork(self, environment: Mapping[str, str]) -> bool:
         """Return whether a fork behaves as a new interpreter would with an environment."""
@@ -134,7 +136,10 @@ class ForkServer:
         ours.settimeout(_PATIENCE_S)
         with theirs, unwaited.shared():
             self._process = subprocess.Popen(
-                [_EXECUTABLE, "-m", "tests.fakes.fork_server", str(theirs.fileno()), *self.tests, _ROOM],
+                [
+                    *(_EXECUTABLE, "-m", "tests.fakes.fork_server", str(theirs.fileno()), self.package),
+                    *(*self.tests, _ROOM),
+                ],
                 env={name: value for name, value in environment.items() if name not in _LEFT_OUT}
                 | _read_frames()
                 | {"ROOM": _ROOM},
@@ -390,7 +395,7 @@ def _load_tests(arguments: list[str]) -> None:
     with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
         ended = pytest.main(["--collect-only", "-n0", "-p", "no:cacheprovider", *arguments])
     if ended != pytest.ExitCode.OK:  # half a module may have stayed; the workers say why
-        os.execv(_EXECUTABLE, [_EXECUTABLE, "-m", "tests.fakes.fork_server", sys.argv[1], _ROOM])
+        os.execv(_EXECUTABLE, [_EXECUTABLE, "-m", "tests.fakes.fork_server", *sys.argv[1:3], _ROOM])
 
     from hypothesis import given, settings, strategies
 
@@ -402,14 +407,12 @@ def _load_tests(arguments: list[str]) -> None:
     take()
 
 
-def main(descriptor: str, tests: list[str]) -> None:
-    """Load all modules of Zoea, and tests, then fork for each request. A fork runs the program."""
-    import zoea
-
+def main(descriptor: str, package: str, tests: list[str]) -> None:
+    """Load all modules of a package, and tests, then fork for each request. A fork runs the program."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # as in the tests
-        for module in walk_packages(zoea.__path__, "zoea."):
+        for module in walk_packages(import_module(package).__path__, f"{package}."):
             if not module.name.endswith(_LATER):
                 import_module(module.name)
     if tests:
@@ -436,4 +439,4 @@ server = ForkServer()
 """That of this worker."""
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:-1])
+    main(sys.argv[1], sys.argv[2], sys.argv[3:-1])

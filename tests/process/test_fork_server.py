@@ -9,7 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -96,36 +96,64 @@ with ForkedProgram([sys.executable, "-m", "tests.fakes.told_start", "code"], std
 beside = len(find_children(os.getpid()))
 server.close()
 has_test = any(name.endswith(".test_shorten") and module.__doc__ for name, module in sys.modules.items())
-print(code, beside, len(find_children(os.getpid())), "zoea.tui.app" in sys.modules, has_test)
+print(code, beside, len(find_children(os.getpid())), "LOADED" in sys.modules, has_test)
 """
 ONE_TEST = "tests/text/test_shorten.py"
+A_TEST_OF_THE_PROGRAM = "tests/cli/test_stats.py"
+"""Its fixtures load `zoea.__main__`."""
+SMALL_PACKAGE = "zoea.text"
+"""Loading all of Zoea takes seconds."""
 
 
-@pytest.mark.parametrize(("tests", "has_test"), [((), False), ((ONE_TEST,), True), ((ONE_TEST, "no file"), False)])
-def test_a_worker_has_loaded_zoea_and_forks_from_a_server_beside_it_that_it_ends(
-    tests: tuple[str, ...], has_test: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[ForkServer]:
+    """A server that has loaded all of Zoea and some tests."""
+    server = ForkServer()
+    server.tests = (ONE_TEST, A_TEST_OF_THE_PROGRAM)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def own() -> Iterator[ForkServer]:
+    """A server that loads one package."""
+    server = ForkServer()
+    server.package = SMALL_PACKAGE
+    yield server
+    server.close()
+
+
+def test_a_worker_has_loaded_zoea_and_tests(loaded: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_worker(loaded, "zoea.tui.app", monkeypatch) == ("70 1 0 True True\n", "")
+
+
+@pytest.mark.parametrize("tests", [(), (ONE_TEST, "no file")])
+def test_a_worker_has_loaded_no_test_where_one_cannot_be_loaded(
+    tests: tuple[str, ...], own: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = ForkServer()
     own.tests = tests
+    assert run_worker(own, f"{SMALL_PACKAGE}.stepped_search", monkeypatch) == ("70 1 0 True False\n", "")
+
+
+def run_worker(own: ForkServer, module: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """Run a worker that forks from a server beside it, and ends that. Return what it prints."""
     monkeypatch.setattr(fork_server, "server", own)
     worker = [sys.executable, "-u", "-c", popen_bootstrapline]
     with ForkedProgram(worker, env=environment(), stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
-        said = process.communicate(f"{WORK!r}\n", timeout=60)
-    own.close()
-    assert said == (f"70 1 0 True {has_test}\n", "")
+        work = WORK.replace("LOADED", module)
+        return process.communicate(f"{work!r}\n", timeout=60)
 
 
-def test_a_program_that_tests_have_loaded_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = ForkServer()
-    own.tests = ("tests/cli/test_stats.py",)  # its fixtures load `zoea.__main__`
-    monkeypatch.setattr(fork_server, "server", own)
+def test_a_program_that_tests_have_loaded_says_nothing_of_it(
+    loaded: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_server, "server", loaded)
     for words in (("zoea", "--version"), ("zoea.text.shorten",)):
         with ForkedProgram(
             [sys.executable, "-m", *words], env=environment(), stdout=PIPE, stderr=PIPE, text=True
         ) as one:
             _, err = one.communicate(timeout=60)
         assert (one.returncode, err) == (0, ""), words
-    own.close()
 
 
 def test_what_is_read_once_at_a_start_has_a_new_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,8 +165,7 @@ def test_what_is_read_once_at_a_start_has_a_new_interpreter(monkeypatch: pytest.
     assert not server.can_fork(environment())
 
 
-def test_a_closed_server_ends_and_a_fork_goes_on() -> None:
-    own = ForkServer()
+def test_a_closed_server_ends_and_a_fork_goes_on(own: ForkServer) -> None:
     program = {
         "command": [],
         "module": "tests.fakes.told_start",
