@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +263,12 @@ def keeps_the_seeds_form(settings: Settings) -> Settings:
     return settings.model_copy(update={"context": settings.context.model_copy(update=changed)})
 
 
+@cache
+def _build_policy(body: str) -> ToolPolicy:
+    """Build the policy of a template's text once, as Zoea does."""
+    return ToolPolicy(ask_destructive=parse_template(body).tools.ask_destructive)
+
+
 @asynccontextmanager
 async def swarm(
     folder: Path,
@@ -290,8 +296,7 @@ async def swarm(
     peer = peer or Peer()
     toolbox = Toolbox(
         [UpstreamConfig("peer", server=peer.server()), *upstreams],
-        policies=policies
-        or (lambda body: policy or ToolPolicy(ask_destructive=parse_template(body).tools.ask_destructive)),
+        policies=policies or (lambda body: policy or _build_policy(body)),
         logs=folder,
         accounts=accounts,
     )

@@ -322,7 +322,7 @@ def parse_template(text: str) -> Template:
     known = {name: value for name, value in tree.items() if name in Template.model_fields}
     for name in (*OVERRIDES, "tools"):
         if isinstance(known.get(name), dict):
-            fields = type(getattr(Template(name="x"), name)).model_fields
+            fields = type(Template.model_fields[name].default).model_fields
             known[name] = {key: value for key, value in known[name].items() if key in fields}
     try:
         template = Template.model_validate(known)

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+from pydantic import ValidationError
 
 from zoea.model.errors import SettingsError, TemplateError, TrustError
 from zoea.settings.document import Document, read_document
@@ -130,10 +131,11 @@ class Templates:
         """
         chain = self._reader().read_chain(name)
         resolved = _merge_chain(chain)
-        problems = find_problems(Template, resolved.tree, resolved.origins)
-        if problems:
-            raise TemplateInvalid(problems)
-        template, level = Template.model_validate(resolved.tree), self._levels[chain[0].place]
+        try:
+            template = Template.model_validate(resolved.tree)
+        except ValidationError:
+            raise TemplateInvalid(find_problems(Template, resolved.tree, resolved.origins)) from None
+        level = self._levels[chain[0].place]
         return template.of_folder(level.folder) if level.layer is Layer.PROJECT else template
 
     def problems(self) -> list[Problem]:
