@@ -26,8 +26,19 @@ def tree_of(file: Path) -> ast.Module:
 
 @cache
 def nodes_of(file: Path) -> tuple[ast.AST, ...]:
-    """Return all nodes of the syntax tree of a file."""
-    return tuple(ast.walk(tree_of(file)))
+    """Return all nodes of the syntax tree of a file, in the order of `ast.walk`.
+
+    That takes twice as long.
+    """
+    nodes: list[ast.AST] = [tree_of(file)]
+    for node in nodes:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                nodes += [one for one in value if isinstance(one, ast.AST)]
+            elif isinstance(value, ast.AST):
+                nodes.append(value)
+    return tuple(nodes)
 
 
 @cache
