@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.text import redact
+from zoea.text.redact import secret_patterns
 from zoea.text.redact.personal_data import luhn
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
@@ -191,3 +192,30 @@ def test_redaction_is_idempotent(text: str) -> None:
 @given(st.text(), st.text())
 def test_a_key_is_found_between_any_words(before: str, after: str) -> None:
     assert "Zk93mfpQ27xx" not in redact.redact_all(f"{before} sk-Zk93mfpQ27xx {after}")
+
+
+NAMES = (
+    *("password", "passwd", "pass_phrase", "passcode", "passkeys", "pwd", "pw", "pin_code", "pin", "totp_seed", "psk"),
+    *("mnemonic", "secret", "secrets", "api_key", "signing-keys", "token", "passwort", "kennwort", "geheimnis"),
+    *("losung", "mot de passe", "contraseñas", "senha", "parola", "wachtwoord", "hasło", "haslo", "şifre", "пароль"),
+    *("密码", "密碼", "口令", "密钥", "パスワード", "暗証番号", "비밀번호"),
+)
+ODD = (("s", "ſ"), ("k", "\u212a"), ("i", "ı"), ("i", "İ"), ("о", "\u1c82"))
+"""Letters, and others that a pattern without case treats as equal."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_text_is_searched_wherever_a_pattern_would_find_a_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {name, name.upper(), name.title(), *(name.replace(*one) for one in ODD)}
+    texts = [f"{one}{ending}" for one in names for ending in (": Zx9_hunter7", ' is "Zx9_hunter7"', "是 Zx9_hunter7")]
+    redacted = [redact.redact_secrets(text) for text in texts]
+    assert redacted != texts
+    monkeypatch.setattr(secret_patterns, "_names_secret", lambda text: True)
+    assert redacted == [redact.redact_secrets(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "text", ["AUTHORİZATION: bearer Zx9hunter7", "authorızation=token Zx9hunter7", "BEARER Zx9hunter7"]
+)
+def test_a_header_is_found_in_letters_of_any_case(text: str) -> None:
+    assert "hunter" not in redact.redact_secrets(text)

@@ -96,6 +96,24 @@ _NO_SECRET = compile_lazily(
     r"|\*+|\.{3,}|…|\$\{?[A-Za-z_][A-Za-z0-9_]*\}?|%[A-Za-z_]+%|(?:os|process|self|settings|config|args)\.\S*|-.*)"
 )
 _SURE_LENGTH = 6
+_PARTS = (
+    *("key", "pass", "token", "secret", "pin", "pw", "otp_seed", "mnemonic", "psk", "kennwort", "geheimnis", "losung"),
+    *("senha", "parola", "wachtwoord", "haslo"),
+)
+_FOREIGN = (
+    "contraseña",
+    "hasło",
+    "şifre",
+    "пароль",
+    "密码",
+    "密碼",
+    "口令",
+    "密钥",
+    "パスワード",
+    "暗証番号",
+    "비밀번호",
+)
+"""What each name of a secret has a part of, folded: those in ASCII, and the others."""
 
 
 Put = Callable[[str, str], str]
@@ -125,23 +143,39 @@ def replace_secrets(text: str, put: Put) -> str:
     if "eyJ" in text:
         text = replace_in_steps(_JWT, lambda match: put("TOKEN", match[0]), text)
     text = replace_in_steps(_ISSUED, lambda match: put("API_KEY", match[0]), text)
-    for pattern in (_AUTHORIZATION, _BEARER):
-        text = replace_in_steps(pattern, lambda match: match[1] + put("TOKEN", match[0][len(match[1]) :]), text)
+    for pattern, mark in ((_AUTHORIZATION, "authorization"), (_BEARER, "bearer")):
+        if mark in _fold(text):
+            text = replace_in_steps(pattern, lambda match: match[1] + put("TOKEN", match[0][len(match[1]) :]), text)
     if "ookie" in text or "OOKIE" in text or "curl" in text:
         text = replace_in_steps(_COOKIES, lambda match: _COOKIE.sub(lambda one: _cookie(one, put), match[0]), text)
     if "://" in text:
         text = replace_in_steps(_ADDRESS, lambda match: match[1] + put("PASSWORD", match[0][len(match[1]) :]), text)
-    for pattern in (_GIVEN, _FLAG):
-        text = replace_in_steps(pattern, lambda match: _given(match, put), text)
+    if (":" in text or "=" in text) and _names_secret(text):
+        text = replace_in_steps(_GIVEN, lambda match: _given(match, put), text)
+    if "--" in text:
+        text = replace_in_steps(_FLAG, lambda match: _given(match, put), text)
     return text
 
 
 def replace_told(text: str, put: Put) -> str:
     """Replace the values that sentences tell."""
+    if not _names_secret(text):
+        return text
     text = replace_in_steps(_PROSE, lambda match: _given_in_prose(match, put), text)
     return replace_in_steps(
         _PROSE_WITHOUT_SPACES, lambda match: match["between"] + put("PASSWORD", match["bare"]), text
     )
+
+
+def _names_secret(text: str) -> bool:
+    """Return whether a text may name a secret. Most do not, and need no pattern without case, which are slow."""
+    folded = _fold(text)
+    return any(part in folded for part in _PARTS) or (not text.isascii() and any(part in folded for part in _FOREIGN))
+
+
+def _fold(text: str) -> str:
+    """Fold all letters that a pattern without case treats as equal. That of `İ` is two characters otherwise."""
+    return text.lower() if text.isascii() else text.replace("İ", "i").replace("ı", "i").casefold()
 
 
 def is_about_secrets(value: str) -> bool:
