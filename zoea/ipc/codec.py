@@ -17,6 +17,7 @@ from msgspec import Struct
 
 Json = Any
 Decoder = Callable[[Json, str], Any]
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 class Mismatch(ValueError):
@@ -25,12 +26,16 @@ class Mismatch(ValueError):
 
 def encode(value: Any) -> Json:
     """Convert a value of the model to plain JSON values."""
-    if isinstance(value, Enum):
-        return value.value
-    if value is None or isinstance(value, str | int | float | bool):
+    if type(value) in _PLAIN:
         return value
     if isinstance(value, Struct):
-        return {name: encode(getattr(value, name)) for name in _field_names(type(value))}
+        # Most fields are plain, and a view has tens of thousands of them.
+        values = [(name, getattr(value, name)) for name in _field_names(type(value))]
+        return {name: one if type(one) in _PLAIN else encode(one) for name, one in values}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str | int | float | bool):
+        return value
     if isinstance(value, tuple | list):
         return [encode(item) for item in value]
     if isinstance(value, dict):
