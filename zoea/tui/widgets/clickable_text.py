@@ -169,6 +169,10 @@ class TextBlock(Static):
                 return "$text-quiet"
             case "key":
                 return "bold $footer-key-foreground"
+            case "ok":
+                return "$success"
+            case "called":
+                return "bold $role-tool"
             case "title" | "asking":
                 return f"bold $role-{role}"
         return f"$role-{role}"
