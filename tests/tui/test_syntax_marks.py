@@ -232,7 +232,7 @@ HOSTILE_CODE = {  # each goes to each lexer
     "past the last plane": "\U0010ffff" * MANY,
 }
 HOSTILE_NAMES = ("a.py", "a.js", "a.ts", "a.c", "a.html", "a.md", "a.json", "a.yaml", "a.sh", "a.css", "a.rs", "a.sql")
-SHORT = "import syntax_lexer; syntax_lexer.LEX_S = 0.01; syntax_lexer.main()"
+SHORT = "import syntax_lexer; syntax_lexer.LEX_S = 0.003; syntax_lexer.main()"
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
@@ -305,7 +305,7 @@ async def test_leaving_the_review_ends_the_lexer(tmp_path: Path, monkeypatch: py
         return started[-1]
 
     monkeypatch.setattr(syntax_marks, "Popen", remember)
-    monkeypatch.setattr(syntax_marks, "_PROGRAM", (sys.executable, "-I", "-S", "-c", "while True: pass"))
+    monkeypatch.setattr(syntax_marks, "_PROGRAM", (sys.executable, "-I", "-S", "-c", "import signal; signal.pause()"))
     async with reviewed(tmp_path) as (stage, _, folders):
         commit(folders["alpha"], "more", shop__py=f"{SHOP}\n# of return\n")
         await open_review(stage, "# of return")
