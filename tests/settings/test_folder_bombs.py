@@ -22,11 +22,39 @@ from zoea.settings.template_library import Level, Templates, import_template
 from zoea.text.document_bounds import MOST_VALUES, parse_toml
 from zoea.tui.theme.themes import read_theme
 
-MOST_S = 8.0
-"""Seconds of CPU, on a loaded machine too. Without bounds the bombs take from 10 seconds to hours."""
+MOST_S = 4.0
+"""Seconds of CPU, on a loaded machine too. Without bounds the bombs take from 5 seconds to hours."""
 N = 800_000
+MANY = 200_000
+"""Characters of what no bound refuses; enough for a pattern that takes time with their square."""
 PARENTS = "{{parent}}" * 40_000
+
+
+def make_long_toml(size: int) -> dict[str, str]:
+    """Return texts that no bound refuses, of so many characters each."""
+    return {
+        "digits in a text": 'turn.timeout = "' + "1" * size + '"',
+        "blanks before a value": "a =" + " " * size + "1",
+        "blanks after a key": "a" + " " * size + "= 1",
+        "blanks in a text": 'turn.timeout = "' + " " * size + 'x"',
+        "empty lines": "\n" * size,
+        "comments": "#\n" * (size // 2),
+        "open text": 'a = """' + '\\"' * (size // 2),
+        "a word": "a" * size,
+    }
+
+
+def make_long_json(size: int) -> dict[str, str]:
+    return {
+        "blanks": '{"title":' + " " * size + "x}",
+        "a text without end": '"' + '\\"' * (size // 2),
+        "placeholders": '{"mcpServers": {"a": {"command": "' + "${" * (size // 2) + '"}}}',
+        "half a character": '{"title": "\\ud800' + "x" * size + '"}',
+    }
+
+
 TOML = {
+    **make_long_toml(MANY),
     "parts of a key": "a" + ".a" * 20_000 + " = 1",
     "parts of a header": "[" + "a" + ".a" * 20_000 + "]",
     "quoted parts": '"a"' + ' . "a"' * 20_000 + " = 1",
@@ -47,32 +75,21 @@ TOML = {
     "hexadecimal digits": "swarm.max_myses = 0x" + "f" * 5_000,
     "digits of a fraction": "swarm.inherit_broadcast_hours = 1." + "1" * 5_000,
     "digits of an exponent": "swarm.inherit_broadcast_hours = 1e" + "1" * 5_000,
-    "digits in a text": 'turn.timeout = "' + "1" * N + '"',
-    "blanks before a value": "a =" + " " * N + "1",
-    "blanks after a key": "a" + " " * N + "= 1",
-    "blanks in a text": 'turn.timeout = "' + " " * N + 'x"',
-    "empty lines": "\n" * N,
-    "comments": "#\n" * (N // 2),
-    "open text": 'a = """' + '\\"' * (N // 2),
-    "a word": "a" * N,
     "parents": f'extends = "default"\nprompt = "{PARENTS}"',
     "a schema": "output_schema = {" + "not = {" * 20 + "}" * 21,
     "too long": "#" * 2_000_000,
 }
 JSON = {
+    **make_long_json(MANY),
     "digits": '{"title": ' + "1" * 5_000 + "}",
     "brackets": '{"title": ' + "[" * N + "}",
     "values": '{"title": [' + "1," * (N // 2) + "1]}",
     "keys": "{" + ",".join(f'"k{number}": 1' for number in range(60_000)) + "}",
     "the same key": "{" + '"k": 1,' * 9_000 + '"k": 1}',
     "sources": '{"contextStrategy": {"sources": [' + '{"topic": "A"},' * 60_000 + '{"topic": "A"}]}}',
-    "blanks": '{"title":' + " " * N + "x}",
     "commas": '{"title": 1' + ",/* x */" * 20_000 + "x}",
     "comments without end": "{" + "/*" * (N // 4),
-    "a text without end": '"' + '\\"' * (N // 2),
-    "placeholders": '{"mcpServers": {"a": {"command": "' + "${" * (N // 2) + '"}}}',
     "servers": '{"mcpServers": {' + ",".join(f'"a{number}": {{"command": "x"}}' for number in range(4_900)) + "}}",
-    "half a character": '{"title": "\\ud800' + "x" * N + '"}',
     "too long": " " * 2_000_000,
 }
 YAML = {
@@ -114,17 +131,18 @@ def check_project(file: Path) -> object:
     return check_settings(places(configured=False), env={})
 
 
+# Readers of the same kind of text share its parser, so one of them gets the longest texts.
 READERS: list[tuple[Callable[[Path], object], str, dict[str, str]]] = [
-    (load_project, ".toml", TOML),
+    (load_project, ".toml", {**TOML, **make_long_toml(N)}),
     (read_workspace, ".toml", TOML),
     (paint_first, ".toml", TOML),
     (read_template, ".toml", TOML),
     (read_theme, ".toml", TOML),
-    (read_template, ".json", JSON),
+    (read_template, ".json", {**JSON, **make_long_json(N)}),
     (check_project, ".toml", TOML),
     (check_project, ".json", JSON),
     (lambda file: import_template(file, Path("templates")), ".json", JSON),
-    (lambda file: dispatch(["upstream", "import", str(file)]), ".json", JSON),
+    (lambda file: dispatch(["upstream", "import", str(file)]), ".json", {**JSON, **make_long_json(N)}),
     (lambda file: dispatch(["config", "import", str(file)]), ".yaml", YAML),
 ]
 CASES = [

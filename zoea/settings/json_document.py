@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from zoea.settings.key_paths import KeyPath
 
-_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++')
 
 _HALF = re.compile(r"[\ud800-\udfff]")
 

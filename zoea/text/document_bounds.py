@@ -89,8 +89,8 @@ def check_settings_text(text: str) -> str:
     if _LONG_NUMBER.search(plain):
         raise ValueError("contains a number that is too long")
     depth = 0
-    for bracket in _BRACKET.findall(plain):
-        depth += 1 if bracket in b"[{" else -1
+    for bracket in _BRACKET.finditer(plain):
+        depth += 1 if bracket[0] in b"[{" else -1
         if depth > MOST_DEPTH:
             raise ValueError("is nested too deep")
     return text
