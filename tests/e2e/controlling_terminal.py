@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from tests.e2e.zoea_process import PATIENCE_S, environment, find_owner, zoea
+from tests.fakes.fork_server import control_terminal
 from tests.waiting import until_true
 from zoea.process.lock import read_holder
 from zoea.settings.paths import places
@@ -25,29 +26,29 @@ FULL_S = 1.5
 
 
 class ControllingTerminal:
-    """A shell command in a session with a controlling terminal, until its swarm runs.
+    """A program in a session with a controlling terminal, until its swarm runs.
 
     Args:
-        hangup: Whether the command gets the SIGHUP of its terminal; else it ignores it, as a shell or `nohup` can.
+        command: The program and its arguments.
+        hangup: Whether the program gets the SIGHUP of its terminal; else it ignores it, as a shell or `nohup` can.
     """
 
-    def __init__(self, command: str, *, hangup: bool = True) -> None:
+    def __init__(self, *command: str, hangup: bool = True) -> None:
         self.master, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
 
-        def begin_session() -> None:
-            os.setsid()
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-            if not hangup:
-                signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+        def control_without_hangup() -> None:
+            control_terminal()
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
 
         self.process = subprocess.Popen(
-            ["/bin/sh", "-c", command],
+            command,
             env={**environment(), "TERM": "xterm-256color", "LANG": "C.UTF-8"},
             stdin=terminal,
             stdout=terminal,
             stderr=terminal,
-            preexec_fn=begin_session,
+            start_new_session=True,
+            preexec_fn=control_terminal if hangup else control_without_hangup,
         )
         os.close(terminal)
         self.wait_for("2 myses")

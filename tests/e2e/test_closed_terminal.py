@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,9 +22,10 @@ from zoea.settings.paths import places
 SOAK = bool(os.environ.get("ZOEA_SOAK"))
 ROUNDS = range(20 if SOAK else 1)
 UNREAD_S = 60.0 if SOAK else 0.0
-ZOEA = f"{sys.executable} -m zoea"
-RUN = "run --myses 2 --provider scripted"
-BUSY = "run --world reef --myses 2 --start-swarm"
+ZOEA = (sys.executable, "-m", "zoea")
+HINDERED = (sys.executable, "-m", "tests.e2e.hindered_cockpit")
+RUN = ("run", "--myses", "2", "--provider", "scripted")
+BUSY = ("run", "--world", "reef", "--myses", "2", "--start-swarm")
 """Draws all the time, so that a terminal that does not read is full soon."""
 
 pytestmark = [pytest.mark.timeout(60 + 2 * PATIENCE_S + UNREAD_S), pytest.mark.parametrize("attempt", ROUNDS)]
@@ -38,20 +40,20 @@ def _runtime(own_runtime: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 @pytest.mark.parametrize("hangup", [True, False], ids=["SIGHUP", "no SIGHUP"])
 def test_a_closed_terminal_hands_the_swarm_on(hangup: bool, attempt: int) -> None:
-    terminal = ControllingTerminal(f"exec {ZOEA} {RUN}", hangup=hangup)
+    terminal = ControllingTerminal(*ZOEA, *RUN, hangup=hangup)
     terminal.close()
     wait_for_successor(terminal)
 
 
 def test_a_closed_terminal_with_make_in_between_hands_the_swarm_on(tmp_path: Path, attempt: int) -> None:
-    (tmp_path / "Makefile").write_text(f"run:\n\t@{ZOEA} {RUN}\n")
-    terminal = ControllingTerminal(f"exec make -C {tmp_path} run")
+    (tmp_path / "Makefile").write_text(f"run:\n\t@{shlex.join([*ZOEA, *RUN])}\n")
+    terminal = ControllingTerminal("make", "-C", str(tmp_path), "run")
     terminal.close()
     wait_for_successor(terminal)
 
 
 def test_a_terminal_that_does_not_read_does_not_hold_up_the_swarm(attempt: int) -> None:
-    terminal = ControllingTerminal(f"exec {ZOEA} {BUSY}")
+    terminal = ControllingTerminal(*ZOEA, *BUSY)
     terminal.wait_until_unread(UNREAD_S)
     assert zoea("start", "--all").returncode == 0
     terminal.wait_for("beta")
@@ -62,7 +64,7 @@ def test_a_terminal_that_does_not_read_does_not_hold_up_the_swarm(attempt: int) 
 
 
 def test_a_swarm_ends_in_order_at_sigterm_though_its_terminal_does_not_read(attempt: int) -> None:
-    terminal = ControllingTerminal(f"exec {ZOEA} {BUSY}")
+    terminal = ControllingTerminal(*ZOEA, *BUSY)
     terminal.wait_until_unread(UNREAD_S)
     os.kill(terminal.owner, signal.SIGTERM)
     assert terminal.process.wait(PATIENCE_S) == 0
@@ -71,15 +73,14 @@ def test_a_swarm_ends_in_order_at_sigterm_though_its_terminal_does_not_read(atte
 
 
 def test_a_terminal_that_does_not_read_for_long_is_given_up(tmp_path: Path, attempt: int) -> None:
-    command = f"{sys.executable} -m tests.e2e.hindered_cockpit small-queue {tmp_path / 'unused'} {BUSY}"
-    terminal = ControllingTerminal(f"exec {command}")
+    terminal = ControllingTerminal(*HINDERED, "small-queue", str(tmp_path / "unused"), *BUSY)
     wait_for_successor(terminal)
     terminal.close()
 
 
 def test_a_plain_run_ends_in_order_at_sigterm_though_its_terminal_does_not_read(attempt: int) -> None:
     master, terminal = pty.openpty()
-    command = [sys.executable, "-m", "zoea", *RUN.split(), "--plain"]
+    command = [*ZOEA, *RUN, "--plain"]
     with subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL, stdout=terminal) as plain:
         try:
             until_true(find_owner, within=PATIENCE_S)
@@ -97,7 +98,7 @@ def test_a_plain_run_ends_in_order_at_sigterm_though_its_terminal_does_not_read(
 @pytest.mark.parametrize("how", ["deadlock", "busy"])
 def test_a_blocked_event_loop_cannot_keep_a_swarm_from_its_end(how: str, tmp_path: Path, attempt: int) -> None:
     block = tmp_path / "block"
-    terminal = ControllingTerminal(f"exec {sys.executable} -m tests.e2e.hindered_cockpit {how} {block} {RUN}")
+    terminal = ControllingTerminal(*HINDERED, how, str(block), *RUN)
     block.touch()
     until_true(lambda: not block.exists())
     os.kill(terminal.owner, signal.SIGTERM)
@@ -108,7 +109,7 @@ def test_a_blocked_event_loop_cannot_keep_a_swarm_from_its_end(how: str, tmp_pat
 
 def test_a_blocked_event_loop_cannot_keep_a_swarm_from_being_handed_on(tmp_path: Path, attempt: int) -> None:
     block = tmp_path / "block"
-    terminal = ControllingTerminal(f"exec {sys.executable} -m tests.e2e.hindered_cockpit busy {block} {RUN}")
+    terminal = ControllingTerminal(*HINDERED, "busy", str(block), *RUN)
     block.touch()
     until_true(lambda: not block.exists())
     terminal.close()

@@ -62,13 +62,13 @@ class SshServer:
     folder: Path
     port: int
 
-    def command(self, remote: str) -> str:
-        """Return the shell command that runs `remote` in a terminal on the server."""
+    def command(self, remote: str) -> list[str]:
+        """Return the command that runs `remote` in a terminal on the server."""
         options = (
             f"-F none -tt -p {self.port} -i {self.folder}/key -o IdentitiesOnly=yes -o BatchMode=yes"
             " -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
         )
-        return f"exec {SSH} {options} 127.0.0.1 {shlex.quote(remote)}"
+        return [str(SSH), *options.split(), "127.0.0.1", remote]
 
     def is_listening(self) -> bool:
         with socket.socket() as door:
@@ -112,7 +112,7 @@ def test_a_cut_ssh_session_hands_the_swarm_on(cut: str, tmp_path: Path, attempt:
     with ssh_server(tmp_path) as server:
         remote = f"cd {shlex.quote(str(Path.cwd()))} && exec env {own_places} {sys.executable} {RUN}"
         until_true(server.is_listening)
-        terminal = ControllingTerminal(server.command(remote))
+        terminal = ControllingTerminal(*server.command(remote))
         client = terminal.process.pid
         match cut:
             case "client killed":

@@ -21,6 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 import warnings
@@ -58,6 +59,8 @@ _FRAMES = "TEXTUAL_FPS"
 """Means nothing to the servers of MCP, whose environment lacks it."""
 _PROGRAMS = ("zoea", "tests", "mcp_server_git", "mcp_server_time")
 """The packages whose modules are forked."""
+_SWARMS = ("zoea", "tests.e2e.hindered_cockpit")
+"""Modules whose command `run` starts further programs."""
 _NEW_PROGRAMS = ("tests.fakes.fork_server", "tests.e2e.other_version")
 """The server itself, and what changes modules before others that copy from them are loaded."""
 _WORKER = ("-u", "-c", "import sys;exec(eval(sys.stdin.readline()))")
@@ -100,7 +103,7 @@ class ForkServer:
             program: `command`, `module` (or a script; empty for a worker), `arguments`, `environment`, `folder`,
                 `is_session` (whether it leads one), `is_apart` (whether modules of its folder are not found), `kept`
                 (the numbers of further descriptors) and, where they are not the server's, `umask` (or -1),
-                `most_files` and `ignored` signals.
+                `most_files`, `ignored` signals and `has_terminal` (whether its stdin controls its session).
             streams: Its stdin, stdout and stderr, then the further descriptors.
         """
         with self._lock:
@@ -157,6 +160,11 @@ class ForkedProgram(subprocess.Popen[str]):
         execute_child(self, args, executable, preexec_fn, *rest)
 
 
+def control_terminal() -> None:
+    """Let stdin control the session that this process leads: closing it is a hangup. A `preexec_fn` that forks too."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 _execute_new = subprocess.Popen._execute_child  # type: ignore[attr-defined]  # private
 
 
@@ -167,7 +175,7 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
     folder = os.fspath(given_folder or Path.cwd())
     program = _read_program(args)
     # Then: whether signals are restored, three ids, the umask, the session and the group.
-    is_plain = closes and not is_shell and executable is None and preexec_fn is None
+    is_plain = closes and not is_shell and executable is None and preexec_fn in (None, control_terminal)
     is_plain &= [*rest[13:17], *rest[19:]] == [True, None, None, None, -1]
     if program is None or not is_plain or not Path(folder).is_dir() or not server.can_fork(environment):
         _execute_new(process, args, executable, preexec_fn, *rest)
@@ -177,6 +185,7 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
         "folder": folder,
         "umask": rest[17],
         "is_session": rest[18],
+        "has_terminal": preexec_fn is control_terminal,
         "kept": list(kept),
         "most_files": resource.getrlimit(resource.RLIMIT_NOFILE),
         "ignored": [one for one in _SIGNALS if signal.getsignal(one) == signal.SIG_IGN],
@@ -285,6 +294,8 @@ def _become(program: Mapping[str, Any], streams: list[int], channel: socket.sock
         signal.signal(one, signal.SIG_IGN if one in program["ignored"] else usual)
     if program["is_session"]:
         os.setsid()
+    if program.get("has_terminal"):
+        control_terminal()
     _show(program["command"])
     sys.argv = [program["module"], *program["arguments"]]
     added = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
@@ -424,7 +435,7 @@ def main(descriptor: str, package: str, tests: list[str]) -> None:
     program = _serve(channel)
     while program is not None:
         is_worker = not program["module"]
-        is_swarm = program["module"] == "zoea" and program["arguments"][:1] == ["run"]
+        is_swarm = program["module"] in _SWARMS and "run" in program["arguments"]
         started = _serve_program() if is_swarm or is_worker else None
         if started is None and is_worker:
             _work()

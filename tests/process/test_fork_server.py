@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
 import resource
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from execnet.gateway_io import popen_bootstrapline
 
 from tests.e2e.zoea_process import environment
 from tests.fakes import fork_server
-from tests.fakes.fork_server import ForkedProgram, ForkServer, server
+from tests.fakes.fork_server import ForkedProgram, ForkServer, control_terminal, server
 from tests.fakes.processes import find_children, wait_for_end
 from tests.waiting import until_true
 
@@ -70,6 +71,19 @@ async def test_a_fork_that_asyncio_starts_keeps_the_descriptors_that_it_passes(t
         out, _ = await started.communicate()
     assert started.returncode == 70
     assert json.loads(out)["links"] == [str(tmp_path / "other"), str(tmp_path / "file")]
+
+
+@pytest.mark.parametrize("kind", [ForkedProgram, subprocess.Popen])
+def test_a_program_whose_terminal_controls_its_session_ends_with_it(kind: type[subprocess.Popen[str]]) -> None:
+    master, terminal = pty.openpty()
+    command = [sys.executable, "-m", "tests.fakes.told_start", "end"]
+    options: dict[str, Any] = {"start_new_session": True, "preexec_fn": control_terminal}
+    with kind(command, env=environment(), stdin=terminal, stdout=subprocess.DEVNULL, **options) as process:
+        os.close(terminal)
+        leader = os.tcgetpgrp(master)
+        os.close(master)
+        assert process.wait(60) == -signal.SIGHUP
+    assert leader == process.pid
 
 
 def test_a_fork_has_limits_and_ignored_signals_of_its_parent_now() -> None:
