@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import unicodedata
 import weakref
-from typing import Any
+from typing import Any, cast
 
 from textual import events
 from textual.app import App
@@ -28,6 +28,8 @@ Longer than any thread takes for its answer on a machine that has much else to d
 """
 TIMEOUT_S = 20.0
 """Time after which a busy pump is no longer waited for."""
+MOST_WAITERS = 1_000
+"""Futures of waiting pumps that are remembered."""
 _ALWAYS = ("MessagePump._process_messages", "Timer._run_timer", "App.run_test.<locals>.run_app")
 _FOLLOWS = (
     "SwarmConnection._run",
@@ -60,6 +62,7 @@ class IdlePilot(Pilot[str]):
         super().__init__(app)
         self._lasting = weakref.WeakSet[asyncio.Task[Any]]()
         self._busy: MessagePump = app
+        self._waiters = set[Any]()
 
     async def press(self, *keys: str) -> None:
         for key in keys:
@@ -136,10 +139,18 @@ class IdlePilot(Pilot[str]):
         """Return whether every pump waits."""
         if not _is_waiting(self._busy):  # the one that was at work when it was last asked still is, most often
             return False
-        for pump in (self.app, *self.app._registry):
+        waiters, registry = self._waiters, cast("Any", self.app._registry)
+        for pump in (self.app, *[pump for each in list(registry.data) if (pump := each()) is not None]):
+            # Most pumps wait for the same message as when they were last asked.
+            waiter = getattr(pump._task, "_fut_waiter", None)
+            if waiter is not None and waiter in waiters and not waiter.done():
+                continue
             if not _is_waiting(pump):
                 self._busy = pump
                 return False
+            waiters.add(waiter)
+        if len(waiters) > MOST_WAITERS:
+            waiters.clear()
         return True
 
     def _has_callbacks(self) -> bool:
