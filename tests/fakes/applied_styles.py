@@ -81,7 +81,7 @@ class _Candidates:
         return tuple(parts)
 
     def _match(self, node: DOMNode) -> tuple[int, Sequence[Callable[[Any], bool]]]:
-        """Return a number for the selectors that match the node's name, and the checks of their pseudo-classes."""
+        """Number the selectors that match the node's name. Return the checks of their pseudo-classes, too."""
         matching = [place for place, selector in enumerate(self.selectors) if selector._check(node)]
         named = set[str]().union(*(self.selectors[place].pseudo_classes for place in matching))
         known: Any = type(node)._PSEUDO_CLASSES
@@ -240,7 +240,7 @@ def _set_all(base: Any, now: dict[str, Any], rules: RulesMap) -> None:
 
 
 def _changed_names(before: RulesMap | None, rules: RulesMap, now: dict[str, Any]) -> Sequence[str]:
-    """Return the names of the rules to set on a node that has `now`, which were set from `before`."""
+    """Return the names of the rules to set on a node. What it has `now` was set from `before`."""
     if before is None or "transitions" in before or "transitions" in rules:
         new: dict[str, Any] = dict(rules)
         return [name for name in now.keys() | new.keys() if new.get(name) is None or now.get(name) is not new[name]]

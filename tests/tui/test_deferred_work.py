@@ -19,6 +19,7 @@ from tests.tui.cockpit import answering, cockpit
 from zoea.queries.events import read_log_tail
 from zoea.queries.swarm_stats import read_stats
 from zoea.tui.screens import charts, log
+from zoea.tui.screens.base import BaseScreen
 from zoea.tui.state.deferred_work import DeferredWork, WorkQueue
 
 YOUNG = 0
@@ -150,7 +151,7 @@ async def test_what_is_read_each_second_is_shown_though_each_read_takes_longer(
         stage.swarm.path.with_name("zoea.log").write_text("a line of the log\n")
         await stage.press(*keys, until=lambda: begun)
         for _ in range(20):
-            stage.screen.tick()
+            stage.top(BaseScreen).tick()
         assert shown not in stage.text()
         may_end.release()
         await stage.until(lambda: shown in stage.text() and len(begun) == 2)

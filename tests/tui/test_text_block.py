@@ -1,4 +1,4 @@
-"""A block of text has room for the lines that were put into it last, and shows each role as a conversation does."""
+"""A block of text has room for its newest lines, and shows roles as a conversation does."""
 
 from __future__ import annotations
 
