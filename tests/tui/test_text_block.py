@@ -1,4 +1,4 @@
-"""A block of text has room for its newest lines, and shows roles as a conversation does."""
+"""A block of text has room for its newest lines. Roles look as in a conversation."""
 
 from __future__ import annotations
 
