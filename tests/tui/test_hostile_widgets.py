@@ -252,7 +252,7 @@ async def through_others(stage: Stage, seen: Seen) -> None:
             before = stage.screen
             await stage.press(key)
             if key not in MOVES:
-                await stage.until(lambda: seen.look() and stage.screen is not before)  # noqa: B023  waited for here
+                await stage.until(lambda: stage.screen is not before)  # noqa: B023  waited for here
             for _ in range(3):
                 await stage.pilot.pause()
             seen.look()

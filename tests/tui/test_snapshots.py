@@ -436,13 +436,20 @@ async def the_morning(folder: Path) -> AsyncIterator[Stage]:
             yield stage
 
 
-def themes_at(scene: Scene, size: tuple[int, int]) -> tuple[str, ...]:
-    """The themes to look at. One changes colours and no place, so the quick run takes the second one at one size."""
-    return THEMES if IS_THOROUGH or size == scene.sizes[len(scene.sizes) // 2] else THEMES[:1]
+def list_views(scene: Scene, shown: str) -> list[tuple[tuple[int, int], str]]:
+    """Return the sizes and themes to look at, beginning with the theme that is shown.
+
+    A theme changes colours and no place, and styles every widget of every screen again. So the quick run takes the
+    second one at one size only, at the first or the last one, where it is shown once for two scenes.
+    """
+    if IS_THOROUGH:
+        return [(size, theme) for size in scene.sizes for theme in THEMES]
+    views = [(size, THEMES[0]) for size in scene.sizes]
+    return [*views, (scene.sizes[-1], THEMES[1])] if shown == THEMES[0] else [(scene.sizes[0], THEMES[1]), *views]
 
 
 def show_theme(stage: Stage, theme: str) -> None:
-    """Show a theme, where it is not the one that is shown: it styles every widget of every screen again."""
+    """Show a theme, where it is not the one that is shown."""
     if stage.app.theme != theme:
         stage.app.use_theme(theme)
 
@@ -453,21 +460,23 @@ async def test_every_screen_of_a_running_swarm_matches_its_snapshot(tmp_path: Pa
     store = SnapshotStore()
     async with the_morning(tmp_path) as stage:
         for scene in SCENES[part * PART : (part + 1) * PART]:
-            for size in scene.sizes:
-                await stage.pilot.resize_terminal(*size)
-                if scene.is_box or size == SIZES[0]:
-                    await open_scene(stage, scene)
-                for theme in themes_at(scene, size):
-                    if scene.keeps_theme:
-                        await home(stage)
-                    show_theme(stage, theme)
-                    if scene.keeps_theme:
+            before = None
+            for size, theme in list_views(scene, stage.app.theme):
+                if size != before:
+                    await stage.pilot.resize_terminal(*size)
+                    if scene.is_box or before is None:
                         await open_scene(stage, scene)
-                    if scene.is_box:
-                        stage.app.refresh_css(animate=False)  # what is behind it, too, as it is without the focus
-                    await look_at(stage, store, theme, scene.name, lambda: scene.is_whole(stage))  # noqa: B023  waited for here
-                    assert not scene.is_box or dead_hints(stage) == [], scene.name
-                show_theme(stage, THEMES[0])
+                before = size
+                if scene.keeps_theme:
+                    await home(stage)
+                show_theme(stage, theme)
+                if scene.keeps_theme:
+                    await open_scene(stage, scene)
+                if scene.is_box:
+                    for behind in stage.app.screen_stack[:-1]:
+                        stage.app.stylesheet.update(behind)  # as it is without the focus
+                await look_at(stage, store, theme, scene.name, lambda: scene.is_whole(stage))  # noqa: B023  waited for here
+                assert not scene.is_box or dead_hints(stage) == [], scene.name
         await stage.pilot.resize_terminal(*TOO_SMALL)
         for theme in THEMES:
             stage.app.use_theme(theme)
