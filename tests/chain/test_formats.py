@@ -197,7 +197,7 @@ def test_any_value_in_any_place_is_refused_or_can_be_stored_and_written(name: st
     chosen = known_formats()[name]
     sound = chosen.write(TALK)
     tree = json.loads(sound) if name.startswith("openai") else [json.loads(line) for line in sound.splitlines()]
-    conn, read = memory_store(), 0
+    conn, read, written = memory_store(), 0, set[str]()
     for path in _paths(tree):
         for odd in (*_ODD, *_TIMES):
             changed = _with_value(tree, path, odd)
@@ -211,8 +211,11 @@ def test_any_value_in_any_place_is_refused_or_can_be_stored_and_written(name: st
             conn.execute("BEGIN")
             found = ChainReader(conn).materialize(store_import(conn, imported))
             conn.execute("ROLLBACK")
+            if (entries := repr(found.entries)) in written:  # all that a format writes
+                continue
             for other in known_formats():
                 assert write_as(found, other), (path, odd)
+            written.add(entries)
     conn.close()
     assert read > 100
 
@@ -227,11 +230,8 @@ def _paths(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 def _with_value(tree: Any, path: tuple[Any, ...], odd: object) -> Any:
     if not path:
         return odd
-    changed = copy.deepcopy(tree)
-    place = changed
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = odd
+    changed = copy.copy(tree)
+    changed[path[0]] = _with_value(tree[path[0]], path[1:], odd)
     return changed
 
 
