@@ -428,6 +428,7 @@ def main(descriptor: str, package: str, tests: list[str]) -> None:
                 import_module(module.name)
     if tests:
         _load_tests(tests)
+        import_module("tests.fakes.first_uses").do_first_uses()  # in time for the workers and their forks
     gc.collect()
     gc.freeze()
     _join_pages()

@@ -33,4 +33,10 @@ def parse_once(stylesheet: Stylesheet, *source: Any, **more: Any) -> list[RuleSe
 def _parse(
     variables: frozenset[tuple[str, str]], source: tuple[Any, ...], more: tuple[tuple[str, Any], ...]
 ) -> list[RuleSet]:
-    return _parse_rules(Stylesheet(variables=dict(variables)), *source, **dict(more))
+    return _parse_rules(_make_stylesheet(variables), *source, **dict(more))
+
+
+@lru_cache(maxsize=16)
+def _make_stylesheet(variables: frozenset[tuple[str, str]]) -> Stylesheet:
+    """Return a stylesheet that reads these variables once for all sources."""
+    return Stylesheet(variables=dict(variables))
