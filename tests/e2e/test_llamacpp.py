@@ -92,14 +92,6 @@ async def openai(server: LlamaServer) -> AsyncIterator[Provider]:
     await provider.close()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def embedded(local_models: LocalModels) -> AsyncIterator[EmbeddedProvider]:
-    config = ProviderConfig("embedded", temperature=0.0, options={"context": 4096, "threads": 1})
-    provider = EmbeddedProvider("local", config, SystemClock(), local_models)
-    yield provider
-    await provider.close()
-
-
 def asked(*prompts: str, tools: tuple[ToolSpec, ...] = (), tokens: int = 60) -> ModelRequest:
     system = RequestMessage(Role.SYSTEM, "You fly a ship.")
     users = [RequestMessage(Role.USER, prompt) for prompt in prompts]
@@ -217,25 +209,6 @@ async def test_a_schema_with_references_of_its_own_can_be_called(server: LlamaSe
     await provider.close()
 
 
-async def test_a_process_that_is_killed_is_started_again(local_models: LocalModels) -> None:
-    servers: list[LlamaServer] = []
-
-    def make_server(model: LocalModel, options: LlamaServerOptions) -> LlamaServer:
-        servers.append(LlamaServer(model.path, model.name, options))
-        return servers[-1]
-
-    config = ProviderConfig("embedded", temperature=0.0, options={"context": 4096, "threads": 1})
-    provider = EmbeddedProvider("local", config, SystemClock(), local_models, make_server)
-    await provider.info("smollm2")
-    assert servers[0].pid is not None
-    os.kill(servers[0].pid, signal.SIGKILL)
-    await until(lambda: not servers[0].is_running)
-    answer = (await items(provider, asked("Say yes.", tokens=4)))[-1]
-    assert isinstance(answer, Answer)
-    assert len(servers) == 2
-    await provider.close()
-
-
 OWNER = """
 import asyncio, sys
 from pathlib import Path
@@ -267,19 +240,37 @@ async def test_a_model_ends_with_the_swarm_that_is_killed(local_models: LocalMod
     assert ended == [watched]
 
 
-async def test_the_embedded_provider_loads_the_model_at_its_first_use(embedded: EmbeddedProvider) -> None:
-    assert [model.context_window for model in await embedded.models()] == [None]
-    streamed = await items(embedded, asked("Use the tool mine now: 3 gold.", tools=TOOLS))
+async def test_the_embedded_provider_loads_the_model_at_its_first_use_and_after_a_kill(
+    local_models: LocalModels,
+) -> None:
+    servers: list[LlamaServer] = []
+
+    def make_server(model: LocalModel, options: LlamaServerOptions) -> LlamaServer:
+        servers.append(LlamaServer(model.path, model.name, options))
+        return servers[-1]
+
+    config = ProviderConfig("embedded", temperature=0.0, options={"context": 4096, "threads": 1})
+    provider = EmbeddedProvider("local", config, SystemClock(), local_models, make_server)
+    assert [model.context_window for model in await provider.models()] == [None]
+    streamed = await items(provider, asked("Use the tool mine now: 3 gold.", tools=TOOLS))
     assert streamed[0] == RequestHeld("loading smollm2", loads=True)
     answer = streamed[-1]
     assert isinstance(answer, Answer)
     valid_call(answer)
-    assert (await embedded.info("smollm2")).context_window == 4096
-    assert [model.context_window for model in await embedded.models()] == [4096]
+    assert (await provider.info("smollm2")).context_window == 4096
+    assert [model.context_window for model in await provider.models()] == [4096]
+
+    assert servers[0].pid is not None
+    os.kill(servers[0].pid, signal.SIGKILL)
+    await until(lambda: not servers[0].is_running)
+    answer = (await items(provider, asked("Say yes.", tokens=4)))[-1]
+    assert isinstance(answer, Answer)
+    assert len(servers) == 2
+    await provider.close()
 
 
 CADET = """
-prompt = "You are a ship's captain. You act through tools."
+prompt = "You fly a ship."
 opening = "Use the tool get_cargo now."
 run = "once"
 
@@ -292,7 +283,7 @@ SETTINGS = """
 default_provider = "local"
 
 [turn]
-max_iterations = 2
+max_iterations = 1
 
 [provider.local]
 type = "openai"
