@@ -16,7 +16,7 @@ from tests.fakes.wire_server import Received
 
 UPSTREAM = str(Path(__file__).parents[1] / "fakes" / "mcp_faulty.py")
 MODELS = ("reef-1", "reef-mini", "reef-large")
-MYSES = 10
+MYSES = 5
 TASK, REPORT = "Count the ore.", "I counted 42 units of ore."
 QUESTION, ANSWER = "Where are you?", "I am at the belt."
 ORDER, SOLD = "Drop the waste.", "The waste is gone."
@@ -100,7 +100,7 @@ class NewcomerWay(CountedTerminal):
         self.glass.until(lambda text: words in text and "NEW MYSIS" not in text)
 
     def _broadcast(self) -> None:
-        with self.step("broadcast to three of ten"):
+        with self.step("broadcast to three of them"):
             self.press("b", "b broadcast")
             self.press("escape", f"BROADCAST to all {MYSES}", "space marks, b again")
             for count in (1, 2, 3):
