@@ -65,7 +65,10 @@ def _write_by_command(path: str, text: str) -> str:
 
 KINDS: Mapping[str, Kind] = {
     "opencode": Kind(
-        'agent = "opencode"\nfs = "write"', lambda path, text: ("write", {"filePath": path, "content": text})
+        'agent = "opencode"\nfs = "write"\n'
+        # A catalogue of thousands of models, and code made fast as for hours, would be a third of each start.
+        'env = {OPENCODE_MODELS_PATH = "{home}/models.json", BUN_JSC_useFTLJIT = "0"}',
+        lambda path, text: ("write", {"filePath": path, "content": text}),
     ),
     "codex": Kind(
         'agent = "codex"',
@@ -183,9 +186,11 @@ class Workplace:
             'context_window = 200000\n[budget]\nenforcement = "hard"\n[acp]\nmax_processes = 6\n'
             "[recovery]\ndelays = []\n"  # a mysis whose agent was killed goes on when it is told to
         )
+        (folder / "home" / "models.json").write_text("{}")
         _write_plugins(folder / "home" / ".config" / "opencode")
         for name in names:
-            text = f'runtime = "acp"\nrun = "once"\n[acp]\n{KINDS[name].template}\n'
+            own = KINDS[name].template.replace("{home}", str(folder / "home"))
+            text = f'runtime = "acp"\nrun = "once"\n[acp]\n{own}\n'
             (self._config / "templates" / f"{name}.toml").write_text(text)
             (self._config / "templates" / f"{name}-last.toml").write_text(f"{text}[budget]\nmysis = {_BUDGET_TOKENS}\n")
             make_repository(folder / name)
