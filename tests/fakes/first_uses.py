@@ -1,4 +1,4 @@
-"""Does what Zoea and its libraries put off until its first use, before this process is forked.
+"""Does before a fork what Zoea and its libraries put off until first use.
 
 Putting it off brings the first paint forward for a person. Each fork of the tests would do it again, which is a fifth
 of the time of a cockpit.
@@ -42,7 +42,7 @@ def do_first_uses() -> None:
         if type(pattern) is lazy_pattern._LazyPattern:
             for name in _METHODS:
                 getattr(pattern, name)
-    Stylesheet._parse_rules = parse_once  # type: ignore[method-assign,assignment]  # as in the tests of the cockpit
+    type.__setattr__(Stylesheet, "_parse_rules", parse_once)  # as in the tests of the cockpit
     with tempfile.TemporaryDirectory() as folder:
         where = Places(Path(folder), Path(folder), Path(folder))
         load(where, project_dir=Path(folder), env={})
