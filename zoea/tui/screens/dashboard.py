@@ -203,9 +203,6 @@ class DashboardScreen(CockpitScreen[None]):
     def _zoom(self, panel: str) -> None:
         """Show one panel alone; all of them for an empty name."""
         self.zoomed = panel
-        self.set_class(bool(panel), "-zoomed")
-        for other in ZOOMABLE:
-            self.set_class(panel == other, f"-zoom-{other}")
         self._take_size(self.app.size)
         self._share_room()
         self.table.focus()
@@ -213,12 +210,15 @@ class DashboardScreen(CockpitScreen[None]):
         self.redraw_bars()
 
     def _take_size(self, size: Size) -> None:
-        """Set the classes of the layout: one frame for all parts on small screens."""
+        """Set the classes of the layout: one frame for all parts on small screens.
+
+        All at once, because each change styles every widget of the screen again.
+        """
         is_high = size.height >= HIGH
-        self.set_class(size.height < TINY, "-tiny")
-        self.set_class(is_high, "-high")
-        is_joined = size.width < NARROW or (size.width < WIDE and not is_high)
-        self.set_class(is_joined and not self.zoomed, "-joined")
+        is_joined = (size.width < NARROW or (size.width < WIDE and not is_high)) and not self.zoomed
+        sizes = {"-tiny": size.height < TINY, "-high": is_high, "-joined": is_joined}
+        zooms = {f"-zoom-{panel}": panel == self.zoomed for panel in ZOOMABLE}
+        self.update_classes({**sizes, **zooms, "-zoomed": bool(self.zoomed)})
 
     @property
     def holds_keys(self) -> bool:
