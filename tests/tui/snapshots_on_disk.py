@@ -116,7 +116,7 @@ def _export_style(style: Style) -> tuple[str, str]:
 
 @cache
 def _export_frame(width: int, height: int) -> tuple[str, str, str]:
-    """Return what Rich draws around styles and lines: before, between and after them."""
+    """Return the three parts that Rich draws around the styles and the lines."""
     console = Console(width=width, file=io.StringIO(), force_terminal=True, record=True, legacy_windows=False)
     console.print("\n" * (height - 1))
     drawn = console.export_svg(title="zoea", unique_id="terminal-0")

@@ -1,4 +1,4 @@
-"""A block of text has room for its newest lines. Roles look as in a conversation."""
+"""A block of text fits its newest lines and colours roles as a conversation does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.containers import Container
+from textual.content import Content
 from textual.markup import parse_style
 
 from zoea.tui.theme.role_styles import ConversationPalette
@@ -42,4 +43,8 @@ def test_a_role_has_the_colour_that_it_has_in_a_conversation(role: str) -> None:
     variables = theme.theme().to_color_system().generate() | theme.theme().variables
     colour = ConversationPalette(theme).style(role).color
     assert colour is not None
-    assert parse_style(TextBlock()._style(role), variables).foreground == Color.parse(colour.name)
+    block = TextBlock()
+    block.put([[("text", role)]])
+    assert isinstance(block.visual, Content)
+    (span,) = (span for span in block.visual.spans if "$" in str(span.style))
+    assert parse_style(str(span.style), variables).foreground == Color.parse(colour.name)

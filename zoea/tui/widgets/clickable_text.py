@@ -47,6 +47,17 @@ def key_click_style(key: str) -> Style | None:
 
 
 _SEPARATOR = " · "
+_STYLES = {
+    "": "",
+    "strong": "bold",
+    "quiet": "$text-quiet",
+    "key": "bold $footer-key-foreground",
+    "ok": "$success",
+    "called": "bold $role-tool",
+    "title": "bold $role-title",
+    "asking": "bold $role-asking",
+}
+"""The styles of roles that are no variable of the theme alone."""
 
 
 class KeyHints(Content):
@@ -145,7 +156,7 @@ class TextBlock(Static):
             press = None
             for raw, role, *click in line:
                 shown = reveal(raw)
-                style = self._style(role)
+                style = _STYLES.get(role, f"$role-{role}")
                 if click:
                     press = click_style(click[0]) if click[0] else None
                 elif role == "key":
@@ -158,24 +169,6 @@ class TextBlock(Static):
                 text.append(shown)
                 at += len(shown)
         return Content("".join(text), spans)
-
-    def _style(self, role: str) -> str:
-        match role:
-            case "":
-                return ""
-            case "strong":
-                return "bold"
-            case "quiet":
-                return "$text-quiet"
-            case "key":
-                return "bold $footer-key-foreground"
-            case "ok":
-                return "$success"
-            case "called":
-                return "bold $role-tool"
-            case "title" | "asking":
-                return f"bold $role-{role}"
-        return f"$role-{role}"
 
 
 class TitledRule(Widget):
