@@ -81,7 +81,7 @@ class _Candidates:
         return tuple(parts)
 
     def _match(self, node: DOMNode) -> tuple[int, Sequence[Callable[[Any], bool]]]:
-        """Number the selectors that match the node's name. Return the checks of their pseudo-classes, too."""
+        """Return a number for the selectors that match a node, and their pseudo-classes' checks."""
         matching = [place for place, selector in enumerate(self.selectors) if selector._check(node)]
         named = set[str]().union(*(self.selectors[place].pseudo_classes for place in matching))
         known: Any = type(node)._PSEUDO_CLASSES
@@ -170,9 +170,9 @@ def process_changed_components(stylesheet: Stylesheet, node: DOMNode) -> None:
         names = set[str]().union(*(parts[name]._selector_names for name in classes))
         joint = by_parts[kind] = _choose_candidates(stylesheet, names)
     asked = joint, joint.path(node)  # the parts themselves never change
-    if asked == node.__dict__.get("_asked") and node._component_styles.keys() >= classes:
+    if asked == node.__dict__.get("_parts_path") and node._component_styles.keys() >= classes:
         return
-    node.__dict__["_asked"] = asked
+    node.__dict__["_parts_path"] = asked
     has_changed = False
     for name in sorted(classes):
         part = parts[name]
@@ -240,7 +240,7 @@ def _set_all(base: Any, now: dict[str, Any], rules: RulesMap) -> None:
 
 
 def _changed_names(before: RulesMap | None, rules: RulesMap, now: dict[str, Any]) -> Sequence[str]:
-    """Return the names of the rules to set on a node. What it has `now` was set from `before`."""
+    """Return which rules to set on a node that got `before`, and has `now`."""
     if before is None or "transitions" in before or "transitions" in rules:
         new: dict[str, Any] = dict(rules)
         return [name for name in now.keys() | new.keys() if new.get(name) is None or now.get(name) is not new[name]]
