@@ -1,0 +1,50 @@
+"""The conformance run unpacks what npm would install, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import npm_packages
+from tests.conformance.installation import INSTALLED
+from tests.conformance.npm_packages import read_lock, unpack_all, write_lock
+
+OTHER_LINE = "b @c/b@1.0.0 b3RoZXI=\n"
+LOCK = """{"packages": {
+  "node_modules/a": {"version": "2.0.0", "integrity": "sha512-YQ=="},
+  "node_modules/a/node_modules/b": {"name": "@c/b", "version": "1.0.0", "integrity": "sha512-Yg=="}
+}}"""
+
+
+def test_the_list_holds_each_version_that_is_installed() -> None:
+    assert {f"{one.name}@{one.version}" for one in read_lock()} >= set(INSTALLED)
+
+
+def test_a_version_that_is_not_listed_is_left_to_npm(tmp_path: Path) -> None:
+    assert not unpack_all(tmp_path / "node_modules", ["opencode-ai@0.0.1"])
+    assert not (tmp_path / "node_modules").exists()
+
+
+def test_a_file_that_is_another_than_listed_is_left_to_npm_and_nothing_of_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(npm_packages, "LOCK", tmp_path / "list.txt")
+    npm_packages.LOCK.write_text(OTHER_LINE)
+    file = tmp_path / "@c" / "b" / "-" / "b-1.0.0.tgz"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"content")
+    monkeypatch.setattr(npm_packages, "REGISTRY", tmp_path.as_uri())
+    (tmp_path / "node_modules").mkdir()
+    assert not unpack_all(tmp_path / "node_modules", ["@c/b@1.0.0"])
+    assert not (tmp_path / "node_modules").exists()
+
+
+def test_the_list_is_written_from_what_npm_has_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(npm_packages, "LOCK", tmp_path / "list.txt")
+    (tmp_path / ".package-lock.json").write_text(LOCK)
+    write_lock(tmp_path)
+    assert [tuple(one) for one in read_lock()] == [
+        ("a", "a", "2.0.0", "YQ=="),
+        ("a/node_modules/b", "@c/b", "1.0.0", "Yg=="),
+    ]
