@@ -109,7 +109,8 @@ class BaseScreen(Screen[T]):
             (self.app.HORIZONTAL_BREAKPOINTS, self.app.size.width),
             (self.app.VERTICAL_BREAKPOINTS, self.app.size.height),
         ):
-            if reached := [bound for bound in bounds or () if length >= bound[0]]:
+            reached = [bound for bound in bounds or () if length >= bound[0]]
+            if reached:
                 self.add_class(max(reached)[1])
 
     def bind_actions(self) -> Handlers:
@@ -180,11 +181,10 @@ class BaseScreen(Screen[T]):
 
     def place_toasts(self) -> None:
         """Show toasts at the top while the person writes or the screen is low. Low screens show one line of each."""
-        before, focused, is_low = self.classes, self.focused, self.size.height < LOW
+        focused, is_low = self.focused, self.size.height < LOW
         writes_below = focused is not None and is_typing(focused) and focused.region.bottom > self.size.height // 2
-        self.update_classes({"-toasts-above": writes_below or is_low, "-toasts-brief": is_low}, update=False)
-        for rack in self.query("ToastRack") if self.classes != before else ():  # these classes change nothing else
-            rack.update_node_styles()
+        self.set_class(writes_below or is_low, "-toasts-above")
+        self.set_class(is_low, "-toasts-brief")
 
     def theme_changed(self) -> None:
         """Draw all widgets in the theme that was chosen."""
