@@ -42,6 +42,7 @@ class TerminalScreen:
         columns, lines = size
         self._screen = TextScreen(columns, lines)
         self._keyboard, terminal = pty.openpty()
+        self._terminal = os.ttyname(terminal)
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.process = ForkedProgram(
             [sys.executable, "-m", module, *arguments],
@@ -66,6 +67,7 @@ class TerminalScreen:
         for key in keys:
             os.write(self._keyboard, KEYS.get(key, key).encode())
             if key in ("escape", "enter"):
+                self._read_while(self._has_unread_keys)
                 self._read_for(_ESCAPE_S)
         if shows:
             self.until(shows)
@@ -105,6 +107,22 @@ class TerminalScreen:
             self.process.wait()
             with contextlib.suppress(OSError):
                 os.close(self._keyboard)
+
+    def _has_unread_keys(self) -> bool:
+        """Return whether the program has typed keys left to read. A busy one reads them with the next key."""
+        try:
+            terminal = os.open(self._terminal, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+        except OSError:
+            return False  # the program has ended
+        try:
+            return fcntl.ioctl(terminal, termios.FIONREAD, bytes(4)) != bytes(4)
+        finally:
+            os.close(terminal)
+
+    def _read_while(self, waits: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while self._read(0.01) and waits() and time.monotonic() < deadline:
+            pass  # what was typed comes to the program a moment later
 
     def _read_for(self, seconds: float) -> None:
         ends = time.monotonic() + seconds
