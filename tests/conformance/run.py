@@ -5,7 +5,8 @@ a swarm that runs; and all of it against `tests/conformance/server.py`, which mo
 the suite's fixtures on the same factory, transport and authorization. Then the
 Inspector lists and calls each tool. A conversation goes through the real Claude
 Code and back (`tests/conformance/claude_code.py`). Beside all that, public agents play
-myses (`tests/conformance/agents.py`); `--agents` runs that alone, `--clients` the rest.
+myses (`tests/conformance/agents.py`); `--agents` runs that alone, `--clients` the rest;
+`--agent=NAME` plays one of them.
 `tests/conformance/installation.py` installs all of them. With `--where-possible` a registry
 that cannot be reached is said, and is no failure.
 """
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance import agents, claude_code
-from tests.conformance.installation import FAST_AGENT, NODE, PROGRAMS, environment_with_node, install
+from tests.conformance.installation import FAST_AGENT, NODE, PROGRAMS, environment_with_node, install, read_agents
 from tests.conformance.programs import Refused
 from tests.fakes.fork_server import fork_programs, server
 
@@ -70,9 +71,10 @@ class Failed(Exception):
 
 def main(arguments: list[str]) -> int:
     """Run everything; 0 where all conforms."""
-    is_there, has_fast_agent = install()
-    kinds = [name for name in agents.KINDS if (has_fast_agent if name == "fast-agent" else is_there)]
-    for name in agents.KINDS.keys() - kinds:
+    wanted = read_agents(arguments, agents.KINDS)
+    is_there, has_fast_agent = install(wanted)
+    kinds = [name for name in wanted if (has_fast_agent if name == "fast-agent" else is_there)]
+    for name in sorted({*wanted} - {*kinds}):
         sys.stdout.write(f"{name} WAS NOT RUN: it cannot be installed here (`make conformance` runs it)\n")
     if not is_there:
         sys.stdout.write("CONFORMANCE WAS NOT RUN: the npm registry cannot be reached (`make conformance` runs it)\n")
@@ -88,7 +90,7 @@ def main(arguments: list[str]) -> int:
         return 1
     finally:
         server.close()
-    if len(kinds) < len(agents.KINDS) and "--where-possible" not in arguments:
+    if len(kinds) < len(wanted) and "--where-possible" not in arguments:
         return 1
     sys.stdout.write("all of it conforms\n")
     return 0
