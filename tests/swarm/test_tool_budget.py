@@ -150,5 +150,5 @@ async def test_a_turn_that_is_resumed_offers_the_tools_that_it_opened_with(
         await s.commander.start_all()
         await s.until(lambda: s.provider.requests)
         assert s.provider.requests[0].tools == opened.tools
-        assert await s.value("SELECT count(DISTINCT catalogue_hash) FROM request") == 1
+        assert await s.value("SELECT count(DISTINCT catalogue_hash) FROM request WHERE turn_id = 1") == 1
         assert (await s.rows("SELECT id FROM turn"))[0] == {"id": 1}
