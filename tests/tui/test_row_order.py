@@ -102,5 +102,6 @@ async def test_pinned_myses_stay_at_the_top_of_every_order(tmp_path: Path) -> No
         assert cursor.name == "gamma", "the cursor stays on its mysis"
         await stage.press("greater_than_sign")
         assert names(stage) == ["gamma", "alpha", "beta"]
+        stage.app.feed_changed(frozenset({cursor.id}))
         await stage.press("P")
-        assert names(stage) == ["alpha", "beta", "gamma"]
+        assert names(stage) == ["alpha", "beta", "gamma"], "also after news of it"

@@ -203,9 +203,9 @@ class CockpitApp(Cockpit):
     def feed_changed(self, ids: frozenset[int]) -> None:
         roster = self.feed.roster
         if self.marks:
-            self.marks &= roster.myses.keys()
+            self.marks.intersection_update(roster.myses)
         if self.pins:
-            self.pins &= roster.myses.keys()
+            self.pins.intersection_update(roster.myses)  # `&=` with keys makes another set, and the order has this one
         if self.opened is not None:
             self.approvals.take_views(roster.in_need)
             self.terminal.take(roster.in_need, focused=self.app_focus)

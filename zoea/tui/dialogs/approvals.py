@@ -154,7 +154,7 @@ class ApprovalDialog(CockpitDialog[None]):
         is_open = {one.id: one for one in self.cockpit.approvals.open}
         self._rows |= {number: one for number, one in is_open.items() if number not in self._rows}
         self._ends |= {number: _GONE for number in self._rows if number not in is_open and number not in self._ends}
-        self._marked -= self._ends.keys()
+        self._marked.difference_update(self._ends)
         self._list.display = len(self._rows) > 1
 
     def approvals_changed(self) -> None:
