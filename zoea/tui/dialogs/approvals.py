@@ -457,7 +457,7 @@ class ApprovalDialog(CockpitDialog[None]):
         self._draw()
 
     async def _send(self, chosen: list[ApprovalView], answer: ApprovalAnswer, sentence: str) -> None:
-        """Send the answer to each call. One whose answer was refused is listed again while it is open."""
+        """Answer the chosen calls. Where the swarm refuses an answer, its call is listed again."""
         cockpit, refusals = self.cockpit, list[ZoeaError]()
         for one in chosen:
             try:
