@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from time import process_time
 
 import pytest
@@ -212,6 +213,12 @@ def test_a_text_is_searched_wherever_a_pattern_would_find_a_name(name: str, monk
     assert redacted != texts
     monkeypatch.setattr(secret_patterns, "_names_secret", lambda text: True)
     assert redacted == [redact.redact_secrets(text) for text in texts]
+
+
+@pytest.mark.parametrize("name", secret_patterns.FOREIGN.split("|"))
+def test_a_text_with_a_name_of_another_language_is_searched(name: str) -> None:
+    sample = re.sub(r"\[(.)[^]]*\]", r"\1", name).replace("?", "")
+    assert "hunter" not in redact.redact_secrets(f"{sample}: Zx9_hunter7")
 
 
 @pytest.mark.parametrize(
