@@ -72,6 +72,9 @@ class Failed(Exception):
 def main(arguments: list[str]) -> int:
     """Run everything; 0 where all conforms."""
     wanted = read_agents(arguments, agents.KINDS)
+    if unknown := {*wanted} - agents.KINDS.keys():
+        sys.stdout.write(f"there is no agent {', '.join(sorted(unknown))}: name one of {', '.join(agents.KINDS)}\n")
+        return 2
     is_there, has_fast_agent = install(wanted)
     kinds = [name for name in wanted if (has_fast_agent if name == "fast-agent" else is_there)]
     for name in sorted({*wanted} - {*kinds}):
