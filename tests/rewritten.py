@@ -5,12 +5,37 @@ Collecting would import them too, which is as much again. Each worker would comp
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 from _pytest.assertion import rewrite
-from _pytest.assertion.rewrite import assertstate_key
+from _pytest.assertion.rewrite import AssertionRewriter, assertstate_key
 from _pytest.config import Config
+
+_PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+
+_rewrite_assert = AssertionRewriter.visit_Assert
+
+
+def rewrite_assert(rewriter: AssertionRewriter, assertion: ast.Assert) -> list[ast.stmt]:
+    """Return what replaces an assertion, each node at a place in the file.
+
+    Pytest looks at each node by several generators to give it a place, which is half of the time of compiling.
+    """
+    statements = _rewrite_assert(rewriter, assertion)
+    place = {name: getattr(assertion, name) for name in _PLACE}
+    nodes: list[ast.AST] = [*statements]
+    for node in nodes:  # to which the parts of each are added
+        content = node.__dict__
+        for part in content.values():
+            if part.__class__ is list:
+                nodes += [one for one in part if isinstance(one, ast.AST)]
+            elif isinstance(part, ast.AST):
+                nodes.append(part)
+        if node._attributes and "lineno" not in content:
+            content.update(place)
+    return statements
 
 
 def write_bytecode(file: Path, config: Config) -> None:
@@ -27,6 +52,8 @@ def write_bytecode(file: Path, config: Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: Config) -> int:
     """Compile what pytest collects, and leave out the run."""
+    rewrite.traverse_node = lambda node: iter(())
+    AssertionRewriter.visit_Assert = rewrite_assert  # type: ignore[method-assign,assignment]  # calls the one it replaces
     for pattern in ("test_*.py", "conftest.py"):
         for file in (config.rootpath / "tests").rglob(pattern):
             write_bytecode(file, config)
