@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -48,3 +52,27 @@ def test_the_list_is_written_from_what_npm_has_installed(tmp_path: Path, monkeyp
         ("a", "a", "2.0.0", "YQ=="),
         ("a/node_modules/b", "@c/b", "1.0.0", "Yg=="),
     ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "unpacked"), [([], {".bin", "a"}), (["opencode-ai@1"], {".bin", "a", "opencode-ai"})]
+)
+def test_opencode_is_unpacked_only_where_it_is_wanted(
+    wanted: list[str], unpacked: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = []
+    for name in ("a", "opencode-ai"):
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            archive.addfile(tarfile.TarInfo("package/index.js"), io.BytesIO())
+        sha512 = base64.b64encode(hashlib.sha512(packed.getvalue()).digest()).decode()
+        lines.append(f"{name} {name}@1 {sha512}\n")
+        file = tmp_path / "registry" / name / "-" / f"{name}-1.tgz"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(packed.getvalue())
+    monkeypatch.setattr(npm_packages, "LOCK", tmp_path / "list.txt")
+    npm_packages.LOCK.write_text("".join(lines))
+    monkeypatch.setattr(npm_packages, "REGISTRY", (tmp_path / "registry").as_uri())
+    assert unpack_all(tmp_path / "node_modules", wanted)
+    assert {one.name for one in (tmp_path / "node_modules").iterdir()} == unpacked
+    assert (tmp_path / "node_modules" / "a" / "index.js").exists()

