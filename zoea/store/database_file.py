@@ -86,7 +86,9 @@ def read_version(connection: sqlite3.Connection, path: Path, *, newest: int) -> 
             connection.execute("BEGIN")
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        is_empty = application == 0 and version == 0
+        if is_empty:  # only then, because a connection reads the whole schema for its first query of a table
+            is_empty = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_NOTADB:
             raise
@@ -94,7 +96,7 @@ def read_version(connection: sqlite3.Connection, path: Path, *, newest: int) -> 
     finally:
         if is_own and connection.in_transaction:
             connection.execute("ROLLBACK")
-    if application == 0 and version == 0 and tables == 0:
+    if is_empty:
         return 0
     if application == BEFORE_RELEASES_ID:
         raise StoreForeign(
