@@ -136,13 +136,18 @@ _CHUNK = 64  # required by aiosqlite for iterated cursors, which are not used
 
 
 class _Reader:
-    """A connection and the number of queries that wait for it."""
+    """A connection and the number of queries that wait for it.
 
-    __slots__ = ("connection", "waiting")
+    Attributes:
+        has_lost: Whether a caller went while its query ran, which may still run.
+    """
+
+    __slots__ = ("connection", "has_lost", "waiting")
 
     def __init__(self, connection: aiosqlite.Connection) -> None:
         self.connection = connection
         self.waiting = 0
+        self.has_lost = False
 
 
 class ReaderPool:
@@ -152,15 +157,11 @@ class ReaderPool:
         self.search_pool = SearchPool(path, SEARCHES)
         self._path = path
         self._readers: list[_Reader] = []
-        self._all: list[aiosqlite.Connection] = []
 
     async def open(self, count: int) -> None:
         for _ in range(count):
             with translate_errors():
-                connection = await aiosqlite.Connection(partial(connect_reader, self._path), _CHUNK)
-                self._all.append(connection)
-                # Opens the log: now, because later no descriptor may be left. The first query reads the schema.
-                await connection.execute_fetchall("PRAGMA schema_version")
+                connection = await aiosqlite.Connection(partial(_connect_with_log, self._path), _CHUNK)
             self._readers.append(_Reader(connection))
 
     async def read(self, sql: str, params: Iterable[Any]) -> list[sqlite3.Row]:
@@ -169,17 +170,33 @@ class ReaderPool:
         try:
             with translate_errors():
                 return list(await reader.connection.execute_fetchall(sql, params))
+        except asyncio.CancelledError:
+            reader.has_lost = True
+            raise
         finally:
             reader.waiting -= 1
 
     async def close(self) -> None:
         """Interrupt running searches, and end the readers' threads."""
         await self.search_pool.close()
-        connections, self._all = self._all, []
-        for connection in connections:
-            await _interrupt_reader(connection, asyncio.ensure_future(connection.execute_fetchall("SELECT 1")))
+        readers, self._readers = self._readers, []
+        for reader in readers:
+            connection = reader.connection
+            if reader.waiting or reader.has_lost:
+                await _interrupt_reader(connection, asyncio.ensure_future(connection.execute_fetchall("SELECT 1")))
             if (ended := connection.stop()) is not None:  # closes it too; `close` goes to the thread twice
                 await ended
+
+
+def _connect_with_log(path: Path) -> sqlite3.Connection:
+    """Connect, and open the log: now, because later no descriptor may be left. The first query reads the schema."""
+    connection = connect_reader(path)
+    try:
+        connection.execute("PRAGMA schema_version").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 async def _interrupt_reader(connection: aiosqlite.Connection, query: asyncio.Future[Any]) -> None:
