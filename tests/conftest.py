@@ -20,7 +20,7 @@ import pytest
 from _pytest.tmpdir import tmppath_result_key
 from hypothesis import HealthCheck, settings
 
-from tests.fakes.database_template import migrate_by_copy
+from tests.fakes.database_template import create_by_copy, migrate_without_waiting
 from tests.fakes.fork_server import execute_child, fork_programs
 from tests.fakes.fork_server import server as fork_server
 from tests.fakes.loopback import keep_to_loopback
@@ -67,7 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
     keep_to_loopback()
     put_folders_into_memory()
     # `tests/store` and started processes run the migrations.
-    store_module.migrate = migrate_by_copy  # type: ignore[assignment,attr-defined]  # the one argument more has a default
+    store_module._create_file = create_by_copy
+    store_module.migrate = migrate_without_waiting  # type: ignore[assignment,attr-defined]  # one argument has a default
 
 
 def pytest_xdist_auto_num_workers() -> int:

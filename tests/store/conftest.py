@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.database_template import create_file
 from zoea.store import store as store_module
 from zoea.store.migrate import migrate
 from zoea.store.store import Store
@@ -27,6 +28,7 @@ class SettableClock:
 @pytest.fixture(autouse=True)
 def _every_database_is_migrated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the real migrations of every database, and wait for the disk."""
+    monkeypatch.setattr(store_module, "_create_file", create_file)
     monkeypatch.setattr(store_module, "migrate", migrate)
 
 
