@@ -257,12 +257,19 @@ async def connect(
         yield McpConnection(client, end, in_process=config.server is not None)
 
 
+_SDK_LEVELS = {
+    logging.CRITICAL: ("mcp.client", "mcp.shared", "client"),
+    logging.WARNING: ("httpx2", "httpcore2", "httpcore"),
+}
+
+
 def quiet_sdk() -> None:
     """Silence the SDK's loggers, because they write whole messages."""
-    for name in ("mcp.client", "mcp.shared", "client"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    for name in ("httpx2", "httpcore2", "httpcore"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for level, names in _SDK_LEVELS.items():
+        for name in names:
+            sdk_logger = logging.getLogger(name)
+            if sdk_logger.level != level:  # to set one takes long, because each logger of the process then forgets its
+                sdk_logger.setLevel(level)
 
 
 async def _transport(
