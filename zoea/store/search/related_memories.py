@@ -17,7 +17,6 @@ from zoea.model.enums import Role
 from zoea.store.search import fts_terms
 from zoea.store.search.query import SEARCH_TOOLS
 from zoea.store.search.unspaced_words import character_pattern, is_unspaced, list_forms, split_words
-from zoea.text.sentences import UNSPACED
 
 LEAD_CHARS = 80
 """Characters before the first match that are shown too."""
@@ -79,13 +78,18 @@ _TEXTS = f"""
 SELECT json_group_array(json_array(id, content)) FROM (
   SELECT id, substr(content, 1, {LOOKED_CHARS}) AS content FROM memory WHERE mysis_id = ? AND id <= ?
   ORDER BY id DESC LIMIT {LOOKED}
-) WHERE length(CAST(content AS BLOB)) > length(content) AND content GLOB '*[{UNSPACED}]*'
+) WHERE length(CAST(content AS BLOB)) > length(content) AND content GLOB '*[\u0e00-\u1fff\u3000-\U0010ffff]*'
 """
-"""Plain ASCII is left out first, because GLOB tries each of its characters."""
+"""Texts that may have characters of scripts without spaces.
+
+Plain ASCII is left out first, because GLOB tries each of its characters. Two ranges of the characters with three bytes
+or more, without punctuation, take it a fifth of the time of all those scripts.
+"""
 STEM_SHARE = 0.5
 """What a word weighs of which only the beginning matches, as `invoices` for `invoice`."""
 LONG_WORD, LEAST_STEM, ENDING = 6, 5, 3
 _LATIN_WORD = re.compile(f"{character_pattern('')}+")
+_LATIN_LETTERS = frozenset(filter(_LATIN_WORD.match, map(chr, range(256))))
 _ODD_LETTER = re.compile("[ſKıİ]")
 """Letters that a pattern without case treats as equal to one of ASCII."""
 
@@ -148,12 +152,12 @@ def _find_signs(text: str, signs: Sequence[tuple[str, Sequence[str], float]]) ->
     folded = _fold(text)
     # To compile a pattern takes a hundred times as long as to find nothing, and each prompt has other words.
     lowered = "" if _ODD_LETTER.search(text) else text.lower()
-    words: list[tuple[str, int, int]] = []
     for number, (sign, forms, _) in enumerate(signs):
         if not any(form in folded for form in forms):
             continue
         if lowered and sign.isascii():
-            words.append((forms[0], number, len(text) if sign.endswith("*") else len(forms[0]) + ENDING))
+            for at in _find_words(text, lowered, forms[0], len(text) if sign.endswith("*") else len(forms[0]) + ENDING):
+                yield at, number
         elif len(forms) == 1 and is_unspaced(sign):
             at = text.find(sign)
             while at >= 0:
@@ -162,14 +166,17 @@ def _find_signs(text: str, signs: Sequence[tuple[str, Sequence[str], float]]) ->
         else:
             for match in _compile_sign(sign).finditer(text):
                 yield match.start(), number
-    if words:
-        beginnings = tuple([beginning for beginning, _, _ in words])
-        for match in _LATIN_WORD.finditer(text):
-            word = lowered[match.start() : match.end()]
-            if word.startswith(beginnings):
-                for beginning, number, longest in words:
-                    if len(word) <= longest and word.startswith(beginning):
-                        yield match.start(), number
+
+
+def _find_words(text: str, lowered: str, beginning: str, longest: int) -> Iterator[int]:
+    """Yield the place of each word with this beginning and at most so many letters."""
+    at = lowered.find(beginning)
+    while at >= 0:
+        if at == 0 or text[at - 1] not in _LATIN_LETTERS:
+            word = _LATIN_WORD.match(text, at)
+            if word is not None and len(beginning) <= word.end() - at <= longest:
+                yield at
+        at = lowered.find(beginning, at + 1)
 
 
 def _find_passage(text: str, signs: Sequence[tuple[str, Sequence[str], float]]) -> tuple[float, int]:
