@@ -54,8 +54,8 @@ _SAID = 0.8
 _LABEL = compile_lazily(r"\[turn \d+, [^\]\n]*\]|- (?:turn )?\d+[^:\n]{0,60}: |```+\w*|</?[a-z_]+>")
 _digests: dict[tuple[object, ...], RangeDigest] = {}
 _MOST_DIGESTS = 200
-_MOST_REDACTED = 5_000
-"""Lines that are remembered as they are redacted."""
+_MOST_REMEMBERED = 5_000
+"""Lines that are remembered as they are redacted, and by their words."""
 
 
 class RangeDigest(Struct, frozen=True):
@@ -111,7 +111,7 @@ def _digest(memories: Sequence[Memory], before: Sequence[Memory]) -> RangeDigest
     return RangeDigest(len(memories), tuple(kept), len(ranked))
 
 
-@lru_cache(_MOST_REDACTED)
+@lru_cache(_MOST_REMEMBERED)
 def _redact_line(text: str) -> str:
     """Redact a line. The range that still grows is condensed at each turn, of the same lines."""
     return redact_all(text)
@@ -316,9 +316,15 @@ def read_prose(text: str) -> str:
 
 def _is_said(text: str, said: frozenset[str]) -> bool:
     """Return whether a prose covers a line: four fifths of its words, and all with digits."""
-    terms = frozenset(_TERM.findall(text.casefold()))
-    exact = {term for term in terms if any(one.isdigit() for one in term)}
+    terms, exact = _find_terms(text)
     return exact <= said and len(terms & said) >= _SAID * len(terms)
+
+
+@lru_cache(_MOST_REMEMBERED)
+def _find_terms(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the words of a line, and those of them with digits. The lines of a range serve many turns."""
+    terms = frozenset(_TERM.findall(text.casefold()))
+    return terms, frozenset([term for term in terms if any(map(str.isdigit, term))])
 
 
 def _cut(text: str, max_tokens: int) -> str:
