@@ -305,8 +305,12 @@ class Session:
         return max((sum(first <= one < first + 100 for one in self.written) for first in self.written), default=0)
 
 
-async def play(turns: Sequence[Turn], budget: int, writer: str) -> Session:
-    """Play the turns of a session one after another."""
+async def play(turns: Sequence[Turn], budget: int, writer: str, *, script: str = "") -> Session:
+    """Play the turns of a session one after another.
+
+    Args:
+        script: That of the facts whose questions are asked at the end; those of all facts where it is empty.
+    """
     model, clock = SessionModel(), SessionClock()
     settings = {
         **PLENTY,
@@ -337,7 +341,7 @@ async def play(turns: Sequence[Turn], budget: int, writer: str) -> Session:
         return Session(
             facts,
             [fact for fact in facts if fact.is_in(text)],
-            await find_by_questions(bench, mysis, facts),
+            await find_by_questions(bench, mysis, [fact for fact in facts if script in ("", fact.script)]),
             [row[0] for row in written],
             model.summaries,
             sum(tokens(message.content) for message in messages),
