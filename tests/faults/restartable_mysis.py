@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -79,13 +80,17 @@ class MortalStore(Store):
         super().__init__(path)
         self.last = NEVER
         self.silent = False
-        self.acknowledged = 0
+        self.ops: list[str] = []
         self.died = asyncio.Event()
+
+    @property
+    def acknowledged(self) -> int:
+        return len(self.ops)
 
     async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False, is_synced: bool = True) -> T:
         if self.acknowledged >= self.last:
             await asyncio.Event().wait()
-        self.acknowledged += 1
+        self.ops.append(getattr(getattr(op, "func", op), "__qualname__", ""))
         is_last = self.acknowledged >= self.last
         result = await super().write(op, urgent=urgent, is_synced=is_synced)
         if is_last:
@@ -114,10 +119,10 @@ class Cut:
 
 @dataclass
 class Lived:
-    """What the model was asked in one life, and how many ops were acknowledged."""
+    """What the model was asked in one life, and the functions of the ops that were acknowledged."""
 
     requests: list[Request]
-    acknowledged: int
+    ops: list[str]
 
 
 async def live(
@@ -152,7 +157,7 @@ async def live(
         finally:
             await _end(telling, dying, *others)
             await _end(*(task for task in asyncio.all_tasks() if task.get_name().startswith(_OF_A_RUNNER)))
-    return Lived(requests, store.acknowledged)
+    return Lived(requests, store.ops)
 
 
 @asynccontextmanager
@@ -171,10 +176,7 @@ async def _house(
 
     toolbox = Toolbox(
         [UpstreamConfig("peer", server=_server(ran))],
-        policies=lambda body: ToolPolicy(
-            ask_destructive=parse_template(body).tools.ask_destructive,
-            show=ToolShow(str(story.settings.get("tool", {}).get("show", "all"))),
-        ),
+        policies=lambda body: _build_policy(body, str(story.settings.get("tool", {}).get("show", "all"))),
         logs=folder,
     )
     toolbox.open()
@@ -197,6 +199,12 @@ async def _house(
     finally:
         await toolbox.close()
         await store.close()
+
+
+@cache
+def _build_policy(body: str, show: str) -> ToolPolicy:
+    """Build the policy of a template's text once, as Zoea does."""
+    return ToolPolicy(ask_destructive=parse_template(body).tools.ask_destructive, show=ToolShow(show))
 
 
 def _server(ran: Callable[[str], Awaitable[None]]) -> MCPServer[Any]:
