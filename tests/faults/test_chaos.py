@@ -14,7 +14,7 @@ SECONDS, WAR_S, MYSES = (600.0, 45.0, 100) if os.environ.get("ZOEA_SOAK") else (
 """`make chaos` runs five seeds for half an hour each."""
 
 
-@pytest.mark.usefixtures("own_runtime")
+@pytest.mark.usefixtures("own_runtime", "forked_programs")
 @pytest.mark.timeout(SECONDS + 600)
 async def test_after_a_war_of_all_faults_a_swarm_goes_on_and_has_lost_nothing(tmp_path: Path) -> None:
     """The seed is printed with a failure; ZOEA_CHAOS_SEED runs it again."""
