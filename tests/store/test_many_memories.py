@@ -16,7 +16,7 @@ from zoea.store.search import MemoryQuery, SearchColumn, search_memories
 
 pytestmark = pytest.mark.timeout(300)  # at full strength ten seconds of CPU, on a shared machine
 
-MEMORIES = 100_000 if os.environ.get("ZOEA_SOAK") else 20_000
+MEMORIES = 100_000 if os.environ.get("ZOEA_SOAK") else 13_000
 _TEXTS = {
     SearchColumn.CONTENT: "{fold}(m.content)",
     SearchColumn.REASONING: "{fold}(m.reasoning)",

@@ -19,7 +19,7 @@ from tests.swarm.harness import call, script, swarm
 from zoea.model.request import Answer
 from zoea.settings.schema import Settings
 
-SHORT, LONG = 400, 100_000 if os.environ.get("ZOEA_SOAK") else 20_000
+SHORT, LONG = 400, 100_000 if os.environ.get("ZOEA_SOAK") else 10_000
 """Memories of the mysis before the turn; the short life has more than a window too."""
 SPREAD = 1.5
 ALLOWED = 2_000
