@@ -25,6 +25,8 @@ from zoea.store.database_file import open_reader
 from zoea.store.store import Store
 from zoea.store.writer_connection import WriterConnection
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 ROOT = Path(__file__).parents[2]
 KILLS = 200 if os.environ.get("ZOEA_SOAK") else 10
 
