@@ -67,10 +67,19 @@ def common_chars(one: SentRequest, other: SentRequest) -> int:
     return chars
 
 
-def read_parts(request: ModelRequest) -> SentRequest:
-    tools = json.dumps(request.tools, default=asdict, sort_keys=True)
-    messages = tuple(json.dumps(message, default=asdict, sort_keys=True) for message in request.messages)
-    return SentRequest((tools, *messages), request.messages[-1].role is not Role.TOOL)
+def read_parts(requests: Sequence[ModelRequest]) -> list[SentRequest]:
+    """Serialize requests; most messages and tools are in many of them."""
+    written: dict[int, str] = {}
+
+    def write(part: Any) -> str:
+        if id(part) not in written:
+            written[id(part)] = json.dumps(part, default=asdict, sort_keys=True)
+        return written[id(part)]
+
+    return [
+        SentRequest((write(one.tools), *map(write, one.messages)), one.messages[-1].role is not Role.TOOL)
+        for one in requests
+    ]
 
 
 def measure(keep: str, sent: Sequence[SentRequest], cache_minimum: int) -> PrefixReport:
@@ -123,7 +132,7 @@ async def play(folder: Path, keep: int | str, *, cache_minimum: int = 1_024, rec
         for number in range(TURNS):
             await s.commander.send("alpha", f"What is it like in harbour {number}?")
             await s.settled()
-    return [read_parts(request) for request in provider.requests]
+    return read_parts(provider.requests)
 
 
 def main() -> None:

@@ -162,7 +162,8 @@ class CountedModel:
             yield item
 
     def _count(self, request: ModelRequest) -> None:
-        game, sent, before = self._game, read_parts(request), self._before.get(request.mysis)
+        [sent] = read_parts([request])
+        game, before = self._game, self._before.get(request.mysis)
         self._before[request.mysis] = sent
         common = common_chars(before, sent) if before is not None else 0
         game.requests += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -262,6 +264,8 @@ class ChainMachine(RuleBasedStateMachine):
 
 
 TestChainMachine = ChainMachine.TestCase
+if not os.environ.get("ZOEA_SOAK"):  # an example has up to 50 steps, each with all invariants
+    TestChainMachine.settings = settings(max_examples=15)
 
 
 async def test_a_parent_that_is_not_there_is_refused_and_nothing_is_stored(store: Store) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.context.sample_histories import HOSTILE, Recorder
@@ -84,7 +84,6 @@ def test_a_long_conversation_asks_for_no_more_prose_than_a_model_writes_in_time(
     st.integers(LEAST_ROOM, 6_000),
     st.text(max_size=6_000),
 )
-@settings(deadline=None, max_examples=60)
 def test_every_request_fits_and_the_parts_come_to_an_end(texts: list[str], earlier: str, room: int, reply: str) -> None:
     recorder = Recorder().open("begin")
     for text in texts:

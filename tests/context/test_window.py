@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -497,7 +497,6 @@ def test_facts_are_kept_among_hundreds_of_log_lines_that_look_like_facts() -> No
 
 
 @given(st.lists(st.text(max_size=300), max_size=12), st.integers(64, 600), st.text(max_size=400))
-@settings(deadline=None, max_examples=60)
 def test_a_summary_is_never_longer_than_it_may_be(texts: list[str], limit: int, prose: str) -> None:
     recorder = Recorder().open("begin")
     for text in texts:
@@ -533,7 +532,6 @@ def talks(draw: st.DrawFn) -> Recorder:
         st.floats(0.1, 0.9),
     ),
 )
-@settings(deadline=None, max_examples=80)
 def test_a_plan_keeps_its_budget_its_order_and_its_bytes_and_loses_no_message(
     recorder: Recorder, budget: int, rules: WindowRules
 ) -> None:
