@@ -174,10 +174,11 @@ def test_a_conversation_within_window_and_trigger_stays_whole() -> None:
 
 @pytest.mark.parametrize("size", [8, 30, 50, 200])
 def test_never_more_messages_than_the_window_are_verbatim_and_they_leave_with_headroom(size: int) -> None:
-    rules = WindowRules(size=size)
+    rules, memories = WindowRules(size=size), chat(400, 40).memories
     counts = []
     for messages in range(60, 400, 2):
-        shape = shape_conversation(rules, conversation(chat(messages, 40), rules), budget=50_000, overhead=0)
+        talk = conversation(Recorder(memories=memories[:messages]), rules)
+        shape = shape_conversation(rules, talk, budget=50_000, overhead=0)
         assert shape.cause == ("window" if messages - 3 > size else "")
         counts.append(len(shape.recents))
     assert max(counts) <= size
