@@ -54,11 +54,11 @@ async def test_the_first_view_is_whole_and_the_next_has_changed_and_removed_rows
 
 @pytest.mark.parametrize("count", [2, 2_000])
 async def test_a_view_of_many_myses_that_stream_has_room_in_one_frame(count: int) -> None:
-    live = view()
+    live, goal, tail = view(), "🚀" * 100_000, "🚀" * STREAM_TAIL
     for number in range(1, count + 1):
-        row = LiveMysis(replace(mysis(number), goal="🚀" * 100_000))
-        row.stream("🚀" * STREAM_TAIL)
-        row.add_reasoning("🚀" * STREAM_TAIL)
+        row = LiveMysis(replace(mysis(number), goal=goal))
+        row.stream(tail)
+        row.add_reasoning(tail)
         live.add(row)
     async with aclosing(live.changes()) as views:
         first = await anext(views)
