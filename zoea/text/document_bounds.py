@@ -21,8 +21,9 @@ MOST_DEPTH = 24
 _VALUE_BYTES = 128
 """Bytes of a value besides its text, about; the smallest object has twice as many, and counts twice."""
 _FEW = 10_000
-_FOUR_BYTES = re.compile(rb"[\xf0-\xf7]|\\u[dD][89abAB]")
-_TWO_BYTES = re.compile(rb"[\xc4-\xef]|\\u")
+_FOUR_BYTES = bytes(range(0xF0, 0xF8)), re.compile(rb"\\u[dD][89abAB]")
+_TWO_BYTES = bytes(range(0xC4, 0xF0)), re.compile(rb"\\u")
+"""How characters begin that make each of their text take so many bytes: as they are, and as escapes."""
 _SLICE = 262_144
 _BACKSLASH = 0x5C
 _TEXT_OF_JSON = re.compile(rb'([^"]++)|"(?:[^"\\]++|\\.)*+"|("(?:[^"\\]++|\\.)*+\\?\Z)', re.DOTALL)
@@ -55,7 +56,7 @@ def estimate_memory(data: bytes) -> int:
 
     Stops to count behind `MOST_MEMORY`. The text counts twice: as the document, and in its values.
     """
-    width = 4 if search_in_steps(_FOUR_BYTES, data) else 2 if search_in_steps(_TWO_BYTES, data) else 1
+    width = 4 if _has_any(data, *_FOUR_BYTES) else 2 if _has_any(data, *_TWO_BYTES) else 1
     text = 2 * width * len(data)
     most = max(0, MOST_MEMORY - text) // _VALUE_BYTES + 1
     # Each name with its value, and each pair of texts in a list, needs a mark: half as many as there are texts.
@@ -63,6 +64,20 @@ def estimate_memory(data: bytes) -> int:
     if least >= most:
         return text + _VALUE_BYTES * least
     return text + _VALUE_BYTES * count_marks(data, (b",", b"[", b"{"), most, few=_FEW)
+
+
+def _has_any(data: bytes, leads: bytes, escape: re.Pattern[bytes]) -> bool:
+    """Return whether a document holds one of the bytes or the escape.
+
+    One pattern for both would take ten times as long.
+    """
+    if not data.isascii() and any(len(part.translate(None, leads)) < len(part) for part in _split_slices(data)):
+        return True
+    return bool(search_in_steps(escape, data))
+
+
+def _split_slices(data: bytes) -> Iterator[bytes]:
+    return (data[start : start + _SLICE] for start in range(0, len(data), _SLICE))
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -113,8 +128,7 @@ def count_marks(data: bytes, marks: Sequence[bytes], most: int, *, few: int | No
 
     Looking for the texts takes longer than counting everything.
     """
-    slices = (data[start : start + _SLICE] for start in range(0, len(data), _SLICE))
-    count = _count_parts(slices, marks, most if few is None else few + 1)
+    count = _count_parts(_split_slices(data), marks, most if few is None else few + 1)
     if count < most if few is None else count <= few:
         return count
     return _count_parts(_outside_texts(data), marks, most)
