@@ -116,11 +116,16 @@ def _outside_texts(data: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(data):
         end = min(at + STEP, len(data))
-        found = _TEXT_OF_JSON.findall(data[at:end])
-        yield b"".join([outside for outside, _ in found])
-        at = end
-        if is_open := found[-1][1]:
-            at = _find_end_of_text(data, end - len(is_open) + 1)
+        part = data[at:end]
+        if b"\\" in part:
+            found = _TEXT_OF_JSON.findall(part)
+            yield b"".join([outside for outside, _ in found])
+            opened = len(found[-1][1])
+        else:  # each quote begins or ends a text, and to split at them takes a third of the time
+            pieces = part.split(b'"')
+            yield b"".join(pieces[::2])
+            opened = 0 if len(pieces) % 2 else len(pieces[-1]) + 1
+        at = _find_end_of_text(data, end - opened + 1) if opened else end
 
 
 def count_marks(data: bytes, marks: Sequence[bytes], most: int, *, few: int | None = None) -> int:

@@ -130,7 +130,7 @@ def is_deep(value: Any) -> bool:
             one
             for outer in level
             for one in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(one, _NESTED)
+            if one and isinstance(one, _NESTED)  # what is empty has no level below, and may be all there is
         ]
     return any(level)
 

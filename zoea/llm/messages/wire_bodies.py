@@ -52,6 +52,7 @@ KEPT_BYTES = 24 * 1024 * 1024
 _MARK_BYTES = 64
 """About what a value takes beside its text, for each comma and opening bracket; in texts most of them are few."""
 _ENTRIES = msgspec.json.Decoder(list[msgspec.Raw])
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 class Wire(StrEnum):
@@ -460,7 +461,7 @@ def _read_tools(entries: Iterable[dict[str, Any]]) -> Iterator[ToolSpec]:
 
 
 def _as_json(value: Any) -> str:
-    return clean(json.dumps(_without_media(value), ensure_ascii=False))
+    return clean(_ENCODER.encode(_without_media(value)))
 
 
 def _without_media(value: Any) -> Any:
