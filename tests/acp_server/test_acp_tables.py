@@ -6,6 +6,7 @@ The methods are those of the protocol: a new one is in it by itself.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,13 +27,15 @@ from zoea.model.request import Answer, ModelRequest
 from zoea.tools import ToolPolicy
 
 METHODS = sorted(AGENT_METHODS.values())
+TEXT_SIZE, MOST_MEMORY = (2_000_000, 160 * MIB) if os.environ.get("ZOEA_SOAK") else (500_000, 48 * MIB)
+"""Characters of the longest text, and the bytes that all messages together may take: 64 times as many are taken."""
 BOMBS = {
     "levels": "[" * 100_000,
     "whole levels": "[" * 50_000 + "]" * 50_000,
     "objects": '{"a":' * 50_000 + "1" + "}" * 50_000,
     "lists": f"[{'[],' * 50_000}[]]",
     "keys": f"{{{','.join(f'{json.dumps(str(number))}:{{}}' for number in range(20_000))}}}",
-    "text": f'"{"a" * 2_000_000}"',
+    "text": f'"{"a" * TEXT_SIZE}"',
     "half": '"\\ud800"',
     "number": "9" * 5_000,
     "NaN": "NaN",
@@ -40,7 +43,6 @@ BOMBS = {
     "null": "null",
 }
 FIELDS = ("cwd", "prompt", "mcpServers", "sessionId", "modeId", "additionalDirectories", "_meta", "protocolVersion")
-MOST_MEMORY = 160 * MIB
 
 
 def answer(request: ModelRequest) -> Answer:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.acp_server.test_acp_tables import BOMBS
+from tests.acp_server.test_acp_tables import BOMBS, TEXT_SIZE
 from tests.cli.conftest import Zoea, zoea  # noqa: F401  a fixture
 from tests.cli.test_hidden_characters import EVIL, READS, TEXT
 from tests.fakes.anthropic_server import Say as AnthropicSay
@@ -28,8 +28,8 @@ from zoea.settings.paths import places
 from zoea.web.gateway import ROUTES, WIRES
 from zoea.web.gateway_tools import PATH as TOOLS
 
-MOST_MEMORY = 64 * MIB
-"""Of one request, of at most 4 MB."""
+MOST_MEMORY = 4 * MIB + 30 * TEXT_SIZE
+"""Of one request, which holds the longest text twice."""
 FIELDS = ("model", "messages", "input", "system", "tools", "max_tokens", "metadata", "stream", "params", "id", "x")
 SOUND = {
     "model": "m",
