@@ -29,7 +29,14 @@ from zoea.world.world_server import WorldOptions, build_server, list_tools, open
 pytestmark = pytest.mark.usefixtures("forked_programs")
 
 ROOT = Path(zoea.__file__).parent.parent
-ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def make_environment() -> dict[str, str]:
+    """Return the environment of a child.
+
+    That of the import has a variable of the fork server, so that no child would be a fork.
+    """
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 async def call(client: Client, tool: str, **args: Any) -> dict[str, Any]:
@@ -49,14 +56,14 @@ async def enter(client: Client, name: str) -> str:
 
 def child(folder: Path, **options: Any) -> StdioServerParameters:
     program, *arguments = command(folder, seed=1, **options)
-    return StdioServerParameters(command=program, args=arguments, env=ENV)
+    return StdioServerParameters(command=program, args=arguments, env=make_environment())
 
 
 @asynccontextmanager
 async def over_http(folder: Path) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
     program, *arguments = command(folder, seed=1, turbo=True, http="127.0.0.1:0")
     process = await asyncio.create_subprocess_exec(
-        program, *arguments, env=ENV, stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
+        program, *arguments, env=make_environment(), stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
     )
     assert process.stderr is not None
     try:
