@@ -83,6 +83,7 @@ def test_what_cannot_be_published_is_refused_before_the_swarm_is_asked(
     assert (wrong.code, said in wrong.err) == (2, True)
 
 
+@pytest.mark.usefixtures("forked_programs")
 def test_tail_shows_each_new_message_once_as_it_is_stored(data: Path) -> None:
     command = [sys.executable, "-m", "zoea", "topic", "tail", "NEWS", "--last", "1", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

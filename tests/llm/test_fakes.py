@@ -160,6 +160,7 @@ async def test_ollamas_client_reads_models_details_and_errors() -> None:
         await client.close()  # type: ignore[no-untyped-call]  # the vendor left it without types
 
 
+@pytest.mark.usefixtures("forked_programs")
 def test_the_fake_serves_from_a_process_of_its_own() -> None:
     import openai
 

@@ -113,6 +113,7 @@ def test_the_checked_in_reference_is_fresh() -> None:
     )
 
 
+@pytest.mark.usefixtures("forked_programs")
 def test_the_reference_is_written_by_its_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "zoea.settings.reference"], capture_output=True, text=True, check=True, cwd=ROOT
