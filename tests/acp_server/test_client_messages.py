@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import tempfile
 from collections.abc import Iterator
 from functools import partial
@@ -112,7 +113,7 @@ def _burn(request: ModelRequest) -> Answer:
     return Answer(text="Iron.") if request.messages[-1].role is Role.TOOL else Answer(calls=(call("burn"),))
 
 
-@settings(max_examples=12)
+@settings(max_examples=100 if os.environ.get("ZOEA_SOAK") else 6)
 @given(st.lists(REQUESTS, min_size=5, max_size=25), st.lists(PERMISSIONS, max_size=3))
 def test_all_are_answered_and_the_next_prompt_too(asked: list[tuple[str, Any]], permissions: list[Any]) -> None:
     async def work(folder: Path) -> None:

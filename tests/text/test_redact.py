@@ -161,7 +161,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-SIZE = 200_000 if os.environ.get("ZOEA_SOAK") else 100_000
+SIZE = 200_000 if os.environ.get("ZOEA_SOAK") else 50_000
 
 
 @pytest.mark.parametrize("unit", HOSTILE)

@@ -19,7 +19,7 @@ from zoea.store.writer_connection import WriterConnection
 from zoea.transfer.nova_database import open_nova
 from zoea.transfer.nova_import import NovaImport, NovaOptions
 
-LINES = COUNT if os.environ.get("ZOEA_SOAK") else 50
+LINES = COUNT if os.environ.get("ZOEA_SOAK") else 25
 """Damaged exports, each of which is read whole."""
 WANTED = NovaOptions(Settings(), Template(name="default"), "autopilot", "")
 
