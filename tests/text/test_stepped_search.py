@@ -30,8 +30,8 @@ PATTERNS = [
 ]
 SHORT_STEP = STEP if os.environ.get("ZOEA_SOAK") else STEP // 8
 """Characters of a step while the results of many are compared; four times those that decide where a match begins."""
-SIZE = 1_000_000 if os.environ.get("ZOEA_SOAK") else 250_000
-"""Characters of a long answer; eight steps are enough to tell one search from several."""
+SIZE = 1_000_000 if os.environ.get("ZOEA_SOAK") else 4 * STEP
+"""Characters of a long answer; four steps are enough to tell one search, of at most two, from several."""
 FOUND = (
     '{"password": "hunter22x"}',
     "your password is hunter22x.",
