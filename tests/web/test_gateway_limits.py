@@ -588,23 +588,23 @@ RESERVED: list[bytes] = [
 
 
 class TestBodies:
-    @pytest.mark.parametrize(("body", "status"), BODIES)
-    async def test_a_hostile_one_is_refused_or_goes_to_the_model_of_the_mysis(
-        self, tmp_path: Path, body: bytes, status: int
-    ) -> None:
+    async def test_a_hostile_one_is_refused_or_goes_to_the_model_of_the_mysis(self, tmp_path: Path) -> None:
         server = Vendor(otherwise=lambda _: Fail(200, WHOLE))
         async with rig(tmp_path, server=server, has_turn=False) as r:
-            async with r.http.post(f"{r.access.openai_url}/chat/completions", data=body) as reply:
-                said = await reply.text()
-                assert reply.status == status, said
-            for sent in server.asked:
-                assert sent.json["model"] == "reef-1"
-                assert all(sent.body.count(key) <= 1 for key in (b'"max_tokens"', b'"messages"'))
-                assert b'"b"' not in sent.body.replace(b'"model": "b"}]', b"")
-            if status == 400:
-                assert json.loads(said)["error"]["message"].startswith("Zoea: ")
-            await r.settled()
-            assert await r.s.value("SELECT count(*) FROM request WHERE state = 'reserved'") == 0
+            for body, status in BODIES:
+                server.received.clear()
+                async with r.http.post(f"{r.access.openai_url}/chat/completions", data=body) as reply:
+                    said = await reply.text()
+                case = body[:200], said
+                assert reply.status == status, case
+                for sent in server.asked:
+                    assert sent.json["model"] == "reef-1", case
+                    assert all(sent.body.count(key) <= 1 for key in (b'"max_tokens"', b'"messages"')), case
+                    assert b'"b"' not in sent.body.replace(b'"model": "b"}]', b""), case
+                if status == 400:
+                    assert json.loads(said)["error"]["message"].startswith("Zoea: "), case
+                await r.settled()
+                assert await r.s.value("SELECT count(*) FROM request WHERE state = 'reserved'") == 0, case
 
     async def test_one_that_is_too_large_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gateway, "MAX_BODY", 10_000)
@@ -619,32 +619,29 @@ class TestBodies:
         ):
             assert reply.status in (400, 415)
 
-    @pytest.mark.parametrize(("path", "more"), UNSUPPORTED)
-    async def test_one_that_cannot_be_shown_and_counted_or_asks_another_model_is_refused(
-        self, tmp_path: Path, path: str, more: dict[str, Any]
-    ) -> None:
+    async def test_one_that_cannot_be_shown_and_counted_or_asks_another_model_is_refused(self, tmp_path: Path) -> None:
         server = Vendor(otherwise=lambda _: Say("ore"))
         async with rig(tmp_path, server=server, has_turn=False) as r:
-            field = {"input": MARK} if path == "/responses" else {"messages": [{"role": "user", "content": MARK}]}
-            status, said = await r.post(path, {"model": "m", **field, **more})
-            assert status == 400
-            key = next(iter(more))
-            assert str(said["error"]["message"]).startswith(
-                ("Zoea: file_id", "Zoea: item_reference", "Zoea: tools", "Zoea: n_predict", f"Zoea: {key}:")
-            ), said
-            assert not server.asked
+            for path, more in UNSUPPORTED:
+                field = {"input": MARK} if path == "/responses" else {"messages": [{"role": "user", "content": MARK}]}
+                status, said = await r.post(path, {"model": "m", **field, **more})
+                case = path, more, said
+                assert status == 400, case
+                key = next(iter(more))
+                assert str(said["error"]["message"]).startswith(
+                    ("Zoea: file_id", "Zoea: item_reference", "Zoea: tools", "Zoea: n_predict", f"Zoea: {key}:")
+                ), case
+                assert not server.asked, case
 
-    @pytest.mark.parametrize("more", RESERVED)
-    async def test_the_largest_answer_that_a_server_may_read_in_it_is_reserved(
-        self, tmp_path: Path, more: bytes
-    ) -> None:
+    async def test_the_largest_answer_that_a_server_may_read_in_it_is_reserved(self, tmp_path: Path) -> None:
         server = Vendor(otherwise=lambda _: Say("ore"))
         async with rig(tmp_path, server=server, settings=LITTLE, has_turn=False) as r:
-            content = b'{"model": "m", "messages": [{"role": "user", "content": "from the agent"}]' + more + b"}"
-            async with r.http.post(f"{r.access.openai_url}/chat/completions", data=content) as reply:
-                said = await reply.json()
-                assert (reply.status, said["error"]["code"]) == (402, "over_budget")
-            assert not server.asked
+            for more in RESERVED:
+                content = b'{"model": "m", "messages": [{"role": "user", "content": "from the agent"}]' + more + b"}"
+                async with r.http.post(f"{r.access.openai_url}/chat/completions", data=content) as reply:
+                    said = await reply.json()
+                assert (reply.status, said["error"]["code"]) == (402, "over_budget"), (more, said)
+                assert not server.asked, more
 
     @pytest.mark.parametrize(
         "more",
