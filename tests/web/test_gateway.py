@@ -422,15 +422,16 @@ async def test_a_stream_that_the_vendor_breaks_off_ends_with_an_error(tmp_path: 
         assert row["input_tokens"] > 0
 
 
-@pytest.mark.parametrize("title", GOOD)
-async def test_an_answer_in_any_frame_is_given_on_as_it_is_and_counted(tmp_path: Path, title: str) -> None:
-    body, content_type = GOOD[title]
-    async with rig(tmp_path, server=Vendor(Fail(200, body, {"content-type": content_type}))) as r:
+async def test_an_answer_in_any_frame_is_given_on_as_it_is_and_counted(tmp_path: Path) -> None:
+    answers = [Fail(200, body, {"content-type": content_type}) for body, content_type in GOOD.values()]
+    async with rig(tmp_path, server=Vendor(*answers)) as r:
         request = {"model": "m", "messages": MESSAGES, "stream": True, "stream_options": {"include_usage": True}}
-        async with r.http.post(f"{r.access.openai_url}/chat/completions", json=request) as reply:
-            assert (reply.status, await reply.read()) == (200, body.encode())
-        [row] = await r.requests()
-        assert (row["state"], row["error_class"], row["finish_reason"]) == ("estimated", None, "stop")
+        for count, (title, (body, _)) in enumerate(GOOD.items(), 1):
+            async with r.http.post(f"{r.access.openai_url}/chat/completions", json=request) as reply:
+                assert (reply.status, await reply.read()) == (200, body.encode()), title
+            *_, row = rows = await r.requests()
+            assert len(rows) == count, title
+            assert (row["state"], row["error_class"], row["finish_reason"]) == ("estimated", None, "stop"), title
 
 
 @pytest.mark.parametrize("title", BAD)
