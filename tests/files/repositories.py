@@ -84,12 +84,14 @@ def snapshot(folder: Path) -> dict[str, tuple[str, bytes]]:
 
 def state(folder: Path) -> tuple[object, ...]:
     """Return all that a person has in a checkout: files, index, branch, commits and stash."""
+    own = folder / ".git" if (folder / ".git").is_dir() else Path(git(folder, "rev-parse", "--absolute-git-dir"))
+    shared = own.parents[1] if own.parent.name == "worktrees" else own
     return (
         snapshot(folder),
-        git(folder, "ls-files", "-s"),
-        git(folder, "symbolic-ref", "-q", "HEAD", check=False),
-        git(folder, "rev-parse", "HEAD"),
-        git(folder, "stash", "list"),
-        git(folder, "rev-parse", "-q", "--verify", "ORIG_HEAD", check=False),
-        git(folder, "status", "--porcelain", "--ignored"),
+        # The commit, the branch, and each entry of the index that is not that of the commit.
+        git(folder, "status", "--porcelain=v2", "--branch", "--ignored"),
+        *(
+            one.read_bytes() if one.is_file() else b""
+            for one in (own / "ORIG_HEAD", shared / "logs" / "refs" / "stash")
+        ),
     )
