@@ -378,6 +378,7 @@ def _run(module: str) -> None:
         others = [one for one in threading.enumerate() if one is not threading.main_thread()]
         if codes and all(isinstance(one, threading.Timer) for one in others):
             sys.stdout.flush()
+            sys.stderr.flush()
             os._exit(codes[0])
 
     for name in (module, f"{module}.__main__"):  # tests have loaded it, and `runpy` would warn of a second copy
@@ -393,6 +394,7 @@ def _run(module: str) -> None:
         if exit_.code is None or isinstance(exit_.code, int):
             codes.append((exit_.code or 0) & 0xFF)
         raise
+    codes.append(0)
 
 
 def _load_tests(arguments: list[str]) -> None:

@@ -25,6 +25,12 @@ from tests.fakes.processes import find_children, wait_for_end
 from tests.waiting import until_true
 
 
+@pytest.fixture(autouse=True)
+def _forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let programs fork at full strength too."""
+    monkeypatch.delenv("ZOEA_SOAK", raising=False)
+
+
 def run(
     kind: type[subprocess.Popen[str]], ending: str, *, apart: Sequence[str] = (), without: str = "", **options: Any
 ) -> tuple[int, dict[str, Any], str]:
@@ -117,12 +123,15 @@ A_TEST_OF_THE_PROGRAM = "tests/cli/test_stats.py"
 """Its fixtures load `zoea.__main__`."""
 SMALL_PACKAGE = "zoea.text"
 """Loading all of Zoea takes seconds."""
+SMALL_MODULE = f"{SMALL_PACKAGE}.task_parts"
+"""A module of it that neither those tests nor the cockpit loads."""
 
 
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[ForkServer]:
-    """A server that has loaded all of Zoea and some tests."""
+    """A server that has loaded one package and some tests."""
     server = ForkServer()
+    server.package = SMALL_PACKAGE
     server.tests = (ONE_TEST, A_TEST_OF_THE_PROGRAM)
     yield server
     server.close()
@@ -138,7 +147,8 @@ def own() -> Iterator[ForkServer]:
 
 
 def test_a_worker_has_loaded_zoea_and_tests(loaded: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run_worker(loaded, "zoea.tui.app", monkeypatch) == ("70 1 0 True True\n", "")
+    assert ForkServer().package == "zoea"
+    assert run_worker(loaded, SMALL_MODULE, monkeypatch) == ("70 1 0 True True\n", "")
 
 
 @pytest.mark.parametrize("tests", [(), (ONE_TEST, "no file")])
@@ -146,7 +156,7 @@ def test_a_worker_has_loaded_no_test_where_one_cannot_be_loaded(
     tests: tuple[str, ...], own: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own.tests = tests
-    assert run_worker(own, f"{SMALL_PACKAGE}.stepped_search", monkeypatch) == ("70 1 0 True False\n", "")
+    assert run_worker(own, SMALL_MODULE, monkeypatch) == ("70 1 0 True False\n", "")
 
 
 def run_worker(own: ForkServer, module: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
