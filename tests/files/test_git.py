@@ -172,6 +172,20 @@ def test_output_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         fake(tmp_path, monkeypatch, "head -c 5000000 /dev/zero").run("log")
 
 
+def test_a_process_that_outlives_a_command_that_writes_is_neither_awaited_nor_hindered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_module, "_TERM_GRACE_S", 0.05)
+    fifo, end = tmp_path / "fifo", tmp_path / "end"
+    os.mkfifo(fifo)
+    body = f"(read x < {fifo}; head -c 300000 /dev/zero; echo $? > {end}) & echo said; echo told >&2"
+    ran = fake(tmp_path, monkeypatch, body).write("x")
+    assert (ran.text, ran.error) == ("said", "told\n")
+    fifo.write_text("go on\n")
+    until_true(lambda: end.exists() and end.read_text())
+    assert end.read_text() == "0\n"
+
+
 def test_a_lock_file_has_a_hint(repository: Path) -> None:
     (repository / ".git" / "index.lock").touch()
     (repository / "a.txt").write_text("changed")

@@ -10,10 +10,12 @@ import stat
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from selectors import EVENT_READ, PollSelector
 from typing import IO
 
 from msgspec import Struct
@@ -34,6 +36,8 @@ _READ_IN_TREES = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
 _TERM_GRACE_S = 3.0
 """Time for git to remove its lock files after SIGTERM."""
 _CHUNK = 65_536
+_POLL_S = 0.05
+"""So often it is looked whether a command has ended whose pipes another process holds."""
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME")
 _FIXED = {
     "LC_ALL": "C.UTF-8",
@@ -241,22 +245,67 @@ def _open_stdin(content: bytes) -> Iterator[IO[bytes]]:
         yield source
 
 
-class _Reader(threading.Thread):
-    """Reads a pipe to its end and keeps its first bytes."""
+class _Output:
+    """What a command writes to its two pipes. Reads both in one loop."""
+
+    def __init__(self, process: subprocess.Popen[bytes], most: int) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process, self._selector = process, PollSelector()
+        self.out, self.error = _Kept(process.stdout, most), _Kept(process.stderr, _MOST_ERROR)
+        for kept in (self.out, self.error):
+            self._selector.register(kept.pipe, EVENT_READ, kept)
+
+    def wait(self, seconds: float) -> int:
+        """Read until the command has ended, and return its code. Raises TimeoutExpired."""
+        until = time.monotonic() + seconds
+        while self._selector.get_map() and self._process.poll() is None:
+            if (left := until - time.monotonic()) <= 0:
+                raise subprocess.TimeoutExpired(self._process.args, seconds)
+            self._read(min(left, _POLL_S))
+        return self._process.wait(max(0.0, until - time.monotonic()))
+
+    def finish(self, seconds: float) -> None:
+        """Read to the end. What a process that outlives the command writes after a time is not kept."""
+        until = time.monotonic() + seconds
+        while self._selector.get_map() and (left := until - time.monotonic()) > 0:
+            self._read(left)
+        if self._selector.get_map():  # a closed pipe would end that process, and a full one would stop it
+            threading.Thread(target=self._drain, daemon=True, name="git output").start()
+        else:
+            self._close()
+
+    def _read(self, seconds: float | None) -> None:
+        for key, _ in self._selector.select(seconds):
+            if not key.data.read():
+                self._selector.unregister(key.fileobj)
+
+    def _drain(self) -> None:
+        while self._selector.get_map():
+            self._read(None)
+        self._close()
+
+    def _close(self) -> None:
+        self._selector.close()
+        self.out.pipe.close()
+        self.error.pipe.close()
+
+
+class _Kept:
+    """The first bytes of a pipe, and how many came."""
 
     def __init__(self, pipe: IO[bytes], most: int) -> None:
-        super().__init__(daemon=True, name="git output")
-        self._pipe, self._most = pipe, most
+        self.pipe, self._most = pipe, most
         self.parts: list[bytes] = []
         self.size = 0
-        self.start()
 
-    def run(self) -> None:
-        with self._pipe:
-            while data := os.read(self._pipe.fileno(), _CHUNK):
-                if self.size < self._most:
-                    self.parts.append(data[: self._most - self.size])
-                self.size += len(data)
+    def read(self) -> bool:
+        """Read what is there. Return whether more can come."""
+        data = os.read(self.pipe.fileno(), _CHUNK)
+        if self.size < self._most:
+            self.parts.append(data[: self._most - self.size])
+        self.size += len(data)
+        return bool(data)
 
 
 def _find_pipe(top: Path) -> str:
@@ -276,24 +325,22 @@ def _collect(
     process: subprocess.Popen[bytes], what: str, deadline: float, is_lasting: bool, most: int | None, top: Path
 ) -> GitResult:
     """Wait for a command with its output, and end it at its deadline."""
-    assert process.stdout is not None
-    assert process.stderr is not None
     if not is_lasting:
         guard.add(process.pid)
-    out, error = _Reader(process.stdout, most or MAX_OUTPUT), _Reader(process.stderr, _MOST_ERROR)
+    output = _Output(process, most or MAX_OUTPUT)
     pipe = ""
     try:
         try:
-            code = process.wait(min(deadline, _LOOK_S))
+            code = output.wait(min(deadline, _LOOK_S))
         except subprocess.TimeoutExpired:
             if pipe := _find_pipe(top):
                 raise
-            code = process.wait(deadline - _LOOK_S)
+            code = output.wait(deadline - _LOOK_S)
     except subprocess.TimeoutExpired:
         guard.add(process.pid)
         guard.signal(process.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_TERM_GRACE_S)
+            output.wait(_TERM_GRACE_S)
         guard.end(process.pid)
         process.wait()
         if pipe:
@@ -303,12 +350,11 @@ def _collect(
         raise GitError(f"{what} took longer than {deadline:g} s and was ended") from None
     finally:
         guard.end(process.pid)  # nothing happens to one that lasts
-    for reader in (out, error):
-        reader.join(_TERM_GRACE_S)
-    if most is None and out.size > MAX_OUTPUT:
+        output.finish(_TERM_GRACE_S)
+    if most is None and output.out.size > MAX_OUTPUT:
         raise GitError(f"{what} wrote more than {MAX_OUTPUT // 1_000_000} MB")
-    kept = b"".join(out.parts)
-    return GitResult(code, kept, b"".join(error.parts).decode("utf-8", "replace"), out.size - len(kept))
+    kept, error = (b"".join(pipe.parts) for pipe in (output.out, output.error))
+    return GitResult(code, kept, error.decode("utf-8", "replace"), output.out.size - len(kept))
 
 
 def find_top(folder: Path) -> Path | None:
