@@ -24,8 +24,8 @@ from zoea.swarm.turn import agent_turn
 from zoea.swarm.turn.agent_calls import TurnCall
 
 
-def failure(s: Swarm) -> str:
-    found = s.commander.swarm.runner("alpha").mysis.failure
+def failure(s: Swarm, name: str = "alpha") -> str:
+    found = s.commander.swarm.runner(name).mysis.failure
     assert found is not None
     return f"{found.title}: {found.what} {found.hint}"
 
@@ -281,31 +281,32 @@ async def test_a_permission_that_an_agent_does_not_wait_for_is_answered_as_cance
         assert await s.value("SELECT count(*) FROM approval WHERE answer IS NULL") == 0
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        {"id": 9_999, "result": {}},
-        {"id": "x", "error": {"code": 1}},
-        {"id": None, "error": {"code": -32700, "message": "Parse error"}},
-        {"id": 1, "result": {"protocolVersion": 9}},
-        {
-            "method": "session/update",
-            "params": {"sessionId": "other", "update": {"sessionUpdate": "plan", "entries": []}},
-        },
-        {"method": "session/update", "params": {"sessionId": 7, "update": []}},
-        {"method": "session/update"},
-        {"method": "$/cancel_request", "params": {"requestId": 1}},
-        {"id": 77, "method": "session/request_permission", "params": {"sessionId": "other"}},
-        {"id": 78, "method": "fs/read_text_file", "params": {"sessionId": "other", "path": "/etc/passwd"}},
-    ],
-)
-async def test_messages_that_belong_to_nothing_change_nothing(tmp_path: Path, line: dict[str, Any]) -> None:
+BELONGS_TO_NOTHING: list[dict[str, Any]] = [
+    {"id": 9_999, "result": {}},
+    {"id": "x", "error": {"code": 1}},
+    {"id": None, "error": {"code": -32700, "message": "Parse error"}},
+    {"id": 1, "result": {"protocolVersion": 9}},
+    {
+        "method": "session/update",
+        "params": {"sessionId": "other", "update": {"sessionUpdate": "plan", "entries": []}},
+    },
+    {"method": "session/update", "params": {"sessionId": 7, "update": []}},
+    {"method": "session/update"},
+    {"method": "$/cancel_request", "params": {"requestId": 1}},
+    {"id": 77, "method": "session/request_permission", "params": {"sessionId": "other"}},
+    {"id": 78, "method": "fs/read_text_file", "params": {"sessionId": "other", "path": "/etc/passwd"}},
+]
+
+
+async def test_messages_that_belong_to_nothing_change_nothing(tmp_path: Path) -> None:
+    answered = 0
     async with agent_swarm(tmp_path) as s:
-        await work(s, ["raw", json.dumps({"jsonrpc": "2.0", **line})], ["say", "a"])
-        assert await conversation(s) == [("assistant", "a")]
-        answers = [one for one in received(tmp_path) if one.get("id") in (77, 78) and "method" not in one]
-        assert all("error" in one for one in answers)
-        assert len(answers) == ("method" in line and "id" in line)
+        for number, line in enumerate(BELONGS_TO_NOTHING, 1):
+            await work(s, ["raw", json.dumps({"jsonrpc": "2.0", **line})], ["say", "a"])
+            assert await conversation(s) == [("assistant", "a")] * number, line
+            answers = [one for one in received(tmp_path) if one.get("id") in (77, 78) and "method" not in one]
+            answered += "method" in line and "id" in line
+            assert ["error" in one for one in answers] == [True] * answered, line
 
 
 async def test_an_answer_told_twice_counts_once(tmp_path: Path) -> None:
@@ -315,18 +316,20 @@ async def test_an_answer_told_twice_counts_once(tmp_path: Path) -> None:
         assert await conversation(s) == [("assistant", "a"), ("assistant", "b")]
 
 
-@pytest.mark.parametrize(
-    "result",
-    [{"stopReason": "stop"}, {"stopReason": None}, {"stopReason": 3}, {"stopReason": "a\0\ud800"}, {}, [], "end"],
-)
-async def test_an_end_of_another_name_loses_nothing_of_a_turn(tmp_path: Path, result: Any) -> None:
+async def test_an_end_of_another_name_loses_nothing_of_a_turn(tmp_path: Path) -> None:
+    results: list[Any] = [
+        *({"stopReason": reason} for reason in ("stop", None, 3, "a\0\ud800")), {}, [], "end",
+    ]  # fmt: skip
     async with agent_swarm(tmp_path) as s:
-        await work(s, ["say", "a"], ["answer", result])
-        assert await conversation(s) == [("assistant", "a")]
-        assert await last_outcome(s) == "answered"
-        assert "which the protocol does not have" in await s.value("SELECT content FROM turn_note")
-        await work(s, ["answer", result])
-        assert "and nothing else" in failure(s)
+        for number, result in enumerate(results, 1):
+            name = f"m{number}"
+            await work(s, ["say", "a"], ["answer", result], name=name)
+            assert await conversation(s) == [("assistant", "a")] * number, result
+            assert await last_outcome(s) == "answered", result
+            note = await s.value("SELECT content FROM turn_note ORDER BY turn_id DESC LIMIT 1")
+            assert "which the protocol does not have" in note, result
+            await work(s, ["answer", result], name=name)
+            assert "and nothing else" in failure(s, name), result
 
 
 async def test_a_question_is_no_silence(tmp_path: Path) -> None:

@@ -139,32 +139,42 @@ async def test_a_template_covers_commands_and_forbids_kinds(tmp_path: Path) -> N
         assert await s.value("SELECT count(*) FROM approval") == 0
 
 
-@pytest.mark.parametrize(
-    ("call", "is_asked"),
-    [
-        ({"kind": "read", "rawInput": {"path": "a"}}, False),
-        ({"kind": "read", "locations": [{"path": "/etc/passwd"}]}, True),
-        ({"kind": "read", "rawInput": {"command": "rm -rf ."}}, True),
-        ({"kind": "search", "rawInput": {"pattern": "x"}}, False),
-        ({"kind": "fetch", "rawInput": {"url": "http://x"}}, True),
-        ({"title": "something"}, True),
-        ({"kind": "read", "rawInput": {"absolute_path": "/etc/passwd"}}, True),
-        ({"kind": "read", "rawInput": {"files": [{"uri": "file:///etc/passwd"}]}}, True),
-        ({"kind": "read", "rawInput": {"paths": ["a", "../b"]}}, True),
-        ({"kind": "read", "rawInput": ["a", "/etc/passwd"]}, True),
-        ({"kind": "read", "locations": [{"path": "~/.ssh/id"}]}, True),
-        ({"kind": "read", "title": "Read `/etc/passwd` (1 - 100)"}, True),
-        ({"kind": "search", "rawInput": {"pattern": "x", "in": "$HOME"}}, True),
-        ({"kind": "think", "rawInput": {"notes": "a/../../b"}}, True),
-        ({"kind": "search", "rawInput": {"pattern": "TODO: a..b", "dir_path": "src"}}, False),
-    ],
-)
-async def test_only_what_reads_in_the_folder_is_free(tmp_path: Path, call: dict[str, Any], is_asked: bool) -> None:
+IS_ASKED: list[tuple[dict[str, Any], bool]] = [
+    ({"kind": "read", "rawInput": {"path": "a"}}, False),
+    ({"kind": "read", "locations": [{"path": "/etc/passwd"}]}, True),
+    ({"kind": "read", "rawInput": {"command": "rm -rf ."}}, True),
+    ({"kind": "search", "rawInput": {"pattern": "x"}}, False),
+    ({"kind": "fetch", "rawInput": {"url": "http://x"}}, True),
+    ({"title": "something"}, True),
+    ({"kind": "read", "rawInput": {"absolute_path": "/etc/passwd"}}, True),
+    ({"kind": "read", "rawInput": {"files": [{"uri": "file:///etc/passwd"}]}}, True),
+    ({"kind": "read", "rawInput": {"paths": ["a", "../b"]}}, True),
+    ({"kind": "read", "rawInput": ["a", "/etc/passwd"]}, True),
+    ({"kind": "read", "locations": [{"path": "~/.ssh/id"}]}, True),
+    ({"kind": "read", "title": "Read `/etc/passwd` (1 - 100)"}, True),
+    ({"kind": "search", "rawInput": {"pattern": "x", "in": "$HOME"}}, True),
+    ({"kind": "think", "rawInput": {"notes": "a/../../b"}}, True),
+    ({"kind": "search", "rawInput": {"pattern": "TODO: a..b", "dir_path": "src"}}, False),
+]
+"""What an agent tells of a call, and whether the commander is asked."""
+
+
+async def test_only_what_reads_in_the_folder_is_free(tmp_path: Path) -> None:
     async with agent_swarm(tmp_path) as s:
-        await say(s, ["ask", {"toolCallId": "a", **call}])
-        runner = s.commander.swarm.runner("alpha")
-        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals or runner.is_settled)
-        assert bool(s.commander.swarm.live_view.row(1).approvals) is is_asked
+        for number, (call, is_asked) in enumerate(IS_ASKED, 1):
+            name = f"m{number}"
+            await say(s, ["ask", {"toolCallId": "a", **call}], name=name)
+            assert await asks_or_settles(s, name, number) is is_asked, call
+            for view in await s.commander.approvals():
+                await s.commander.answer(view.id, ApprovalAnswer.DENIED)
+            await s.settled(name)
+
+
+async def asks_or_settles(s: Swarm, name: str, number: int) -> bool:
+    """Wait until a mysis asks the commander or has settled. Return whether it asks."""
+    runner, view = s.commander.swarm.runner(name), s.commander.swarm.live_view
+    await s.until(lambda: view.row(number).approvals or runner.is_settled)
+    return bool(view.row(number).approvals)
 
 
 async def test_a_permission_may_name_a_call_by_its_id_alone(tmp_path: Path) -> None:
