@@ -42,31 +42,32 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.asyncio(loop_scope="module")  # one server for all tests
 
 OPTIONS = LlamaServerOptions(context=4096, threads=1)
-TOOLS = (
-    ToolSpec(
-        "get_status",
-        "Tells where a ship is.",
-        {
-            "type": "object",
-            "properties": {"ship": {"type": "string", "maxLength": 20}},
-            "required": ["ship"],
-            "additionalProperties": False,
-        },
-    ),
-    ToolSpec(
-        "mine",
-        "Mines ore.",
-        {
-            "type": "object",
-            "properties": {
-                "amount": {"type": "integer", "minimum": 1, "maximum": 9},
-                "ore": {"enum": ["iron", "gold"]},
-            },
-            "required": ["amount", "ore"],
-            "additionalProperties": False,
-        },
-    ),
+SEEDS = range(8) if os.environ.get("ZOEA_SOAK") else (3,)
+"""Of the answers that vary; with 3 the model calls a tool. Each takes more than a second."""
+GET_STATUS = ToolSpec(
+    "get_status",
+    "Tells where a ship is.",
+    {
+        "type": "object",
+        "properties": {"ship": {"type": "string", "maxLength": 20}},
+        "required": ["ship"],
+        "additionalProperties": False,
+    },
 )
+MINE = ToolSpec(
+    "mine",
+    "Mines ore.",
+    {
+        "type": "object",
+        "properties": {
+            "amount": {"type": "integer", "minimum": 1, "maximum": 9},
+            "ore": {"enum": ["iron", "gold"]},
+        },
+        "required": ["amount", "ore"],
+        "additionalProperties": False,
+    },
+)
+TOOLS = (GET_STATUS, MINE)
 
 
 @pytest.fixture(scope="session")
@@ -133,7 +134,7 @@ async def test_a_real_answer_streams_in_many_pieces_with_its_usage(openai: Provi
 
 
 async def test_a_real_tool_call_is_always_valid(openai: Provider) -> None:
-    for seed in range(2):
+    for seed in SEEDS:
         request = asked("Mine three units of gold.", tools=TOOLS, tokens=160)
         request = replace(request, options={"temperature": 1.3, "seed": seed})
         answer = (await items(openai, request))[-1]
@@ -252,7 +253,7 @@ async def test_the_embedded_provider_loads_the_model_at_its_first_use_and_after_
     config = ProviderConfig("embedded", temperature=0.0, options={"context": 4096, "threads": 1})
     provider = EmbeddedProvider("local", config, SystemClock(), local_models, make_server)
     assert [model.context_window for model in await provider.models()] == [None]
-    streamed = await items(provider, asked("Use the tool mine now: 3 gold.", tools=TOOLS))
+    streamed = await items(provider, asked("Use mine: 3 gold.", tools=(MINE,)))
     assert streamed[0] == RequestHeld("loading smollm2", loads=True)
     answer = streamed[-1]
     assert isinstance(answer, Answer)
@@ -275,7 +276,7 @@ opening = "Use the tool get_cargo now."
 run = "once"
 
 [tools]
-allow = ["get_cargo", "get_status"]
+allow = ["get_cargo"]
 """
 
 SETTINGS = """
