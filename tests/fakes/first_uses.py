@@ -14,9 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from textual import _callback, message_pump
 from textual.css.stylesheet import Stylesheet
+from textual.message_pump import MessagePump
+from textual.reactive import Reactive
 from textual.widget import Widget
 
+from tests.fakes.applied_styles import apply_known, process_changed_components, replace_changed
+from tests.fakes.found_handlers import SilentLog, count_parameters, find_handlers, read_value
+from tests.fakes.light_strips import make_caches_late
 from tests.fakes.parsed_styles import parse_once
 from tests.waiting import until
 from zoea import tui
@@ -42,11 +48,28 @@ def do_first_uses() -> None:
         if type(pattern) is lazy_pattern._LazyPattern:
             for name in _METHODS:
                 getattr(pattern, name)
-    type.__setattr__(Stylesheet, "_parse_rules", parse_once)  # as in the tests of the cockpit
+    _keep_results()
     with tempfile.TemporaryDirectory() as folder:
         where = Places(Path(folder), Path(folder), Path(folder))
         load(where, project_dir=Path(folder), env={})
         asyncio.run(_show_cockpit(where))
+
+
+def _keep_results() -> None:
+    """Look up once what Textual looks up again and again, as in the tests of the cockpit."""
+    make_caches_late()
+    changes: tuple[tuple[Any, str, Any], ...] = (
+        (Stylesheet, "_parse_rules", parse_once),
+        (Stylesheet, "apply", apply_known),
+        (Stylesheet, "replace_rules", staticmethod(replace_changed)),
+        (Stylesheet, "_process_component_classes", process_changed_components),
+        (MessagePump, "_get_dispatch_methods", find_handlers),
+        (_callback, "_count_parameters", count_parameters),
+        (message_pump, "log", SilentLog()),
+        (Reactive, "__get__", read_value),
+    )
+    for place, name, value in changes:
+        setattr(place, name, value)
 
 
 def _find_subclasses(base: Any) -> set[Any]:
