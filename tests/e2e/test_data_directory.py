@@ -220,7 +220,8 @@ def test_locks_that_do_not_hold_are_found_at_the_opening(where: Places) -> None:
 def test_a_run_with_few_open_files_ends_in_time_and_says_why() -> None:
     options = ("--headless", "--json", "--myses", "1", "--provider", "scripted", "--for", "500ms")
     assert zoea("run", *options).returncode == 0
-    for most in (16, 20, 24, 28):
+    # With few of them Zoea fails to open the database, with some more it runs.
+    for most in (16, 20, 24, 28) if os.environ.get("ZOEA_SOAK") else (16, 24):
         ran = zoea("run", *options, preexec_fn=partial(resource.setrlimit, resource.RLIMIT_NOFILE, (most, most)))
         assert "Traceback" not in ran.stderr, most
         assert ran.returncode in (0, 4, 5), most
