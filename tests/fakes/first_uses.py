@@ -10,6 +10,7 @@ import asyncio
 import gc
 import tempfile
 from contextlib import AbstractAsyncContextManager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,15 @@ from zoea.tools.builtin.arguments import schema_of
 from zoea.tui.start import build_cockpit
 from zoea.tui.state.swarm_connection import OpenSwarm
 
+_LATE = ("anyio._backends._asyncio", "encodings.ascii", "encodings.idna", "textual.scrollbar")
+"""Modules that libraries load at their first use."""
 _METHODS = ("match", "search", "fullmatch", "finditer", "findall", "scanner", "split", "sub", "subn")
 
 
 def do_first_uses() -> None:
     """Build all models, schemas and patterns, read settings, and show a cockpit on no terminal."""
+    for name in _LATE:
+        import_module(name)
     for model in _find_subclasses(BaseModel):
         if model.__module__.startswith("zoea."):
             model.model_rebuild()
