@@ -33,7 +33,7 @@ async def test_a_newcomer_is_told_each_key_from_an_empty_directory_to_a_reviewed
 MOST = {"tasks": 17, "sixty": 12, "budget": 17, "faults": 7, "fork": 11, "look": 13}
 """The keys of each job at most, besides the texts that are typed."""
 NARROW, WIDE = (80, 24), (120, 40)
-SIZES = dict.fromkeys(JOBS, (NARROW, WIDE))
+SIZES: dict[str, tuple[tuple[int, int], ...]] = dict.fromkeys(JOBS, (NARROW, WIDE))
 if not os.environ.get("ZOEA_SOAK"):  # each job once; most where the screen has least room to name its keys
     SIZES = {job: (WIDE,) if job in ("tasks", "look") else (NARROW,) for job in JOBS}
 
