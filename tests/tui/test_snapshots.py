@@ -266,7 +266,7 @@ SCENES = (
     Scene("held-focus", ("g", "enter"), says("Port Vesper: 11"), sizes=SIZES[:2]),
     Scene("hive", ("v",), says("held")),
 )
-PARTS = 4
+PARTS = 3
 """Tests that share the scenes, so that they run beside each other; each plays the swarm anew."""
 PART = -(-len(SCENES) // PARTS)
 TOO_SMALL = (60, 15)
@@ -439,13 +439,16 @@ async def the_morning(folder: Path) -> AsyncIterator[Stage]:
 def list_views(scene: Scene, shown: str) -> list[tuple[tuple[int, int], str]]:
     """Return the sizes and themes to look at, beginning with the theme that is shown.
 
-    A theme changes colours and no place, and styles every widget of every screen again. So the quick run takes the
-    second one at one size only, at the first or the last one, where it is shown once for two scenes.
+    A theme changes colours and no place. So the quick run looks at two sizes of a scene, each in another theme: the
+    smallest, where room is scarce, and by turns the middle and the largest one. Of two scenes in a row, one is shown
+    at its smallest size in the first theme, the other in the second.
     """
     if IS_THOROUGH:
         return [(size, theme) for size in scene.sizes for theme in THEMES]
-    views = [(size, THEMES[0]) for size in scene.sizes]
-    return [*views, (scene.sizes[-1], THEMES[1])] if shown == THEMES[0] else [(scene.sizes[0], THEMES[1]), *views]
+    smallest, *larger = scene.sizes
+    second = larger[SCENES.index(scene) // 2 % len(larger)] if larger else smallest
+    other = THEMES[1 - THEMES.index(shown)]
+    return [(smallest, shown), (second, other)]
 
 
 def show_theme(stage: Stage, theme: str) -> None:
