@@ -6,9 +6,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import pytest
 from textual._context import visible_screen_stack
 from textual._xterm_parser import XTermParser
 from textual.screen import Screen
@@ -34,8 +36,10 @@ from zoea.tui.terminal.terminal_input import TerminalInput
 
 W = TypeVar("W", bound=Widget)
 S = TypeVar("S", bound=Screen[Any])
+P = ParamSpec("P")
 START = 1_700_000_000_000_000
 WITHIN_S = 30.0
+SIZE = (120, 40)
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}, "swarm": {"max_myses": 1000}})
 
@@ -133,6 +137,22 @@ class Stage:
             await self.press("escape")
         self.notices.clear()
 
+    async def start_anew(self) -> None:
+        """Go home, and put new myses in the place of all, idle and without questions, grants and a history."""
+        await self.go_home()
+        commander, size = self.swarm.commander, SIZE
+        if self.app.size != size:
+            await self.pilot.resize_terminal(*size)
+        await commander.hold(False)
+        for grant in await self.api.grants():
+            await self.api.revoke(grant.id)
+        names = [runner.mysis.name for runner in commander.swarm.runners.values()]
+        for name in names:
+            await commander.delete(name)
+        ids = {(await commander.create(name, start=False)).id for name in names}
+        self.swarm.peer.seen.clear()
+        await self.until(lambda: self.app.feed.myses.keys() == ids and not self.app.approvals.open)
+
     async def read_at_once(self, typed: str) -> None:
         """Get what one read of the terminal gives, and the silence after it."""
         keyboard = TerminalInput(XTermParser())
@@ -176,7 +196,7 @@ async def cockpit_over(
     api: SwarmApi,
     database: Path,
     *,
-    size: tuple[int, int] = (120, 40),
+    size: tuple[int, int] = SIZE,
     clock: HandClock | None = None,
     is_owner: bool = True,
     config: Path | None = None,
@@ -247,15 +267,36 @@ async def cockpit(
             yield stage
 
 
-async def take_steps(stage: Stage, *steps: Callable[[Stage], Awaitable[None]]) -> None:
-    """Take steps in one cockpit, each from its list without marks. A failure names its step."""
+async def take_steps(
+    stage: Stage,
+    *steps: Callable[[Stage], Awaitable[None]],
+    after: Callable[[Stage], Awaitable[None]] = Stage.go_home,
+) -> None:
+    """Take steps in one cockpit, each from its list without marks. A failure names its step.
+
+    Args:
+        after: What each step is followed by; `Stage.start_anew` gives the next one a swarm without a history.
+    """
     for step in steps:
         try:
             await step(stage)
+            await after(stage)
         except Exception as error:
             error.add_note(f"in the step {getattr(step, '__name__', step)}")
             raise
-        await stage.go_home()
+
+
+def patched(
+    step: Callable[Concatenate[Stage, pytest.MonkeyPatch, P], Awaitable[None]],
+) -> Callable[Concatenate[Stage, P], Awaitable[None]]:
+    """Give a step patches that end with it."""
+
+    @wraps(step)
+    async def take(stage: Stage, *values: P.args, **named: P.kwargs) -> None:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            await step(stage, monkeypatch, *values, **named)
+
+    return take
 
 
 def asks_when_told(request: ModelRequest) -> Answer:
