@@ -58,6 +58,10 @@ class Stage:
     clock: HandClock
     inner: Swarm | None = None
     notices: list[str] = field(default_factory=list)
+    names: Sequence[str] = ()
+    """The myses of the beginning."""
+    starts: bool = False
+    """Whether they were started."""
 
     @property
     def swarm(self) -> Swarm:
@@ -138,18 +142,17 @@ class Stage:
         self.notices.clear()
 
     async def start_anew(self) -> None:
-        """Go home, and put new myses in the place of all, idle and without questions, grants and a history."""
+        """Go home, and put new myses in the place of all, as at the beginning: without questions and a history."""
         await self.go_home()
-        commander, size = self.swarm.commander, SIZE
-        if self.app.size != size:
-            await self.pilot.resize_terminal(*size)
+        commander = self.swarm.commander
+        if self.app.size != SIZE:
+            await self.pilot.resize_terminal(*SIZE)
         await commander.hold(False)
         for grant in await self.api.grants():
             await self.api.revoke(grant.id)
-        names = [runner.mysis.name for runner in commander.swarm.runners.values()]
-        for name in names:
+        for name in [runner.mysis.name for runner in commander.swarm.runners.values()]:
             await commander.delete(name)
-        ids = {(await commander.create(name, start=False)).id for name in names}
+        ids = {(await commander.create(name, start=self.starts)).id for name in self.names}
         self.swarm.peer.seen.clear()
         await self.until(lambda: self.app.feed.myses.keys() == ids and not self.app.approvals.open)
 
@@ -262,6 +265,7 @@ async def cockpit(
         for name in names:
             await inner.commander.create(name, start=start)
         async with cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner, **more) as stage:
+            stage.names, stage.starts = names, start
             await stage.until(lambda: stage.has(*names))
             await stage.pilot.pause()
             yield stage

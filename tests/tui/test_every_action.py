@@ -98,7 +98,7 @@ ELSEWHERE = {
     "focus.dismiss": "test_focus.py::test_reports_are_reviewed_one_after_the_other_without_leaving",
     "focus.next-in-need": "test_focus.py::test_reports_are_reviewed_one_after_the_other_without_leaving",
     "swarm.next-in-need": "test_needs_you_panel.py::test_words_act_on_their_mysis_and_show_keys_only_if_they_do",
-    "focus.keep": "test_focus.py::test_k_keeps_a_message_word_for_word_and_releases_it",
+    "focus.keep": "test_focus.py::k_keeps_a_message_word_for_word_and_releases_it",
     "swarm.hive": "test_hive.py::test_v_shows_the_hive_with_the_same_cursor_marks_filter_and_detail",
     "screen.budgets": "test_budgets_dialog.py::test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end",
     "screen.charts": "test_charts.py::test_the_charts_show_the_stored_minutes_and_the_span_changes",

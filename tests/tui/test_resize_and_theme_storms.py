@@ -35,7 +35,7 @@ SCREENS = (
     "app.quit",
 )
 """Actions of the list that each open a screen."""
-STORMS, SIZES = 2, 4
+STORMS, SIZES = 2 if os.environ.get("ZOEA_SOAK") else 1, 8
 """So many storms on each screen, of so many sizes that come faster than they are drawn: over a hundred together."""
 WIDTHS, HEIGHTS = (20, 250), (5, 70)
 
