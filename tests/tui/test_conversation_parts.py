@@ -180,8 +180,8 @@ class TestWindow:
                 "INSERT INTO mysis(id, uid, name, template_hash, provider, model, state, state_at, created_at)"
                 " VALUES (1, 'u', 'alpha', zeroblob(32), 'p', 'm', 'idle', 1, 1)"
             )
-        for number in range(1, 301):
-            _add_turn(path, number)
+            for number in range(1, 301):
+                _add_turn(conn, number)
         return ConversationSource(path, 1, START)
 
     async def test_a_full_window_drops_turns_at_the_other_end(self, source: ConversationSource) -> None:
@@ -203,7 +203,8 @@ class TestWindow:
     async def test_new_turns_are_added_and_loaded_ones_are_kept(self, source: ConversationSource) -> None:
         window = read_newest(source)
         before = window.turns
-        _add_turn(source.database, 301)
+        with sqlite3.connect(source.database) as conn:
+            _add_turn(conn, 301)
         window = read_newer(source, window)
         assert _numbers(window) == [*[turn.number for turn in before], 301]
         assert {block.turn for block in window.blocks} == set(_numbers(window))
@@ -228,19 +229,18 @@ def _numbers(window: TurnWindow) -> list[int]:
     return [turn.number for turn in window.turns]
 
 
-def _add_turn(path: Path, number: int) -> None:
-    with sqlite3.connect(path) as conn:
+def _add_turn(conn: sqlite3.Connection, number: int) -> None:
+    conn.execute(
+        "INSERT INTO turn(id, mysis_id, number, opened_by, frozen, outcome, opened_at, ended_at)"
+        " VALUES (?, 1, ?, 'prompt', '{}', 'answered', ?, ?)",
+        (number, number, START, START),
+    )
+    for seq in range(1, 5):
         conn.execute(
-            "INSERT INTO turn(id, mysis_id, number, opened_by, frozen, outcome, opened_at, ended_at)"
-            " VALUES (?, 1, ?, 'prompt', '{}', 'answered', ?, ?)",
-            (number, number, START, START),
+            "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
+            " VALUES (1, ?, ?, ?, ?, 'x', 1, ?)",
+            (number, seq, "user" if seq == 1 else "assistant", "direct" if seq == 1 else "llm", START),
         )
-        for seq in range(1, 5):
-            conn.execute(
-                "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
-                " VALUES (1, ?, ?, ?, ?, 'x', 1, ?)",
-                (number, seq, "user" if seq == 1 else "assistant", "direct" if seq == 1 else "llm", START),
-            )
 
 
 class TestSight:

@@ -42,25 +42,30 @@ async def say_until(stage: Stage, text: str, has_room: Callable[[], bool] = lamb
     await stage.until(is_shown)
 
 
-@pytest.mark.parametrize(
-    "pieces",
-    [("``", "`py\nsell()\n", "```\nthe end"), ("1", ". sell", "\n\nthe end"), ("--", "-", "\n\nthe end")],
-    ids=["code", "list", "rule"],
-)
-async def test_a_table_whose_last_row_becomes_another_block_is_drawn(tmp_path: Path, pieces: tuple[str, ...]) -> None:
+PIECES = {
+    "code": ("``", "`py\nsell()\n", "```\nthe end"),
+    "list": ("1", ". sell", "\n\nthe end"),
+    "rule": ("--", "-", "\n\nthe end"),
+}
+"""What the last row of a table becomes, piece by piece."""
+
+
+async def test_a_table_whose_last_row_becomes_another_block_is_drawn(tmp_path: Path) -> None:
     async with conversation(tmp_path) as stage:
         live = stage.one(LiveAnswer)
-        said = TABLE
-        for piece in ("", *pieces):
-            said += piece
-            live.say(said, 0)
-            await stage.pilot.pause()
-        await say_until(stage, said)
-        assert "iron" in stage.text()
-        live.clear()
-        live.say("another answer", 100)
-        await stage.until(lambda: "another answer" in stage.text() and "iron" not in stage.text())
-        assert stage.app.reported_defects == []
+        for kind, pieces in PIECES.items():
+            said = TABLE
+            for piece in ("", *pieces):
+                said += piece
+                live.say(said, 0)
+                await stage.pilot.pause()
+            await say_until(stage, said)
+            assert "iron" in stage.text(), kind
+            live.clear()
+            live.say("another answer", 100)
+            await stage.until(lambda: "another answer" in stage.text() and "iron" not in stage.text())
+            assert stage.app.reported_defects == [], kind
+            live.clear()
 
 
 async def test_the_end_of_a_streamed_answer_is_in_sight_however_late_it_is_drawn(

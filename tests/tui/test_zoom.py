@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from textual.widget import Widget
 
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
@@ -23,20 +22,22 @@ def frames(stage: Stage) -> set[str]:
     return {title for title in FRAMES if f"╭─ {title}" in stage.text()}
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_plus_shows_one_panel_alone_and_all_again(tmp_path: Path, size: tuple[int, int]) -> None:
-    async with cockpit(tmp_path, asks_when_told, size=size) as stage:
+async def test_plus_shows_one_panel_alone_and_all_again(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
         await stage.api.broadcast("Mine iron")
         await ask(stage, "gamma")
-        await stage.until(lambda: "o answer" in stage.text())
-        await stage.press("plus", until=lambda: frames(stage) == {"SWARM"} and "shows all" in stage.text())
-        assert stage.one(Widget, "#swarm").size.height >= size[1] - 6
-        await stage.press("tab", until=lambda: not frames(stage) and "alpha" in stage.text())
-        await stage.press("tab", until=lambda: frames(stage) == {"NEEDS YOU"} and "o answer" in stage.text())
-        await stage.press("tab", until=lambda: frames(stage) == {"INBOX"} and "Mine iron" in stage.text())
-        await stage.press("plus", until=lambda: "shows all" not in stage.text() and "╭─ SWARM" in stage.text())
-        assert "Mine iron" in stage.text() or "NEEDS YOU" in stage.text()
-        await stage.press("plus", "escape", until=lambda: "shows all" not in stage.text())
+        for size in ((80, 24), (120, 40), (200, 60)):
+            await stage.pilot.resize_terminal(*size)
+            await stage.until(lambda: "o answer" in stage.text())
+            await stage.press("plus", until=lambda: frames(stage) == {"SWARM"} and "shows all" in stage.text())
+            assert stage.one(Widget, "#swarm").size.height >= size[1] - 6, size
+            await stage.press("tab", until=lambda: not frames(stage) and "alpha" in stage.text())
+            await stage.press("tab", until=lambda: frames(stage) == {"NEEDS YOU"} and "o answer" in stage.text())
+            await stage.press("tab", until=lambda: frames(stage) == {"INBOX"} and "Mine iron" in stage.text())
+            await stage.press("plus", until=lambda: "shows all" not in stage.text() and "╭─ SWARM" in stage.text())
+            assert "Mine iron" in stage.text() or "NEEDS YOU" in stage.text(), size
+            await stage.press("plus", "escape", until=lambda: "shows all" not in stage.text())
+            await stage.go_home()
 
 
 async def test_plus_shows_one_part_of_the_inspector_and_the_conversation_alone(tmp_path: Path) -> None:
@@ -92,24 +93,22 @@ def test_beside_a_long_list_no_panel_is_higher_than_it_needs() -> None:
     assert share_beside(28, 30, 30, is_high=False) == PanelRoom(None, 21, 15)
 
 
-@pytest.mark.parametrize("size", [(60, 16), (60, 20), (80, 24), (120, 40), (160, 30), (200, 60)])
-async def test_no_line_is_empty_between_the_list_and_a_detail_of_one_line(
-    tmp_path: Path, size: tuple[int, int]
-) -> None:
+async def test_no_line_is_empty_between_the_list_and_a_detail_of_one_line(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(200, 60)) as stage:
         for number in range(4):
             await stage.api.send("alpha", f"Look {number}")
             await stage.swarm.settled("alpha")
-        await stage.pilot.resize_terminal(*size)
         table, detail = stage.one(SwarmTable), stage.one(MysisDetail)
-        await stage.until(lambda: "beta" in stage.text() and detail.size.height)
-        assert table.size.height >= 3
-        if size[1] > 20:
-            await stage.until(lambda: "Look 3" in stage.text())
-            assert detail.size.height > 2
-        if size == (200, 60):
-            assert table.size.width > 190
-            assert stage.one(Widget, "#feed").size.height <= 8
+        for size in ((60, 16), (60, 20), (80, 24), (120, 40), (160, 30), (200, 60)):
+            await stage.pilot.resize_terminal(*size)
+            await stage.until(lambda: "beta" in stage.text() and detail.size.height)
+            assert table.size.height >= 3, size
+            if size[1] > 20:
+                await stage.until(lambda: "Look 3" in stage.text())
+                assert detail.size.height > 2, size
+            if size == (200, 60):
+                assert table.size.width > 190
+                assert stage.one(Widget, "#feed").size.height <= 8
 
 
 async def test_a_long_list_has_all_lines_of_a_wide_screen_beside_the_other_panels(tmp_path: Path) -> None:
