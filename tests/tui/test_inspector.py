@@ -10,7 +10,7 @@ import pytest
 
 from tests.queries.test_request_inspection import ROOMY, comparable, send_prompts, working_model
 from tests.swarm.harness import call, script, swarm
-from tests.tui.cockpit import QUIET, Stage, answering, cockpit, cockpit_over
+from tests.tui.cockpit import QUIET, Stage, answering, cockpit, cockpit_over, patched, take_steps
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings.schema import Settings
@@ -104,67 +104,65 @@ async def test_the_usual_faults_of_a_request_stand_below_its_parts_with_what_to_
         assert any(line.startswith("→ raise ") for line in lines[at:])
 
 
-async def test_bracket_keys_move_from_turn_to_turn(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
-        await send_prompts(stage.swarm, "one", "two", "three")
-        screen = await open_inspector(stage)
-        for key, turn in (("[", 2), ("[", 1), ("]", 2), ("]", 3)):
-            await stage.press({"[": "left_square_bracket", "]": "right_square_bracket"}[key])
-            await stage.until(lambda: screen.request is not None and screen.request.turn_number == turn)  # noqa: B023  waited for here
-        await stage.press("right_square_bracket")
-        await stage.until(lambda: any("no other turn" in notice for notice in stage.notices))
+async def bracket_keys_move_from_turn_to_turn(stage: Stage) -> None:
+    await send_prompts(stage.swarm, "one", "two", "three")
+    screen = await open_inspector(stage)
+    for key, turn in (("[", 2), ("[", 1), ("]", 2), ("]", 3)):
+        await stage.press({"[": "left_square_bracket", "]": "right_square_bracket"}[key])
+        await stage.until(lambda: screen.request is not None and screen.request.turn_number == turn)  # noqa: B023  waited for here
+    await stage.press("right_square_bracket")
+    await stage.until(lambda: any("no other turn" in notice for notice in stage.notices))
 
 
-async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) -> None:
+async def messages_unfold_and_the_tools_are_another_part(stage: Stage) -> None:
+    await stage.pilot.resize_terminal(*(80, 24))
     long = "\n".join(f"line {number}" for number in range(50))
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
-        await send_prompts(stage.swarm, long)
-        screen = await open_inspector(stage)
-        await stage.until(lambda: "PARTS · MESSAGES 2 · TOOLS 14 · TURNS 1   tab" in stage.text())
-        assert stage.app.action_context().hidden
-        await stage.press("v")
-        assert "verbose: Press tab to go to the messages first" in stage.notices
-        await stage.press("tab")
-        assert screen.part == "messages"
-        assert not stage.app.action_context().hidden
-        messages = stage.one(FoldingList, "#messages")
-        await stage.until(lambda: "line 0" in messages.plain)
-        assert "line 40" not in messages.plain
-        await stage.press("G", "enter", until=lambda: "line 49" in messages.plain)
-        await stage.press("enter", until=lambda: "line 49" not in messages.plain)
-        await stage.press("v", until=lambda: "line 49" in messages.plain)
-        await stage.press("y")
-        await stage.press("tab")
-        assert screen.part == "tools"
-        await stage.until(lambda: "zoea_search_messages" in stage.text())
-        await stage.press("enter", until=lambda: '"properties"' in stage.one(FoldingList, "#tools").plain)
-        await stage.press("enter", until=lambda: "properties" not in stage.one(FoldingList, "#tools").plain)
-        await stage.press("G", "enter")  # what unfolds at the lower edge comes into view
-        await stage.until(lambda: "properties" in stage.text())
+    await send_prompts(stage.swarm, long)
+    screen = await open_inspector(stage)
+    await stage.until(lambda: "PARTS · MESSAGES 2 · TOOLS 14 · TURNS 1   tab" in stage.text())
+    assert stage.app.action_context().hidden
+    await stage.press("v")
+    assert "verbose: Press tab to go to the messages first" in stage.notices
+    await stage.press("tab")
+    assert screen.part == "messages"
+    assert not stage.app.action_context().hidden
+    messages = stage.one(FoldingList, "#messages")
+    await stage.until(lambda: "line 0" in messages.plain)
+    assert "line 40" not in messages.plain
+    await stage.press("G", "enter", until=lambda: "line 49" in messages.plain)
+    await stage.press("enter", until=lambda: "line 49" not in messages.plain)
+    await stage.press("v", until=lambda: "line 49" in messages.plain)
+    await stage.press("y")
+    await stage.press("tab")
+    assert screen.part == "tools"
+    await stage.until(lambda: "zoea_search_messages" in stage.text())
+    await stage.press("enter", until=lambda: '"properties"' in stage.one(FoldingList, "#tools").plain)
+    await stage.press("enter", until=lambda: "properties" not in stage.one(FoldingList, "#tools").plain)
+    await stage.press("G", "enter")  # what unfolds at the lower edge comes into view
+    await stage.until(lambda: "properties" in stage.text())
 
 
-async def test_a_plan_without_stored_details_says_so(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
-        await send_prompts(stage.swarm, "one")
-        with sqlite3.connect(stage.swarm.path) as connection:
-            connection.execute("UPDATE request SET plan = NULL")
-        connection.close()
-        await open_inspector(stage)
-        assert "plans older than 200 requests are deleted" in " ".join(stage.one(LineList, "#packs").plain.split())
+async def a_plan_without_stored_details_says_so(stage: Stage) -> None:
+    await send_prompts(stage.swarm, "one")
+    with sqlite3.connect(stage.swarm.path) as connection:
+        connection.execute("UPDATE request SET plan = NULL")
+    connection.close()
+    await open_inspector(stage)
+    assert "plans older than 200 requests are deleted" in " ".join(stage.one(LineList, "#packs").plain.split())
 
 
-async def test_new_requests_are_counted_and_do_not_move_the_shown_one(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(200, 60)) as stage:
-        await send_prompts(stage.swarm, "one")
-        screen = await open_inspector(stage)
-        shown = screen.request
-        await send_prompts(stage.swarm, "two")
-        await stage.until(lambda: screen.is_outdated or "1 newer" in stage.text())  # its own tick may come first
-        screen.tick()
-        await stage.until(lambda: "1 newer" in stage.text())
-        assert screen.request == shown
-        assert stage.one(LineList, "#requests").count == 2
-        await stage.press("right", until=lambda: screen.request is not None and screen.request.turn_number == 2)
+async def new_requests_are_counted_and_do_not_move_the_shown_one(stage: Stage) -> None:
+    await stage.pilot.resize_terminal(*(200, 60))
+    await send_prompts(stage.swarm, "one")
+    screen = await open_inspector(stage)
+    shown = screen.request
+    await send_prompts(stage.swarm, "two")
+    await stage.until(lambda: screen.is_outdated or "1 newer" in stage.text())  # its own tick may come first
+    screen.tick()
+    await stage.until(lambda: "1 newer" in stage.text())
+    assert screen.request == shown
+    assert stage.one(LineList, "#requests").count == 2
+    await stage.press("right", until=lambda: screen.request is not None and screen.request.turn_number == 2)
 
 
 async def test_a_mysis_without_requests_says_so(tmp_path: Path) -> None:
@@ -194,30 +192,29 @@ async def test_hostile_text_is_shown_as_it_is(tmp_path: Path) -> None:
                 assert screen.sent
 
 
-async def test_it_opens_at_a_request_and_reads_on_in_both_directions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@patched
+async def it_opens_at_a_request_and_reads_on_in_both_directions(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    await stage.pilot.resize_terminal(*(200, 60))
     monkeypatch.setattr("zoea.tui.screens.inspector.PAGE", 2)
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(200, 60)) as stage:
-        await send_prompts(stage.swarm, "one", "two", "three", "four", "five")
-        screen = InspectorScreen(stage.view().id, request_id=3)
-        await stage.app.push_screen(screen)
-        for key, request_id in (("", 3), ("right", 4), ("left", 3), ("left", 2), ("left", 1), ("left", 1)):
-            await stage.press(*([key] if key else []))
-            await stage.until(lambda: screen.inspection is not None and screen.inspection.request.id == request_id)  # noqa: B023  waited for here
-        await stage.press("y")
-        assert screen.build_copy().startswith("alpha, request 1\n")
+    first = (await stage.swarm.value("SELECT coalesce(max(id), 0) FROM request")) + 1
+    await send_prompts(stage.swarm, "one", "two", "three", "four", "five")
+    screen = InspectorScreen(stage.view().id, request_id=first + 2)
+    await stage.app.push_screen(screen)
+    for key, place in (("", 2), ("right", 3), ("left", 2), ("left", 1), ("left", 0), ("left", 0)):
+        await stage.press(*([key] if key else []))
+        await stage.until(lambda: screen.inspection is not None and screen.inspection.request.id == first + place)  # noqa: B023  waited for here
+    await stage.press("y")
+    assert screen.build_copy().startswith(f"alpha, request {first}\n")
 
 
-async def test_a_damaged_plan_is_reported(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
-        await send_prompts(stage.swarm, "one", "two")
-        screen = await open_inspector(stage)
-        with sqlite3.connect(stage.swarm.path) as connection:
-            connection.execute("UPDATE request SET plan = x'00' WHERE id = 1")
-        connection.close()
-        await stage.press("left", until=lambda: any("cannot be read" in notice for notice in stage.notices))
-        assert screen.is_mounted
+async def a_damaged_plan_is_reported(stage: Stage) -> None:
+    await send_prompts(stage.swarm, "one", "two")
+    screen = await open_inspector(stage)
+    with sqlite3.connect(stage.swarm.path) as connection:
+        connection.execute("UPDATE request SET plan = x'00' WHERE id = (SELECT max(id) - 1 FROM request)")
+    connection.close()
+    await stage.press("left", until=lambda: any("cannot be read" in notice for notice in stage.notices))
+    assert screen.is_mounted
 
 
 async def test_the_head_takes_the_form_of_the_width_when_the_terminal_grows(tmp_path: Path) -> None:
@@ -236,3 +233,17 @@ async def test_the_head_takes_the_form_of_the_width_when_the_terminal_grows(tmp_
         assert "answered" in head()[0]
         await stage.pilot.resize_terminal(80, 24)
         await stage.until(lambda: len(head()) == 4)
+
+
+async def test_requests_are_read_one_after_the_other(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
+        await take_steps(
+            stage,
+            bracket_keys_move_from_turn_to_turn,
+            messages_unfold_and_the_tools_are_another_part,
+            a_plan_without_stored_details_says_so,
+            new_requests_are_counted_and_do_not_move_the_shown_one,
+            it_opens_at_a_request_and_reads_on_in_both_directions,
+            a_damaged_plan_is_reported,
+            after=Stage.start_anew,
+        )
