@@ -141,12 +141,17 @@ class Stage:
             await self.press("escape")
         self.notices.clear()
 
+    async def resize(self, width: int, height: int) -> None:
+        """Resize the terminal, and wait until the screen on top is laid out for it."""
+        if self.app.size != (width, height):
+            await self.pilot.resize_terminal(width, height)
+        await self.until(lambda: self.screen._compositor.size == (width, height))
+
     async def start_anew(self) -> None:
         """Go home, and put new myses in the place of all, as at the beginning: without questions and a history."""
         await self.go_home()
         commander = self.swarm.commander
-        if self.app.size != SIZE:
-            await self.pilot.resize_terminal(*SIZE)
+        await self.resize(*SIZE)
         await commander.hold(False)
         for grant in await self.api.grants():
             await self.api.revoke(grant.id)
@@ -296,7 +301,7 @@ def patched(
     """Give a step patches that end with it."""
 
     @wraps(step)
-    async def take(stage: Stage, *values: P.args, **named: P.kwargs) -> None:
+    async def take(stage: Stage, /, *values: P.args, **named: P.kwargs) -> None:
         with pytest.MonkeyPatch.context() as monkeypatch:
             await step(stage, monkeypatch, *values, **named)
 

@@ -51,7 +51,7 @@ async def focus(
     """Open the Focus of alpha, which was told `prompts` things before and gave these answers."""
     stage.swarm.provider._rules = (rules or script(*(answers or (Answer(text="done"),))),)
     if stage.app.size != size:
-        await stage.pilot.resize_terminal(*size)
+        await stage.resize(*size)
     for number in range(1, prompts + 1):
         await stage.swarm.commander.send("alpha", f"prompt {number}")
         await stage.swarm.settled()
@@ -512,7 +512,7 @@ class TestTop:
             await opens(stage)
             await stage.until(lambda: "today" not in stage.one(PieceLine, "#top").text)
             assert stage.one(PieceLine, "#top").text.rstrip().endswith(f"{'a' * 40}  4 of 4  idle")
-            await stage.pilot.resize_terminal(120, 40)
+            await stage.resize(120, 40)
             await stage.until(lambda: "today" in stage.one(PieceLine, "#top").text)
 
 
@@ -531,7 +531,7 @@ async def a_failure_and_its_hint_are_shown_until_the_mysis_runs_again(
     # The conversation ends with cause, title and advice, so they are not said twice.
     assert "the key is wrong [/]" in stage.text()
     assert len(wrong.plain.splitlines()) == 1
-    await stage.pilot.resize_terminal(80, 24)
+    await stage.resize(80, 24)
     await stage.until(lambda: stage.one(PieceLine, "#top").size.width == 80)
     assert "alpha" in stage.text().partition("\n")[0]
     await stage.press("greater_than_sign")
@@ -623,12 +623,12 @@ async def test_the_side_panel_shows_the_context(tmp_path: Path) -> None:
 async def focus_fits_every_size_and_theme(stage: Stage) -> None:
     await focus(stage, Answer(text=LONG), size=(80, 24))
     for size in ((80, 24), (120, 40), (200, 60)):
-        await stage.pilot.resize_terminal(*size)
+        await stage.resize(*size)
         await shows(stage, "paragraph 11")
         for name in ("tide", "high-contrast", "nova"):
             stage.app.use_theme(name)
             await stage.pilot.pause()
-        await stage.pilot.resize_terminal(90, 30)
+        await stage.resize(90, 30)
         await shows(stage, "paragraph 11")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from textual.geometry import Size
 
-from tests.tui.cockpit import Stage, cockpit
+from tests.tui.cockpit import Stage, cockpit, take_steps
 from zoea.tui.commands.action import ActionContext, ActionPlace
 from zoea.tui.commands.actions import BY_ID
 from zoea.tui.screens.help import HelpScreen
@@ -21,16 +21,15 @@ async def click_key(stage: Stage, title: str) -> None:
     await stage.pilot.pause()
 
 
-async def test_a_click_on_a_footer_key_presses_it(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await click_key(stage, "help")
-        assert isinstance(stage.screen, HelpScreen)
-        await stage.press("escape")
-        await click_key(stage, "hold")
-        await stage.until(lambda: stage.app.feed.view is not None and stage.app.feed.view.held)
-        await stage.pilot.pause()
-        await click_key(stage, "resume")
-        await stage.until(lambda: stage.app.feed.view is not None and not stage.app.feed.view.held)
+async def a_click_on_a_footer_key_presses_it(stage: Stage) -> None:
+    await click_key(stage, "help")
+    assert isinstance(stage.screen, HelpScreen)
+    await stage.press("escape")
+    await click_key(stage, "hold")
+    await stage.until(lambda: stage.app.feed.view is not None and stage.app.feed.view.held)
+    await stage.pilot.pause()
+    await click_key(stage, "resume")
+    await stage.until(lambda: stage.app.feed.view is not None and not stage.app.feed.view.held)
 
 
 def test_spare_keys_are_dropped_first() -> None:
@@ -91,63 +90,75 @@ async def test_the_footer_says_what_the_keys_do_to_marked_myses_and_how_to_unmar
         await stage.until(lambda: "unmark" not in stage.one(KeyFooter).text)
 
 
-async def test_a_key_that_switches_something_back_says_so(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, size=(80, 24)) as stage:
-        await stage.press("v")
-        assert " v rows " in stage.one(KeyFooter).text
-        await stage.press("v", "enter", "v")
-        assert " v brief " in stage.one(KeyFooter).text
-        await stage.press("v")
-        assert " v verbose " in stage.one(KeyFooter).text
+async def a_key_that_switches_something_back_says_so(stage: Stage) -> None:
+    await stage.resize(80, 24)
+    await stage.press("v")
+    assert " v rows " in stage.one(KeyFooter).text
+    await stage.press("v", "enter", "v")
+    assert " v brief " in stage.one(KeyFooter).text
+    await stage.press("v")
+    assert " v verbose " in stage.one(KeyFooter).text
 
 
-async def test_the_footer_names_find_and_filter_apart(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, size=(200, 24)) as stage:
-        wide = stage.one(KeyFooter).text
-        assert " / filter " in wide
-        assert " q quit " in wide
-        assert " esc back " not in wide, "nothing is behind the dashboard"
-        await stage.press("enter")
-        assert " / find " in stage.one(KeyFooter).text
-        assert stage.one(KeyFooter).text.startswith(" esc back  m message "), (
-            "a conversation says first how to leave it"
+async def the_footer_names_find_and_filter_apart(stage: Stage) -> None:
+    await stage.resize(200, 24)
+    await stage.until(lambda: " / filter " in stage.one(KeyFooter).text)
+    wide = stage.one(KeyFooter).text
+    assert " q quit " in wide
+    assert " esc back " not in wide, "nothing is behind the dashboard"
+    await stage.press("enter")
+    assert " / find " in stage.one(KeyFooter).text
+    assert stage.one(KeyFooter).text.startswith(" esc back  m message "), "a conversation says first how to leave it"
+    await stage.press("escape", "question_mark")
+    stage.one(PickList).focus()
+    await stage.until(lambda: " / find " in stage.one(KeyFooter).text)
+
+
+async def a_click_on_a_disabled_key_shows_the_reason(stage: Stage) -> None:
+    await stage.resize(200, 60)
+    await click_key(stage, "approvals")
+    assert "approvals: Nothing waits for your answer" in stage.notices
+
+
+async def a_click_outside_the_keys_does_nothing(stage: Stage) -> None:
+    await stage.resize(200, 60)
+    before = stage.screen
+    await stage.pilot.click(KeyFooter, offset=(199, 0))
+    assert stage.screen is before
+    assert stage.notices == []
+
+
+async def clicks_hit_the_visible_keys_of_a_narrow_footer(stage: Stage) -> None:
+    await stage.resize(80, 24)
+    await click_key(stage, "help")
+    assert isinstance(stage.screen, HelpScreen)
+
+
+async def the_footer_is_empty_under_a_dialog_that_takes_the_keys(stage: Stage) -> None:
+    dashboard = stage.screen
+    await stage.press("D", shows="Delete alpha?")
+    await stage.until(lambda: "broadcast" not in stage.text().splitlines()[-1])
+    await stage.press("escape")
+    await stage.until(lambda: stage.screen is dashboard and " b broadcast " in stage.text().splitlines()[-1])
+
+
+async def the_footer_says_that_a_message_relaunches_a_stopped_mysis(stage: Stage) -> None:
+    assert " m message " in stage.one(KeyFooter).text
+    await stage.api.stop("alpha")
+    await stage.until(lambda: " m relaunch with a message " in stage.one(KeyFooter).text)
+
+
+async def test_the_footer_names_the_keys_that_work_and_takes_clicks(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await take_steps(
+            stage,
+            a_click_on_a_footer_key_presses_it,
+            a_key_that_switches_something_back_says_so,
+            the_footer_names_find_and_filter_apart,
+            a_click_on_a_disabled_key_shows_the_reason,
+            a_click_outside_the_keys_does_nothing,
+            clicks_hit_the_visible_keys_of_a_narrow_footer,
+            the_footer_is_empty_under_a_dialog_that_takes_the_keys,
+            the_footer_says_that_a_message_relaunches_a_stopped_mysis,
+            after=Stage.start_anew,
         )
-        await stage.press("escape", "question_mark")
-        stage.one(PickList).focus()
-        await stage.until(lambda: " / find " in stage.one(KeyFooter).text)
-
-
-async def test_a_click_on_a_disabled_key_shows_the_reason(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, size=(200, 60)) as stage:
-        await click_key(stage, "approvals")
-        assert "approvals: Nothing waits for your answer" in stage.notices
-
-
-async def test_a_click_outside_the_keys_does_nothing(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, size=(200, 60)) as stage:
-        before = stage.screen
-        await stage.pilot.click(KeyFooter, offset=(199, 0))
-        assert stage.screen is before
-        assert stage.notices == []
-
-
-async def test_clicks_hit_the_visible_keys_of_a_narrow_footer(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, size=(80, 24)) as stage:
-        await click_key(stage, "help")
-        assert isinstance(stage.screen, HelpScreen)
-
-
-async def test_the_footer_is_empty_under_a_dialog_that_takes_the_keys(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        dashboard = stage.screen
-        await stage.press("D", shows="Delete alpha?")
-        await stage.until(lambda: "broadcast" not in stage.text().splitlines()[-1])
-        await stage.press("escape")
-        await stage.until(lambda: stage.screen is dashboard and " b broadcast " in stage.text().splitlines()[-1])
-
-
-async def test_the_footer_says_that_a_message_relaunches_a_stopped_mysis(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        assert " m message " in stage.one(KeyFooter).text
-        await stage.api.stop("alpha")
-        await stage.until(lambda: " m relaunch with a message " in stage.one(KeyFooter).text)

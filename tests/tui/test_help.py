@@ -189,7 +189,7 @@ async def test_each_line_can_be_read_in_full_by_keys_in_a_small_terminal(tmp_pat
     """Read all lines in the smaller terminal, which shows the fewest at once. At full strength, in the other too."""
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         for size in ((80, 24), (60, 16)):
-            await stage.pilot.resize_terminal(*size)
+            await stage.resize(*size)
             lines = await open_help(stage)
             said = " ".join(word for line in lines.plain.splitlines() for word in line[BEFORE:].split())
             fixed = [key.description for key in FIXED_KEYS]

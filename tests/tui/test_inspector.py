@@ -115,7 +115,7 @@ async def bracket_keys_move_from_turn_to_turn(stage: Stage) -> None:
 
 
 async def messages_unfold_and_the_tools_are_another_part(stage: Stage) -> None:
-    await stage.pilot.resize_terminal(*(80, 24))
+    await stage.resize(80, 24)
     long = "\n".join(f"line {number}" for number in range(50))
     await send_prompts(stage.swarm, long)
     screen = await open_inspector(stage)
@@ -152,7 +152,7 @@ async def a_plan_without_stored_details_says_so(stage: Stage) -> None:
 
 
 async def new_requests_are_counted_and_do_not_move_the_shown_one(stage: Stage) -> None:
-    await stage.pilot.resize_terminal(*(200, 60))
+    await stage.resize(200, 60)
     await send_prompts(stage.swarm, "one")
     screen = await open_inspector(stage)
     shown = screen.request
@@ -194,7 +194,7 @@ async def test_hostile_text_is_shown_as_it_is(tmp_path: Path) -> None:
 
 @patched
 async def it_opens_at_a_request_and_reads_on_in_both_directions(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    await stage.pilot.resize_terminal(*(200, 60))
+    await stage.resize(200, 60)
     monkeypatch.setattr("zoea.tui.screens.inspector.PAGE", 2)
     first = (await stage.swarm.value("SELECT coalesce(max(id), 0) FROM request")) + 1
     await send_prompts(stage.swarm, "one", "two", "three", "four", "five")
@@ -227,11 +227,11 @@ async def test_the_head_takes_the_form_of_the_width_when_the_terminal_grows(tmp_
             return screen.query_one("#head", TextBlock).plain.splitlines()
 
         assert len(head()) == 4, "the name stands alone on a narrow screen"
-        await stage.pilot.resize_terminal(120, 40)
+        await stage.resize(120, 40)
         await stage.until(lambda: len(head()) == 3)
         assert "alpha" in head()[0]
         assert "answered" in head()[0]
-        await stage.pilot.resize_terminal(80, 24)
+        await stage.resize(80, 24)
         await stage.until(lambda: len(head()) == 4)
 
 

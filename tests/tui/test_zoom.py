@@ -27,7 +27,7 @@ async def test_plus_shows_one_panel_alone_and_all_again(tmp_path: Path) -> None:
         await stage.api.broadcast("Mine iron")
         await ask(stage, "gamma")
         for size in ((80, 24), (120, 40), (200, 60)):
-            await stage.pilot.resize_terminal(*size)
+            await stage.resize(*size)
             await stage.until(lambda: "o answer" in stage.text())
             await stage.press("plus", until=lambda: frames(stage) == {"SWARM"} and "shows all" in stage.text())
             assert stage.one(Widget, "#swarm").size.height >= size[1] - 6, size
@@ -100,7 +100,7 @@ async def test_no_line_is_empty_between_the_list_and_a_detail_of_one_line(tmp_pa
             await stage.swarm.settled("alpha")
         table, detail = stage.one(SwarmTable), stage.one(MysisDetail)
         for size in ((60, 16), (60, 20), (80, 24), (120, 40), (160, 30), (200, 60)):
-            await stage.pilot.resize_terminal(*size)
+            await stage.resize(*size)
             await stage.until(lambda: "beta" in stage.text() and detail.size.height)
             assert table.size.height >= 3, size
             if size[1] > 20:
@@ -120,5 +120,5 @@ async def test_a_long_list_has_all_lines_of_a_wide_screen_beside_the_other_panel
         needs, feed, detail = (stage.one(Widget, part) for part in ("#needs", "#feed", "#detail"))
         assert needs.region.bottom <= feed.region.y < feed.region.bottom <= detail.region.y
         assert detail.region.bottom == 59
-        await stage.pilot.resize_terminal(120, 40)
+        await stage.resize(120, 40)
         await stage.until(lambda: detail.region.bottom <= needs.region.y)
