@@ -222,12 +222,11 @@ class FooterKey(Struct, frozen=True):
     def width(self) -> int:
         return count_cells(self.pieces)
 
-    @property
-    def parts(self) -> list[tuple[int, str]]:
-        """The cells of each key with its click; the last one has the title too."""
+    def split(self, width: int) -> list[tuple[int, str]]:
+        """Return the cells of each key with its click, of this width together; the last one has the title too."""
         *before, (_, last) = self.presses
         found = [(1 + cell_len(key_name(key)), click) for key, click in before]
-        return [*found, (self.width - sum(width for width, _ in found), last)]
+        return [*found, (width - sum(each for each, _ in found), last)]
 
 
 class KeyFooter(PieceLine):
@@ -237,6 +236,8 @@ class KeyFooter(PieceLine):
     """
 
     _clicks: Sequence[tuple[int, str]] = ()
+    _described: object = None
+    """What `describe` has shown last; None after other keys."""
 
     async def on_click(self, event: events.Click) -> None:
         click = next((click for end, click in self._clicks if event.x < end), "")
@@ -260,6 +261,9 @@ class KeyFooter(PieceLine):
             badge: Text on the right.
             kept: Actions that are dropped last, by id, besides those that matter everywhere.
         """
+        described = (actions, situation, dict(keys), badge, leads_back, tuple(kept), self.size.width)
+        if described == self._described:
+            return  # most news and most keys change nothing here
         shown: list[FooterKey] = []
         has_marks = len(situation.targets) > 1
         places = {action.place for action in actions}
@@ -305,12 +309,15 @@ class KeyFooter(PieceLine):
                 )
             )
         self.show(shown, badge)
+        self._described = described
 
     def show(self, keys: Iterable[FooterKey], badge: str = "") -> None:
         """Show the keys that fit. Drop those of no use now, then spare, general and later ones, kept ones last."""
+        self._described = None
         shown = list(keys)
         aside: list[Piece] = [(badge, "quiet")] if badge else []
-        room, needed = self.size.width - _apart(aside), sum(one.width for one in shown)
+        widths = {id(one): one.width for one in shown}
+        room, needed = self.size.width - _apart(aside), sum(widths.values())
         places, dropped = {id(one): at for at, one in enumerate(shown)}, list[FooterKey]()
         while needed > room > 0 and len(shown) > 1:
             useless = (one for one in reversed(shown) if (one.off or one.is_later) and not one.is_kept)
@@ -320,12 +327,12 @@ class KeyFooter(PieceLine):
             gone = next(chain(useless, spare, general, others), shown[-1])
             shown.remove(gone)
             dropped.append(gone)
-            needed -= gone.width
+            needed -= widths[id(gone)]
         for one in reversed(dropped):  # short ones may fit where a long one did not
-            if not (one.off or one.is_later) and needed + one.width <= room:
+            if not (one.off or one.is_later) and needed + widths[id(one)] <= room:
                 shown.append(one)
-                needed += one.width
+                needed += widths[id(one)]
         shown.sort(key=lambda one: places[id(one)])
-        parts = [part for one in shown for part in one.parts]
+        parts = [part for one in shown for part in one.split(widths[id(one)])]
         self._clicks = list(zip(accumulate(width for width, _ in parts), (click for _, click in parts), strict=True))
         self.put([piece for one in shown for piece in one.pieces], aside)
