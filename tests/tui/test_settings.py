@@ -6,13 +6,14 @@ import re
 import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from tests.fakes.no_connections import NoConnections
-from tests.tui.cockpit import Stage, cockpit
+from tests.tui.cockpit import Stage, cockpit, take_steps
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.swarm_api import ReloadReport
 from zoea.runtime.model_lists import ModelLists
@@ -39,6 +40,14 @@ X = "Bearer secret-of-mine"
 """
 
 
+class Step(Protocol):
+    """A step in the settings, over a folder with their file."""
+
+    __name__: str
+
+    async def __call__(self, stage: Stage, screen: SettingsScreen, folder: Path) -> None: ...
+
+
 GROUP_KEYS = {"keys": "tui.keys"}
 
 
@@ -49,12 +58,32 @@ async def settings(folder: Path, own: str = OWN, **more: Any) -> AsyncIterator[t
     config.mkdir(exist_ok=True)
     (config / "config.toml").write_text(own)
     async with cockpit(folder, names=("alpha",), config=config, **more) as stage:
-        await stage.press("comma")
-        screen = stage.screen
-        assert isinstance(screen, SettingsScreen)
-        await stage.until(lambda: screen.sections.ids or screen.fields.plain)
-        await stage.pilot.pause()
-        yield stage, screen
+        yield stage, await open_settings(stage)
+
+
+async def open_settings(stage: Stage) -> SettingsScreen:
+    await stage.press("comma")
+    screen = stage.screen
+    assert isinstance(screen, SettingsScreen)
+    await stage.until(lambda: screen.sections.ids or screen.fields.plain)
+    await stage.pilot.pause()
+    return screen
+
+
+async def take_settings_steps(stage: Stage, folder: Path, *steps: Step) -> None:
+    """Take steps in one cockpit. For each the settings are opened with `OWN` in the file."""
+    for step in steps:
+        (folder / "config" / "config.toml").write_text(OWN)
+        stage.app.settings_watch.mark_applied()
+        await take_steps(stage, partial(open_and_take, step=step, folder=folder))
+
+
+async def open_and_take(stage: Stage, step: Step, folder: Path) -> None:
+    try:
+        await step(stage, await open_settings(stage), folder)
+    except Exception as error:
+        error.add_note(f"in the step {step.__name__}")
+        raise
 
 
 async def go(stage: Stage, screen: SettingsScreen, group: str, key: str = "") -> SettingField | None:
@@ -166,17 +195,18 @@ async def test_a_value_that_is_entered_is_written_and_comments_stay(
         assert screen.fields.has_focus
 
 
-async def test_a_value_that_is_read_at_once_with_the_key_that_opens_its_input_is_not_entered(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        await go(stage, screen, "keys", 'tui.keys."app.help"')
-        before = on_disk(tmp_path)
-        await stage.read_at_once(" ^k\r")
-        assert screen.value.has_focus
-        assert "The last key does not count" in " ".join(stage.notices)
-        assert on_disk(tmp_path) == before
-        screen.value.value = "^k"
-        await stage.read_at_once("\r")
-        await stage.until(lambda: on_disk(tmp_path) != before)
+async def a_value_that_is_read_at_once_with_the_key_that_opens_its_input_is_not_entered(
+    stage: Stage, screen: SettingsScreen, folder: Path
+) -> None:
+    await go(stage, screen, "keys", 'tui.keys."app.help"')
+    before = on_disk(folder)
+    await stage.read_at_once(" ^k\r")
+    assert screen.value.has_focus
+    assert "The last key does not count" in " ".join(stage.notices)
+    assert on_disk(folder) == before
+    screen.value.value = "^k"
+    await stage.read_at_once("\r")
+    await stage.until(lambda: on_disk(folder) != before)
 
 
 async def test_a_value_written_in_the_form_is_no_change_to_apply(tmp_path: Path) -> None:
@@ -191,26 +221,26 @@ async def test_a_value_written_in_the_form_is_no_change_to_apply(tmp_path: Path)
         await stage.until(lambda: "changed: f5 loads" in stage.text())
 
 
-async def test_a_wrong_value_is_said_in_place_and_nothing_is_written(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        await go(stage, screen, "swarm", "swarm.max_myses")
-        await change(stage, screen, "lots")
-        assert on_disk(tmp_path)["swarm"]["max_myses"] == 4
-        lines = screen.fields.plain.splitlines()
-        assert lines[0] == "SWARM"
-        assert "valid integer" in lines[2]
-        assert screen.value.value == "lots"
-        await stage.press("escape")
-        assert screen.fields.has_focus
-        assert "valid integer" not in stage.text()
+async def a_wrong_value_is_said_in_place_and_nothing_is_written(
+    stage: Stage, screen: SettingsScreen, folder: Path
+) -> None:
+    await go(stage, screen, "swarm", "swarm.max_myses")
+    await change(stage, screen, "lots")
+    assert on_disk(folder)["swarm"]["max_myses"] == 4
+    lines = screen.fields.plain.splitlines()
+    assert lines[0] == "SWARM"
+    assert "valid integer" in lines[2]
+    assert screen.value.value == "lots"
+    await stage.press("escape")
+    assert screen.fields.has_focus
+    assert "valid integer" not in stage.text()
 
 
-async def test_a_value_that_contradicts_another_is_refused(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        await go(stage, screen, "budget", "budget.token_budget_per_task")
-        await change(stage, screen, "2000")
-        assert "is below budget.token_budget_per_agent" in stage.text()
-        assert "budget" not in on_disk(tmp_path)
+async def a_value_that_contradicts_another_is_refused(stage: Stage, screen: SettingsScreen, folder: Path) -> None:
+    await go(stage, screen, "budget", "budget.token_budget_per_task")
+    await change(stage, screen, "2000")
+    assert "is below budget.token_budget_per_agent" in stage.text()
+    assert "budget" not in on_disk(folder)
 
 
 async def test_a_value_overridden_by_another_layer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,20 +251,18 @@ async def test_a_value_overridden_by_another_layer_is_reported(tmp_path: Path, m
         assert "written, but ZOEA_SWARM__MAX_HOPS overrides it" in stage.text()
 
 
-async def test_enter_and_space_step_through_few_options(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        await go(stage, screen, "log", "log.level")
-        await stage.press("enter", until=lambda: on_disk(tmp_path).get("log") == {"level": "warning"})
-        await stage.until(lambda: screen.field and screen.field.text == "warning")
-        await stage.press("space", until=lambda: on_disk(tmp_path).get("log") == {"level": "error"})
+async def enter_and_space_step_through_few_options(stage: Stage, screen: SettingsScreen, folder: Path) -> None:
+    await go(stage, screen, "log", "log.level")
+    await stage.press("enter", until=lambda: on_disk(folder).get("log") == {"level": "warning"})
+    await stage.until(lambda: screen.field and screen.field.text == "warning")
+    await stage.press("space", until=lambda: on_disk(folder).get("log") == {"level": "error"})
 
 
-async def test_a_persons_own_value_is_removed(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        await go(stage, screen, "swarm", "swarm.max_myses")
-        await stage.press("ctrl+r", until=lambda: screen.field and screen.field.text == "16")
-        assert "max_myses" not in on_disk(tmp_path)["swarm"]
-        assert "taken out" in stage.text()
+async def a_persons_own_value_is_removed(stage: Stage, screen: SettingsScreen, folder: Path) -> None:
+    await go(stage, screen, "swarm", "swarm.max_myses")
+    await stage.press("ctrl+r", until=lambda: screen.field and screen.field.text == "16")
+    assert "max_myses" not in on_disk(folder)["swarm"]
+    assert "taken out" in stage.text()
 
 
 async def test_reduced_motion_and_bell_count_at_once(tmp_path: Path) -> None:
@@ -274,22 +302,20 @@ async def test_a_key_can_be_written_by_its_name_too(tmp_path: Path) -> None:
         assert on_disk(tmp_path)["tui"] == {"keys": {"app.help": "^k"}}
 
 
-async def test_secrets_and_tables_are_not_shown_for_change(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        await go(stage, screen, "provider.local", "provider.local.headers")
-        assert "secret-of-mine" not in stage.text()
-        await stage.press("enter")
-        assert not screen.value.has_focus
-        assert any("config.toml" in notice for notice in stage.notices)
+async def secrets_and_tables_are_not_shown_for_change(stage: Stage, screen: SettingsScreen, folder: Path) -> None:
+    await go(stage, screen, "provider.local", "provider.local.headers")
+    assert "secret-of-mine" not in stage.text()
+    await stage.press("enter")
+    assert not screen.value.has_focus
+    assert any("config.toml" in notice for notice in stage.notices)
 
 
-async def test_an_optional_number_may_be_set_and_emptied(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        await go(stage, screen, "provider.local", "provider.local.rate")
-        await change(stage, screen, "2.5")
-        assert on_disk(tmp_path)["provider"]["local"]["rate"] == 2.5
-        await change(stage, screen, "")
-        assert "rate" not in on_disk(tmp_path)["provider"]["local"]
+async def an_optional_number_may_be_set_and_emptied(stage: Stage, screen: SettingsScreen, folder: Path) -> None:
+    await go(stage, screen, "provider.local", "provider.local.rate")
+    await change(stage, screen, "2.5")
+    assert on_disk(folder)["provider"]["local"]["rate"] == 2.5
+    await change(stage, screen, "")
+    assert "rate" not in on_disk(folder)["provider"]["local"]
 
 
 async def test_an_invalid_settings_file_reports_all_its_problems(tmp_path: Path) -> None:
@@ -300,40 +326,37 @@ async def test_an_invalid_settings_file_reports_all_its_problems(tmp_path: Path)
         assert not isinstance(stage.screen, SettingsScreen)
 
 
-async def test_esc_goes_one_step_out_each_time(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        await go(stage, screen, "swarm")
-        await stage.press("enter")
-        assert screen.value.has_focus
-        for wanted in (screen.fields, screen.sections):
-            await stage.press("escape")
-            assert wanted.has_focus
+async def esc_goes_one_step_out_each_time(stage: Stage, screen: SettingsScreen, folder: Path) -> None:
+    await go(stage, screen, "swarm")
+    await stage.press("enter")
+    assert screen.value.has_focus
+    for wanted in (screen.fields, screen.sections):
         await stage.press("escape")
-        assert not isinstance(stage.screen, SettingsScreen)
+        assert wanted.has_focus
+    await stage.press("escape")
+    assert not isinstance(stage.screen, SettingsScreen)
 
 
-async def test_left_and_right_move_between_sections_and_fields(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        screen.sections.select("limits")
-        await stage.press("right")
-        assert screen.fields.has_focus
-        await stage.press("left")
-        assert screen.sections.has_focus
+async def left_and_right_move_between_sections_and_fields(stage: Stage, screen: SettingsScreen, folder: Path) -> None:
+    screen.sections.select("limits")
+    await stage.press("right")
+    assert screen.fields.has_focus
+    await stage.press("left")
+    assert screen.sections.has_focus
 
 
-async def test_the_mouse_chooses_sections_and_changes_values(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        place = screen.sections.ids.index("system")
-        await stage.pilot.click("#sections", offset=(5, 1 + place))
-        await stage.pilot.pause()
-        screen.fields.select("log.level")
-        await stage.pilot.pause()
-        row = screen.fields.place - int(screen.fields.scroll_offset.y)
-        await stage.pilot.click("#fields", offset=(5, 1 + row), times=2)
-        await stage.until(lambda: on_disk(tmp_path).get("log") == {"level": "warning"})
-        line = stage.one(KeyFooter)
-        await stage.pilot.click(KeyFooter, offset=(line.text.index("back to default"), 0))
-        await stage.until(lambda: on_disk(tmp_path).get("log") == {})
+async def the_mouse_chooses_sections_and_changes_values(stage: Stage, screen: SettingsScreen, folder: Path) -> None:
+    place = screen.sections.ids.index("system")
+    await stage.pilot.click("#sections", offset=(5, 1 + place))
+    await stage.pilot.pause()
+    screen.fields.select("log.level")
+    await stage.pilot.pause()
+    row = screen.fields.place - int(screen.fields.scroll_offset.y)
+    await stage.pilot.click("#fields", offset=(5, 1 + row), times=2)
+    await stage.until(lambda: on_disk(folder).get("log") == {"level": "warning"})
+    line = stage.one(KeyFooter)
+    await stage.pilot.click(KeyFooter, offset=(line.text.index("back to default"), 0))
+    await stage.until(lambda: on_disk(folder).get("log") == {})
 
 
 async def test_hostile_values_are_shown_harmlessly(tmp_path: Path) -> None:
@@ -348,20 +371,21 @@ async def test_hostile_values_are_shown_harmlessly(tmp_path: Path) -> None:
             assert "[/] [bold]list[int]" in screen.fields.plain, size
 
 
-async def test_a_model_that_its_server_does_not_list_is_kept_only_by_a_second_enter(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        given = loaded(tmp_path).settings.provider["local"]
-        lists = ModelLists(stage.app.places)
-        lists.record(given, ["reef-1"])
-        await go(stage, screen, "provider.local", "provider.local.model")
-        await change(stage, screen, "reef-2")
-        assert "lists no model 'reef-2'; the nearest is reef-1" in screen.note[1]
-        assert "model" not in on_disk(tmp_path)["provider"]["local"]
-        await stage.press("enter", until=lambda: "model" in on_disk(tmp_path)["provider"]["local"])
-        assert on_disk(tmp_path)["provider"]["local"]["model"] == "reef-2"
-        found = lists.find(given)
-        assert found is not None
-        assert found.kept == ("reef-2",)
+async def a_model_that_its_server_does_not_list_is_kept_only_by_a_second_enter(
+    stage: Stage, screen: SettingsScreen, folder: Path
+) -> None:
+    given = loaded(folder).settings.provider["local"]
+    lists = ModelLists(stage.app.places)
+    lists.record(given, ["reef-1"])
+    await go(stage, screen, "provider.local", "provider.local.model")
+    await change(stage, screen, "reef-2")
+    assert "lists no model 'reef-2'; the nearest is reef-1" in screen.note[1]
+    assert "model" not in on_disk(folder)["provider"]["local"]
+    await stage.press("enter", until=lambda: "model" in on_disk(folder)["provider"]["local"])
+    assert on_disk(folder)["provider"]["local"]["model"] == "reef-2"
+    found = lists.find(given)
+    assert found is not None
+    assert found.kept == ("reef-2",)
 
 
 def test_every_setting_is_on_one_of_five_pages(tmp_path: Path) -> None:
@@ -375,79 +399,75 @@ def test_every_setting_is_on_one_of_five_pages(tmp_path: Path) -> None:
     assert {page for key, page in pages.items() if key.startswith("tui.")} == {Page.LOOK}
 
 
-async def test_five_pages_and_all_of_them_stand_on_the_left(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        assert screen.sections.ids == ["model", "agents", "limits", "look", "system", "all", "+"]
-        assert "PROVIDERS · LOCAL" in screen.fields.plain
-        await stage.press("down")
-        assert "NUDGES" in screen.fields.plain
-        assert "PROVIDERS" not in screen.fields.plain
-        screen.sections.select("all")
-        await stage.until(lambda: {"provider.local.type", "nudge.enabled", "log.level"} <= set(screen.fields.ids))
+async def five_pages_and_all_of_them_stand_on_the_left(stage: Stage, screen: SettingsScreen, folder: Path) -> None:
+    assert screen.sections.ids == ["model", "agents", "limits", "look", "system", "all", "+"]
+    assert "PROVIDERS · LOCAL" in screen.fields.plain
+    await stage.press("down")
+    assert "NUDGES" in screen.fields.plain
+    assert "PROVIDERS" not in screen.fields.plain
+    screen.sections.select("all")
+    await stage.until(lambda: {"provider.local.type", "nudge.enabled", "log.level"} <= set(screen.fields.ids))
 
 
-async def test_words_find_settings_of_all_pages_and_esc_leads_back(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        await stage.press("slash")
-        await stage.write("idle nudge")
-        await stage.until(lambda: screen.fields.ids[0] == "nudge.enabled")
-        assert "ALL WITH idle nudge" in stage.text()
-        assert len(screen.fields.ids) < 6
-        await stage.press("enter")
-        assert screen.fields.has_focus
-        await stage.press("enter", until=lambda: on_disk(tmp_path).get("nudge") == {"enabled": False})
-        await stage.press("escape")
-        assert "provider.local.type" in screen.fields.ids
-        await stage.press("slash")
-        await stage.write("no such words")
-        await stage.until(lambda: "No setting has these words" in stage.text())
-        await stage.press("escape", "escape", until=lambda: not isinstance(stage.screen, SettingsScreen))
-
-
-async def test_the_footer_lists_no_key_that_does_nothing_here(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        assert "back to default" not in stage.one(KeyFooter).text
-        await stage.press("ctrl+r")
-        assert on_disk(tmp_path)["swarm"] == {"max_myses": 4}
-        await go(stage, screen, "swarm", "swarm.max_hops")
-        assert "back to default" not in stage.one(KeyFooter).text
-        await stage.press("ctrl+r")
-        assert "has no value of yours" in stage.notices[-1]
-        await go(stage, screen, "swarm", "swarm.max_myses")
-        await stage.until(lambda: "back to default" in stage.one(KeyFooter).text)
-        screen.sections.focus()
-        await stage.until(lambda: "enter open" in stage.one(KeyFooter).text)
-
-
-@pytest.mark.parametrize("width", [60, 80])
-async def test_the_footer_names_the_filter_and_no_answer_to_a_question_that_does_not_wait(
-    tmp_path: Path, width: int
+async def words_find_settings_of_all_pages_and_esc_leads_back(
+    stage: Stage, screen: SettingsScreen, folder: Path
 ) -> None:
-    async with settings(tmp_path, size=(width, 24)) as (stage, screen):
+    await stage.press("slash")
+    await stage.write("idle nudge")
+    await stage.until(lambda: screen.fields.ids[0] == "nudge.enabled")
+    assert "ALL WITH idle nudge" in stage.text()
+    assert len(screen.fields.ids) < 6
+    await stage.press("enter")
+    assert screen.fields.has_focus
+    await stage.press("enter", until=lambda: on_disk(folder).get("nudge") == {"enabled": False})
+    await stage.press("escape")
+    assert "provider.local.type" in screen.fields.ids
+    await stage.press("slash")
+    await stage.write("no such words")
+    await stage.until(lambda: "No setting has these words" in stage.text())
+    await stage.press("escape", "escape", until=lambda: not isinstance(stage.screen, SettingsScreen))
+
+
+async def the_footer_lists_no_key_that_does_nothing_here(stage: Stage, screen: SettingsScreen, folder: Path) -> None:
+    assert "back to default" not in stage.one(KeyFooter).text
+    await stage.press("ctrl+r")
+    assert on_disk(folder)["swarm"] == {"max_myses": 4}
+    await go(stage, screen, "swarm", "swarm.max_hops")
+    assert "back to default" not in stage.one(KeyFooter).text
+    await stage.press("ctrl+r")
+    assert "has no value of yours" in stage.notices[-1]
+    await go(stage, screen, "swarm", "swarm.max_myses")
+    await stage.until(lambda: "back to default" in stage.one(KeyFooter).text)
+    screen.sections.focus()
+    await stage.until(lambda: "enter open" in stage.one(KeyFooter).text)
+
+
+async def test_the_footer_names_the_filter_and_no_answer_to_a_question_that_does_not_wait(tmp_path: Path) -> None:
+    async with settings(tmp_path, size=(60, 24)) as (stage, screen):
         await go(stage, screen, "swarm", "swarm.max_hops")
-        await stage.until(lambda: "/ filter" in stage.one(KeyFooter).text)
-        assert "approvals" not in stage.one(KeyFooter).text
-        await stage.pilot.resize_terminal(200, 60)
-        assert "approvals" not in stage.one(KeyFooter).text
+        for width in (60, 80, 200):
+            await stage.pilot.resize_terminal(width, 24)
+            await stage.until(lambda: "/ filter" in stage.one(KeyFooter).text)
+            assert "approvals" not in stage.one(KeyFooter).text, width
 
 
-async def test_the_page_of_all_settings_opens_at_the_theme_in_use(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        screen.sections.select("all")
-        await stage.until(lambda: "tide" in screen.fields.ids)
-        await stage.press("enter")
-        assert screen.fields.has_focus
-        assert screen.fields.chosen == stage.app.theme_spec.name == "nova"
+async def the_page_of_all_settings_opens_at_the_theme_in_use(
+    stage: Stage, screen: SettingsScreen, folder: Path
+) -> None:
+    screen.sections.select("all")
+    await stage.until(lambda: "tide" in screen.fields.ids)
+    await stage.press("enter")
+    assert screen.fields.has_focus
+    assert screen.fields.chosen == stage.app.theme_spec.name == "nova"
 
 
-async def test_a_time_is_shown_with_its_unit_and_typed_without(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        await go(stage, screen, "llm", "llm.timeout")
-        await stage.until(lambda: re.search(r"First token within +120 s", screen.fields.plain))
-        assert screen.value.value == "120"
-        await change(stage, screen, "2m")
-        assert re.search(r"First token within +120 s", screen.fields.plain)
-        assert on_disk(tmp_path)["llm"] == {"timeout": "2m"}
+async def a_time_is_shown_with_its_unit_and_typed_without(stage: Stage, screen: SettingsScreen, folder: Path) -> None:
+    await go(stage, screen, "llm", "llm.timeout")
+    await stage.until(lambda: re.search(r"First token within +120 s", screen.fields.plain))
+    assert screen.value.value == "120"
+    await change(stage, screen, "2m")
+    assert re.search(r"First token within +120 s", screen.fields.plain)
+    assert on_disk(folder)["llm"] == {"timeout": "2m"}
 
 
 async def test_a_value_is_typed_in_sight_at_60_columns(tmp_path: Path) -> None:
@@ -465,15 +485,14 @@ async def test_a_value_is_typed_in_sight_at_60_columns(tmp_path: Path) -> None:
         assert "Limits" in stage.text()
 
 
-async def test_what_is_typed_after_a_refused_key_runs_no_command(tmp_path: Path) -> None:
-    async with settings(tmp_path) as (stage, screen):
-        for refused in ("enter", "m", "n"):
-            await go(stage, screen, "provider.local", "provider.local.headers")
-            await stage.press(refused)
-            await stage.pilot.press_in_a_burst(*"xXlqh")
-            await stage.pilot.pause()
-            assert stage.screen is screen, refused
-            assert not (await stage.api.view()).held, refused
+async def what_is_typed_after_a_refused_key_runs_no_command(stage: Stage, screen: SettingsScreen, folder: Path) -> None:
+    for refused in ("enter", "m", "n"):
+        await go(stage, screen, "provider.local", "provider.local.headers")
+        await stage.press(refused)
+        await stage.pilot.press_in_a_burst(*"xXlqh")
+        await stage.pilot.pause()
+        assert stage.screen is screen, refused
+        assert not (await stage.api.view()).held, refused
 
 
 async def test_two_quick_changes_are_both_written_also_where_the_screen_is_left(tmp_path: Path) -> None:
@@ -487,3 +506,29 @@ async def test_two_quick_changes_are_both_written_also_where_the_screen_is_left(
         assert on_disk(tmp_path)["swarm"]["max_myses"] == 7
         assert on_disk(tmp_path)["tui"]["reduced_motion"] is True
         assert stage.app.early.reduced_motion
+
+
+async def test_values_are_changed_with_keys_and_with_the_mouse(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    async with cockpit(tmp_path, names=("alpha",), config=tmp_path / "config") as stage:
+        await take_settings_steps(
+            stage,
+            tmp_path,
+            a_wrong_value_is_said_in_place_and_nothing_is_written,
+            a_value_that_contradicts_another_is_refused,
+            enter_and_space_step_through_few_options,
+            a_persons_own_value_is_removed,
+            secrets_and_tables_are_not_shown_for_change,
+            an_optional_number_may_be_set_and_emptied,
+            esc_goes_one_step_out_each_time,
+            left_and_right_move_between_sections_and_fields,
+            the_mouse_chooses_sections_and_changes_values,
+            a_model_that_its_server_does_not_list_is_kept_only_by_a_second_enter,
+            five_pages_and_all_of_them_stand_on_the_left,
+            words_find_settings_of_all_pages_and_esc_leads_back,
+            the_footer_lists_no_key_that_does_nothing_here,
+            the_page_of_all_settings_opens_at_the_theme_in_use,
+            a_time_is_shown_with_its_unit_and_typed_without,
+            what_is_typed_after_a_refused_key_runs_no_command,
+            a_value_that_is_read_at_once_with_the_key_that_opens_its_input_is_not_entered,
+        )
