@@ -14,6 +14,8 @@ Piece = tuple[str, str]
 """Text and the theme role that draws it; an empty role is plain text."""
 
 TAB = 4
+_CELL_MOST = 64
+"""Characters that one cell may take: a letter, and marks on it as `reveal` leaves them."""
 LOW = 20
 """Rows of a screen below which a toast is one line."""
 _NUMBER_MOST = 40
@@ -145,7 +147,7 @@ def spread_pieces(left: Sequence[Piece], right: Sequence[Piece], width: int) -> 
     pieces: list[Piece] = []
     used = 0
     for raw, role in left:
-        text = reveal(raw).replace("\n", " ")
+        text = reveal(raw[: _CELL_MOST * max(width, 1)]).replace("\n", " ")  # a tool's description may have megabytes
         size = cell_len(text)
         if used >= room:
             break
