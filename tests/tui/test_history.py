@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from textual.widgets import Input
 
 from tests.queries.test_request_inspection import send_prompts
 from tests.swarm.harness import call, plain
-from tests.tui.cockpit import QUIET, Stage, answering, cockpit
+from tests.tui.cockpit import QUIET, Stage, answering, cockpit, take_steps
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.request import Answer, ModelRequest
@@ -58,6 +58,12 @@ async def history_of_alpha(tmp_path: Path) -> AsyncIterator[Stage]:
         yield stage
 
 
+async def in_the_history(stage: Stage, step: Callable[[Stage], Awaitable[None]]) -> None:
+    """Take a step in the history of the first mysis."""
+    await open_history(stage)
+    await step(stage)
+
+
 async def open_form(stage: Stage, kind: type[Form], *keys: str) -> Form:
     await stage.press(*keys)
     assert isinstance(stage.screen, kind)
@@ -68,40 +74,38 @@ def rows(screen: HistoryScreen) -> list[str]:
     return screen.listed.plain.splitlines()
 
 
-async def test_every_commit_is_one_row_with_its_summary_newest_first(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(160, 40)) as stage:
-        await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
-        screen = await open_history(stage)
-        assert "HISTORY OF alpha" in stage.text()
-        lines = [line for line in rows(screen) if "live" not in line]
-        assert "Sell the ore" in lines[0]
-        assert "@alpha" in lines[0]
-        assert "Mine the belt" in lines[-1]
-        for words in ("Summary", "What it knew", "template", "session", "parent", "● after a request"):
-            assert words in stage.text(), words
+async def every_commit_is_one_row_with_its_summary_newest_first(stage: Stage) -> None:
+    await stage.pilot.resize_terminal(160, 40)
+    screen = stage.top(HistoryScreen)
+    assert "HISTORY OF alpha" in stage.text()
+    lines = [line for line in rows(screen) if "live" not in line]
+    assert "Sell the ore" in lines[0]
+    assert "@alpha" in lines[0]
+    assert "Mine the belt" in lines[-1]
+    for words in ("Summary", "What it knew", "template", "session", "parent", "● after a request"):
+        assert words in stage.text(), words
 
 
-async def test_enter_opens_the_commit_and_tab_shows_its_messages_and_all_that_it_knew(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("aye"), names=("alpha",), size=(80, 24)) as stage:
-        await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
-        screen = await open_history(stage)
-        await stage.press("g", until=lambda: screen.details is not None and screen.chosen == screen.details.commit)
-        await stage.press("enter")
-        assert screen.part == "about"
-        await stage.until(lambda: "Where it comes from" in stage.text())
-        await stage.press("tab")
-        delta = stage.one(FoldingList, "#delta")
-        assert "Sell the ore" in delta.plain
-        assert "Mine the belt" not in delta.plain
-        await stage.press("tab")
-        saw = stage.one(FoldingList, "#saw")
-        await stage.until(lambda: "Mine the belt" in saw.plain)
-        assert "Sell the ore" in saw.plain
-        await stage.until(lambda: "as it was stored" in stage.text())
-        await stage.press("escape")
-        assert screen.part == "commits"
-        await stage.press("escape")
-        assert not isinstance(stage.screen, HistoryScreen)
+async def enter_opens_the_commit_and_tab_shows_its_messages_and_all_that_it_knew(stage: Stage) -> None:
+    await stage.pilot.resize_terminal(80, 24)
+    screen = stage.top(HistoryScreen)
+    await stage.press("g", until=lambda: screen.details is not None and screen.chosen == screen.details.commit)
+    await stage.press("enter")
+    assert screen.part == "about"
+    await stage.until(lambda: "Where it comes from" in stage.text())
+    await stage.press("tab")
+    delta = stage.one(FoldingList, "#delta")
+    assert "Sell the ore" in delta.plain
+    assert "Mine the belt" not in delta.plain
+    await stage.press("tab")
+    saw = stage.one(FoldingList, "#saw")
+    await stage.until(lambda: "Mine the belt" in saw.plain)
+    assert "Sell the ore" in saw.plain
+    await stage.until(lambda: "as it was stored" in stage.text())
+    await stage.press("escape")
+    assert screen.part == "commits"
+    await stage.press("escape")
+    assert not isinstance(stage.screen, HistoryScreen)
 
 
 async def test_a_fork_is_a_lane_of_its_own(tmp_path: Path) -> None:
@@ -133,15 +137,14 @@ async def test_new_commits_appear_and_the_cursor_stays_on_its_commit(tmp_path: P
         assert screen.chosen == chosen
 
 
-async def test_the_filter_shows_the_commits_with_the_words(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
-        await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
-        screen = await open_history(stage)
-        await stage.press("slash")
-        await stage.write("belt")
-        await stage.until(lambda: all("Mine the belt" in line for line in rows(screen)))
-        await stage.press("enter", "escape", until=lambda: any("Sell the ore" in line for line in rows(screen)))
-        assert isinstance(stage.screen, HistoryScreen)
+async def the_filter_shows_the_commits_with_the_words(stage: Stage) -> None:
+    await stage.pilot.resize_terminal(120, 40)
+    screen = stage.top(HistoryScreen)
+    await stage.press("slash")
+    await stage.write("belt")
+    await stage.until(lambda: all("Mine the belt" in line for line in rows(screen)))
+    await stage.press("enter", "escape", until=lambda: any("Sell the ore" in line for line in rows(screen)))
+    assert isinstance(stage.screen, HistoryScreen)
 
 
 async def test_the_last_key_goes_to_the_oldest_commit_that_is_not_read_yet(
@@ -223,18 +226,17 @@ async def test_f_says_the_cost_then_makes_forks_that_z_removes(tmp_path: Path) -
         assert any("removed" in notice for notice in stage.notices)
 
 
-async def test_a_number_behind_the_message_of_a_fork_gives_the_typed_one_back_when_it_goes(tmp_path: Path) -> None:
-    async with history_of_alpha(tmp_path) as stage:
-        dialog = await open_form(stage, ForkDialog, "f")
-        count, message = dialog.query_one("#count", Input), dialog.query_one("#message", Input)
-        count.value = "5"
+async def a_number_behind_the_message_of_a_fork_gives_the_typed_one_back_when_it_goes(stage: Stage) -> None:
+    dialog = await open_form(stage, ForkDialog, "f")
+    count, message = dialog.query_one("#count", Input), dialog.query_one("#message", Input)
+    count.value = "5"
 
-        def shows(number: str) -> bool:
-            return (count.value, count.disabled) == (number, number != "5")
+    def shows(number: str) -> bool:
+        return (count.value, count.disabled) == (number, number != "5")
 
-        for text, shown in (("Dig x2", "2"), ("Dig x23", "23"), ("Dig", "5"), ("Dig x3", "3"), ("", "5")):
-            message.value = text
-            await stage.until(partial(shows, shown))
+    for text, shown in (("Dig x2", "2"), ("Dig x23", "23"), ("Dig", "5"), ("Dig x3", "3"), ("", "5")):
+        message.value = text
+        await stage.until(partial(shows, shown))
 
 
 async def test_a_second_try_after_a_lost_answer_makes_no_more_forks(
@@ -280,56 +282,51 @@ async def test_a_number_at_the_end_of_the_message_makes_that_many_forks(tmp_path
         await stage.until(lambda: sum(plain(one.messages[-1].content) == "1. Dig 2. Look" for one in asked) == 2)
 
 
-async def test_the_fork_form_starts_in_its_first_field_and_text_chooses_no_template(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
-        await send_prompts(stage.swarm, "Mine the belt")
-        await open_history(stage)
-        await open_form(stage, ForkDialog, "f")
-        assert stage.screen.focused is stage.screen.query("FormDialog Input, FormDialog InlineChoice").first()
-        template = stage.one(InlineChoice, "#template")
-        await stage.until(lambda: len(template._options) > 1)
-        template.focus()
-        await stage.write("try it another way")
-        assert template.value == ""
-        await stage.press("right")
-        assert template.value != ""
+async def the_fork_form_starts_in_its_first_field_and_text_chooses_no_template(stage: Stage) -> None:
+    await open_form(stage, ForkDialog, "f")
+    assert stage.screen.focused is stage.screen.query("FormDialog Input, FormDialog InlineChoice").first()
+    template = stage.one(InlineChoice, "#template")
+    await stage.until(lambda: len(template._options) > 1)
+    template.focus()
+    await stage.write("try it another way")
+    assert template.value == ""
+    await stage.press("right")
+    assert template.value != ""
 
 
-async def test_the_cost_of_a_fork_is_that_of_the_chosen_template(tmp_path: Path) -> None:
-    async with history_of_alpha(tmp_path) as stage:
-        dialog = await open_form(stage, ForkDialog, "f")
-        await stage.until(lambda: dialog.is_counted)
-        own = dialog.plan
-        template = stage.one(InlineChoice, "#template")
-        counted_at_once: list[bool] = []
+async def the_cost_of_a_fork_is_that_of_the_chosen_template(stage: Stage) -> None:
+    dialog = await open_form(stage, ForkDialog, "f")
+    await stage.until(lambda: dialog.is_counted)
+    own = dialog.plan
+    template = stage.one(InlineChoice, "#template")
+    counted_at_once: list[bool] = []
 
-        def is_chosen() -> bool:
-            template.choose("coder")  # once the templates were read
-            if template.value != "coder":
-                return False
-            counted_at_once.append(dialog.is_counted)  # before the cockpit comes to rest, which may be after the count
-            return True
+    def is_chosen() -> bool:
+        template.choose("coder")  # once the templates were read
+        if template.value != "coder":
+            return False
+        counted_at_once.append(dialog.is_counted)  # before the cockpit comes to rest, which may be after the count
+        return True
 
-        await stage.until(is_chosen)
-        assert counted_at_once == [False], "enter does nothing before the cost is shown"
-        await stage.until(lambda: dialog.is_counted)
-        chosen = dialog.plan
-        assert own is not None
-        assert chosen is not None
-        assert chosen.cost.tokens != own.cost.tokens
-        assert not chosen.cost.has_own_tools
+    await stage.until(is_chosen)
+    assert counted_at_once == [False], "enter does nothing before the cost is shown"
+    await stage.until(lambda: dialog.is_counted)
+    chosen = dialog.plan
+    assert own is not None
+    assert chosen is not None
+    assert chosen.cost.tokens != own.cost.tokens
+    assert not chosen.cost.has_own_tools
 
 
-async def test_the_fork_form_warns_of_a_goal_and_of_other_tools(tmp_path: Path) -> None:
-    async with history_of_alpha(tmp_path) as stage:
-        await stage.press("f")
-        template = stage.one(InlineChoice, "#template")
-        await stage.until(lambda: len(template._options) > 1)
-        template.choose("watcher")
-        await stage.until(lambda: "watcher has a goal: they are nudged" in stage.text())
-        assert "watcher allows other tools than default" in stage.text()
-        template.choose("")
-        await stage.until(lambda: "watcher has a goal" not in stage.text())
+async def the_fork_form_warns_of_a_goal_and_of_other_tools(stage: Stage) -> None:
+    await stage.press("f")
+    template = stage.one(InlineChoice, "#template")
+    await stage.until(lambda: len(template._options) > 1)
+    template.choose("watcher")
+    await stage.until(lambda: "watcher has a goal: they are nudged" in stage.text())
+    assert "watcher allows other tools than default" in stage.text()
+    template.choose("")
+    await stage.until(lambda: "watcher has a goal" not in stage.text())
 
 
 async def test_a_fork_that_is_refused_says_what_to_do_and_keeps_what_was_written(tmp_path: Path) -> None:
@@ -465,35 +462,32 @@ async def test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history(
         await stage.until(lambda: "HISTORY OF alpha" in stage.text() and screen.moment is None)
 
 
-async def test_a_asks_what_the_mysis_knew_at_the_commit(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
-        await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
-        screen = await open_history(stage)
-        dialog = await open_form(stage, AskDialog, "G", "a")
-        await stage.until(lambda: dialog.is_counted)
-        await stage.press("enter", shows="there is no question")
-        await stage.write("Why this belt?")
-        await stage.until(lambda: dialog.is_counted)
-        assert "2 messages. First request: about" in stage.text()
-        await stage.press("enter", until=lambda: any("answers in thread" in notice for notice in stage.notices))
-        await stage.until(lambda: len(stage.app.feed.myses) == 2)
-        (other,) = [view for view in stage.app.feed.myses.values() if view.name != "alpha"]
-        await stage.until(lambda: stage.shows(AnswerDialog) and stage.one(TextLines, "#answer").plain == "yes")
-        assert all(words in stage.text() for words in ("Why this belt?", "yes", "ANSWER OF ctx-"))
-        await stage.swarm.settled(other.name)
-        await stage.press("enter")
-        await stage.until(lambda: isinstance(stage.screen, FocusScreen) and stage.screen.mysis_id == other.id)
-        await stage.press("escape")
-        assert stage.screen is screen
-        (request,) = [
-            one for one in stage.swarm.provider.requests if plain(one.messages[-1].content) == "Why this belt?"
-        ]
-        assert "Mine the belt" in str(request.messages)
-        assert "Sell the ore" not in str(request.messages)
-        await stage.until(lambda: screen.is_outdated or "Why this belt?" in stage.text())
-        screen.tick()
-        await stage.until(lambda: "Why this belt?" in stage.text())
-        assert any(ref.startswith("thread/") for names in screen.history.refs.values() for ref in names)
+async def a_asks_what_the_mysis_knew_at_the_commit(stage: Stage) -> None:
+    await stage.pilot.resize_terminal(120, 40)
+    screen = stage.top(HistoryScreen)
+    dialog = await open_form(stage, AskDialog, "G", "a")
+    await stage.until(lambda: dialog.is_counted)
+    await stage.press("enter", shows="there is no question")
+    await stage.write("Why this belt?")
+    await stage.until(lambda: dialog.is_counted)
+    assert "2 messages. First request: about" in stage.text()
+    await stage.press("enter", until=lambda: any("answers in thread" in notice for notice in stage.notices))
+    await stage.until(lambda: len(stage.app.feed.myses) == 2)
+    (other,) = [view for view in stage.app.feed.myses.values() if view.name != "alpha"]
+    await stage.until(lambda: stage.shows(AnswerDialog) and stage.one(TextLines, "#answer").plain == "yes")
+    assert all(words in stage.text() for words in ("Why this belt?", "yes", "ANSWER OF ctx-"))
+    await stage.swarm.settled(other.name)
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.screen, FocusScreen) and stage.screen.mysis_id == other.id)
+    await stage.press("escape")
+    assert stage.screen is screen
+    (request,) = [one for one in stage.swarm.provider.requests if plain(one.messages[-1].content) == "Why this belt?"]
+    assert "Mine the belt" in str(request.messages)
+    assert "Sell the ore" not in str(request.messages)
+    await stage.until(lambda: screen.is_outdated or "Why this belt?" in stage.text())
+    screen.tick()
+    await stage.until(lambda: "Why this belt?" in stage.text())
+    assert any(ref.startswith("thread/") for names in screen.history.refs.values() for ref in names)
 
 
 async def test_an_answer_that_is_there_before_its_dialog_is_shown(tmp_path: Path) -> None:
@@ -549,16 +543,39 @@ async def test_r_starts_the_mysis_again_with_its_whole_conversation(tmp_path: Pa
         assert "Mine the belt" in str(request.messages)
 
 
-async def test_n_gives_the_commit_a_name_that_is_shown(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
+async def n_gives_the_commit_a_name_that_is_shown(stage: Stage) -> None:
+    screen = stage.top(HistoryScreen)
+    await stage.press("n")
+    assert stage.shows(CommitNameDialog)
+    await stage.press("enter", shows="there is no name")
+    await stage.write("a b")
+    await stage.press("enter", shows="cannot be the name")
+    stage.one(Input, "#name").value = "before-the-storm"
+    await stage.press("enter", shows=HistoryScreen)
+    screen.tick()
+    await stage.until(lambda: "tag/before-the-storm" in stage.text())
+
+
+async def test_forms_of_a_history_say_what_they_do(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
         await send_prompts(stage.swarm, "Mine the belt")
-        screen = await open_history(stage)
-        await stage.press("n")
-        assert stage.shows(CommitNameDialog)
-        await stage.press("enter", shows="there is no name")
-        await stage.write("a b")
-        await stage.press("enter", shows="cannot be the name")
-        stage.one(Input, "#name").value = "before-the-storm"
-        await stage.press("enter", shows=HistoryScreen)
-        screen.tick()
-        await stage.until(lambda: "tag/before-the-storm" in stage.text())
+        await take_steps(
+            stage,
+            partial(in_the_history, step=a_number_behind_the_message_of_a_fork_gives_the_typed_one_back_when_it_goes),
+            partial(in_the_history, step=the_cost_of_a_fork_is_that_of_the_chosen_template),
+            partial(in_the_history, step=the_fork_form_warns_of_a_goal_and_of_other_tools),
+            partial(in_the_history, step=the_fork_form_starts_in_its_first_field_and_text_chooses_no_template),
+            partial(in_the_history, step=n_gives_the_commit_a_name_that_is_shown),
+        )
+
+
+async def test_commits_are_listed_opened_filtered_and_asked(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
+        await take_steps(
+            stage,
+            partial(in_the_history, step=every_commit_is_one_row_with_its_summary_newest_first),
+            partial(in_the_history, step=enter_opens_the_commit_and_tab_shows_its_messages_and_all_that_it_knew),
+            partial(in_the_history, step=the_filter_shows_the_commits_with_the_words),
+            partial(in_the_history, step=a_asks_what_the_mysis_knew_at_the_commit),
+        )

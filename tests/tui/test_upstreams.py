@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from textual import events
 from textual.widgets import Input
 
 from tests.fakes.swarm import FakeSwarm
-from tests.tui.cockpit import Stage, cockpit_over
+from tests.tui.cockpit import Stage, cockpit_over, take_steps
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.llm.discovery import ProbeResult, ProbeStatus, SourceOrigin
 from zoea.model.enums import MysisState
@@ -86,29 +87,28 @@ async def open_upstreams(stage: Stage) -> UpstreamsScreen:
     return screen
 
 
-async def test_every_upstream_and_provider_shows_its_state(api: FakeSwarm, database: Path) -> None:
-    async with cockpit_over(api, database) as stage:
-        await open_upstreams(stage)
-        text = stage.text()
-        for words in (
-            "reef",
-            "open",
-            "3 ms",
-            "3 tools",
-            "git",
-            "down",
-            "ollama",
-            "ready",
-            "2 models",
-            "openai",
-            "failed",
-        ):
-            assert words in text, words
-        assert "40 calls since Zoea began, 3 failed, 2 running" in text
-        await stage.press("down", shows="connection refused")
-        assert "272 tools left out" in stage.text()
-        await stage.press("G", until=lambda: "401 no key" in stage.text() and "OPENAI_API_KEY" in stage.text())
-        await stage.press("up", shows="qwen3:8b")
+async def every_upstream_and_provider_shows_its_state(stage: Stage, api: FakeSwarm) -> None:
+    await open_upstreams(stage)
+    text = stage.text()
+    for words in (
+        "reef",
+        "open",
+        "3 ms",
+        "3 tools",
+        "git",
+        "down",
+        "ollama",
+        "ready",
+        "2 models",
+        "openai",
+        "failed",
+    ):
+        assert words in text, words
+    assert "40 calls since Zoea began, 3 failed, 2 running" in text
+    await stage.press("down", shows="connection refused")
+    assert "272 tools left out" in stage.text()
+    await stage.press("G", until=lambda: "401 no key" in stage.text() and "OPENAI_API_KEY" in stage.text())
+    await stage.press("up", shows="qwen3:8b")
 
 
 async def test_tools_unfold_to_their_schemas_and_stderr_is_the_third_part(api: FakeSwarm, database: Path) -> None:
@@ -131,60 +131,55 @@ async def test_tools_unfold_to_their_schemas_and_stderr_is_the_third_part(api: F
         assert is_harmless(stage.text())
 
 
-async def test_an_upstream_is_reconnected_after_a_second_press_where_calls_are_in_flight(
-    api: FakeSwarm, database: Path
+async def an_upstream_is_reconnected_after_a_second_press_where_calls_are_in_flight(
+    stage: Stage, api: FakeSwarm
 ) -> None:
-    async with cockpit_over(api, database) as stage:
-        await open_upstreams(stage)
-        await stage.press("r")
-        assert api.reconnected == []
-        assert any("2 calls in flight" in notice for notice in stage.notices)
-        await stage.press("r", until=lambda: api.reconnected == ["reef"])
-        await stage.press("down", "r", until=lambda: api.reconnected == ["reef", "git"])
+    await open_upstreams(stage)
+    await stage.press("r")
+    assert api.reconnected == []
+    assert any("2 calls in flight" in notice for notice in stage.notices)
+    await stage.press("r", until=lambda: api.reconnected == ["reef"])
+    await stage.press("down", "r", until=lambda: api.reconnected == ["reef", "git"])
 
 
-async def test_providers_are_asked_again(api: FakeSwarm, database: Path) -> None:
-    async with cockpit_over(api, database) as stage:
-        await open_upstreams(stage)
-        await stage.press("G")
-        api.given_providers = (ProviderView("openai", "openai", "openai", 80.0, ("gpt",)),)
-        await stage.press("r", shows="1 model ")
+async def providers_are_asked_again(stage: Stage, api: FakeSwarm) -> None:
+    await open_upstreams(stage)
+    await stage.press("G")
+    api.given_providers = (ProviderView("openai", "openai", "openai", 80.0, ("gpt",)),)
+    await stage.press("r", shows="1 model ")
 
 
-async def test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required(api: FakeSwarm, database: Path) -> None:
-    async with cockpit_over(api, database) as stage:
-        await open_upstreams(stage)
-        await stage.press("tab", "t", shows=TryToolDialog)
-        assert "session_id: each mysis has its own, from its login." in stage.text()
-        api.trial = ToolTrial("mined [/] 漢字\x1b[2J", False, 1_500_000)
-        await stage.press("ctrl+r", shows="mined [/]")
-        assert api.tried[0][:2] == ("reef", "mine")
-        assert json.loads(api.tried[0][2]) == {"belt": "", "count": 0, "how": "fast"}
-        assert "done" in stage.text()
-        assert is_harmless(stage.text())
-        api.trial = ToolTrial(LONG, True, 1)
-        await stage.press("ctrl+r")
-        await stage.until(lambda: "failed" in stage.text() and stage.one(TextLines).plain.startswith("xxx"))
-        await stage.press("escape")
-        assert isinstance(stage.screen, UpstreamsScreen)
+async def a_tool_is_tried_with_arguments_that_begin_with_what_is_required(stage: Stage, api: FakeSwarm) -> None:
+    await open_upstreams(stage)
+    await stage.press("tab", "t", shows=TryToolDialog)
+    assert "session_id: each mysis has its own, from its login." in stage.text()
+    api.trial = ToolTrial("mined [/] 漢字\x1b[2J", False, 1_500_000)
+    await stage.press("ctrl+r", shows="mined [/]")
+    assert api.tried[0][:2] == ("reef", "mine")
+    assert json.loads(api.tried[0][2]) == {"belt": "", "count": 0, "how": "fast"}
+    assert "done" in stage.text()
+    assert is_harmless(stage.text())
+    api.trial = ToolTrial(LONG, True, 1)
+    await stage.press("ctrl+r")
+    await stage.until(lambda: "failed" in stage.text() and stage.one(TextLines).plain.startswith("xxx"))
+    await stage.press("escape")
+    assert isinstance(stage.screen, UpstreamsScreen)
 
 
-async def test_a_destructive_tool_is_called_only_on_the_second_press(api: FakeSwarm, database: Path) -> None:
-    async with cockpit_over(api, database) as stage:
-        await open_upstreams(stage)
-        await stage.press("tab", "G", "t", shows=TryToolDialog)
-        await stage.press("ctrl+r")
-        assert api.tried == []
-        assert "press ^r again" in stage.text()
-        await stage.press("ctrl+r", until=lambda: api.tried == [("reef", "sell", "{}")])
+async def a_destructive_tool_is_called_only_on_the_second_press(stage: Stage, api: FakeSwarm) -> None:
+    await open_upstreams(stage)
+    await stage.press("tab", "G", "t", shows=TryToolDialog)
+    await stage.press("ctrl+r")
+    assert api.tried == []
+    assert "press ^r again" in stage.text()
+    await stage.press("ctrl+r", until=lambda: api.tried == [("reef", "sell", "{}")])
 
 
-async def test_a_refusal_of_the_swarm_is_shown(api: FakeSwarm, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with cockpit_over(api, database) as stage:
-        await open_upstreams(stage)
-        await stage.press("tab", "t", shows=TryToolDialog)
-        api.given_upstreams = ()
-        await stage.press("ctrl+r", shows="no upstream reef")
+async def a_refusal_of_the_swarm_is_shown(stage: Stage, api: FakeSwarm) -> None:
+    await open_upstreams(stage)
+    await stage.press("tab", "t", shows=TryToolDialog)
+    api.given_upstreams = ()
+    await stage.press("ctrl+r", shows="no upstream reef")
 
 
 async def test_without_an_upstream_it_says_how_to_add_one(api: FakeSwarm, database: Path) -> None:
@@ -238,42 +233,38 @@ def settings_of(folder: Path) -> dict[str, Any]:
     return found
 
 
-async def test_n_adds_a_server_from_a_command_line_and_the_swarm_takes_it_over(
-    tmp_path: Path, api: FakeSwarm, database: Path
-) -> None:
-    async with cockpit_over(api, database) as stage:
-        await open_upstreams(stage)
+async def n_adds_a_server_from_a_command_line_and_the_swarm_takes_it_over(stage: Stage, api: FakeSwarm) -> None:
+    await open_upstreams(stage)
+    await stage.press("n")
+    await stage.write("near")
+    await stage.press("tab")
+    stage.one(Input, "#server").value = "npx -y 'some server' /data"
+    await stage.press("enter", until=lambda: api.reloads == 1 and stage.shows(UpstreamsScreen))
+    assert settings_of(stage.app.config.parent)["upstream"] == {
+        "near": {"command": "npx", "args": ["-y", "some server", "/data"]}
+    }
+    await stage.until(lambda: "The settings are applied; upstreams: near" in str(stage.notices))
+    assert "llm: when the swarm is opened again" in stage.notices[-1]
+
+
+async def an_address_and_a_pasted_json_are_servers_too(stage: Stage, api: FakeSwarm) -> None:
+    await open_upstreams(stage)
+    for name, text in (
+        ("wiki", "https://mcp.example.org/mcp"),
+        ("", '{"mcpServers": {"pasted": {"command": "serve", "args": ["--quick"]}}}'),
+    ):
         await stage.press("n")
-        await stage.write("near")
-        await stage.press("tab")
-        stage.one(Input, "#server").value = "npx -y 'some server' /data"
-        await stage.press("enter", until=lambda: api.reloads == 1 and stage.shows(UpstreamsScreen))
-        assert settings_of(tmp_path)["upstream"] == {"near": {"command": "npx", "args": ["-y", "some server", "/data"]}}
-        await stage.until(lambda: "The settings are applied; upstreams: near" in str(stage.notices))
-        assert "llm: when the swarm is opened again" in stage.notices[-1]
+        stage.one(Input, "#name").value = name
+        stage.one(Input, "#server").value = text
+        await stage.press("enter", shows=UpstreamsScreen)
+    await stage.until(lambda: api.reloads == 2)
+    assert settings_of(stage.app.config.parent)["upstream"] == {
+        "wiki": {"url": "https://mcp.example.org/mcp"},
+        "pasted": {"command": "serve", "args": ["--quick"]},
+    }
 
 
-async def test_an_address_and_a_pasted_json_are_servers_too(tmp_path: Path, api: FakeSwarm, database: Path) -> None:
-    async with cockpit_over(api, database) as stage:
-        await open_upstreams(stage)
-        for name, text in (
-            ("wiki", "https://mcp.example.org/mcp"),
-            ("", '{"mcpServers": {"pasted": {"command": "serve", "args": ["--quick"]}}}'),
-        ):
-            await stage.press("n")
-            stage.one(Input, "#name").value = name
-            stage.one(Input, "#server").value = text
-            await stage.press("enter", shows=UpstreamsScreen)
-        await stage.until(lambda: api.reloads == 2)
-        assert settings_of(tmp_path)["upstream"] == {
-            "wiki": {"url": "https://mcp.example.org/mcp"},
-            "pasted": {"command": "serve", "args": ["--quick"]},
-        }
-
-
-async def test_the_file_of_a_client_is_pasted_with_its_lines_and_comments(
-    tmp_path: Path, api: FakeSwarm, database: Path
-) -> None:
+async def the_file_of_a_client_is_pasted_with_its_lines_and_comments(stage: Stage, api: FakeSwarm) -> None:
     file = """// VS Code
 {
   "servers": {
@@ -282,27 +273,27 @@ async def test_the_file_of_a_client_is_pasted_with_its_lines_and_comments(
   },
 }
 """
-    async with cockpit_over(api, database) as stage:
-        await open_upstreams(stage)
-        await stage.press("n")
-        server = stage.one(Input, "#server")
-        server.focus()
-        server.post_message(events.Paste(file))
-        await stage.until(lambda: "notes" in server.value)
-        await stage.press("enter", shows=UpstreamsScreen)
-        assert settings_of(tmp_path)["upstream"] == {"notes": {"command": "serve", "args": ["//share", "a,  }"]}}
+    await open_upstreams(stage)
+    await stage.press("n")
+    server = stage.one(Input, "#server")
+    server.focus()
+    server.post_message(events.Paste(file))
+    await stage.until(lambda: "notes" in server.value)
+    await stage.press("enter", shows=UpstreamsScreen)
+    assert settings_of(stage.app.config.parent)["upstream"] == {
+        "notes": {"command": "serve", "args": ["//share", "a,  }"]}
+    }
 
 
-async def test_a_server_that_cannot_be_read_is_told_in_the_form(api: FakeSwarm, database: Path) -> None:
-    async with cockpit_over(api, database) as stage:
-        await open_upstreams(stage)
-        await stage.press("n")
-        stage.one(Input, "#server").value = "serve 'half"
-        await stage.press("enter", until=lambda: "the name is empty" in stage.one(TextBlock, "#error").plain)
-        stage.one(Input, "#name").value = "half"
-        await stage.press("enter")
-        await stage.until(lambda: "the command line cannot be read" in stage.one(TextBlock, "#error").plain)
-        assert api.reloads == 0
+async def a_server_that_cannot_be_read_is_told_in_the_form(stage: Stage, api: FakeSwarm) -> None:
+    await open_upstreams(stage)
+    await stage.press("n")
+    stage.one(Input, "#server").value = "serve 'half"
+    await stage.press("enter", until=lambda: "the name is empty" in stage.one(TextBlock, "#error").plain)
+    stage.one(Input, "#name").value = "half"
+    await stage.press("enter")
+    await stage.until(lambda: "the command line cannot be read" in stage.one(TextBlock, "#error").plain)
+    assert api.reloads == 0
 
 
 async def test_space_switches_an_upstream_off_and_on_and_d_removes_it(
@@ -330,25 +321,22 @@ async def test_space_switches_an_upstream_off_and_on_and_d_removes_it(
         assert settings_of(tmp_path).get("upstream", {}) == {}
 
 
-async def test_the_cursor_passes_over_titles_and_keys_on_a_provider_say_what_they_need(
-    api: FakeSwarm, database: Path
-) -> None:
-    async with cockpit_over(api, database) as stage:
-        screen = await open_upstreams(stage)
-        for keys, name in (
-            (("g",), "reef"),
-            (("k",), "reef"),
-            (("j", "j"), "ollama"),
-            (("k",), "git"),
-            (("G",), "openai"),
-        ):
-            await stage.press(*keys)
-            assert screen.chosen is not None
-            assert screen.chosen.name == name
-        await stage.press("space", "D")
-        assert stage.notices.count("on/off: Put the cursor on an upstream first") == 1
-        assert stage.notices.count("remove: Put the cursor on an upstream first") == 1
-        assert api.reloads == 0
+async def the_cursor_passes_over_titles_and_keys_on_a_provider_say_what_they_need(stage: Stage, api: FakeSwarm) -> None:
+    screen = await open_upstreams(stage)
+    for keys, name in (
+        (("g",), "reef"),
+        (("k",), "reef"),
+        (("j", "j"), "ollama"),
+        (("k",), "git"),
+        (("G",), "openai"),
+    ):
+        await stage.press(*keys)
+        assert screen.chosen is not None
+        assert screen.chosen.name == name
+    await stage.press("space", "D")
+    assert stage.notices.count("on/off: Put the cursor on an upstream first") == 1
+    assert stage.notices.count("remove: Put the cursor on an upstream first") == 1
+    assert api.reloads == 0
 
 
 async def test_changed_settings_are_noticed_and_applied_while_myses_run(
@@ -402,3 +390,41 @@ async def test_the_cursor_begins_at_an_upstream_that_does_not_work(api: FakeSwar
         stage.app.feed.take(SwarmView(1, False, "", (), faults=(UpstreamFault("git", "down", "connection refused"),)))
         await open_upstreams(stage)
         await stage.until(lambda: "connection refused" in stage.text())
+
+
+async def take_upstream_steps(
+    stage: Stage, api: FakeSwarm, *steps: Callable[[Stage, FakeSwarm], Awaitable[None]]
+) -> None:
+    """Take steps in one cockpit. Each finds the upstreams and providers of `api`, and no settings file."""
+    given = api.given_upstreams, api.given_providers, api.trial
+    for step in steps:
+        try:
+            await take_steps(stage, lambda stage, step=step: step(stage, api))  # type: ignore[misc]  # a default
+        except Exception as error:
+            error.add_note(f"in the step {step.__name__}")
+            raise
+        api.given_upstreams, api.given_providers, api.trial = given
+        api.reconnected.clear()
+        api.tried.clear()
+        api.reloads = 0
+        (stage.app.config / "config.toml").unlink(missing_ok=True)
+        stage.app.settings_watch.mark_applied()
+
+
+async def test_upstreams_and_their_tools_are_shown_tried_and_added(api: FakeSwarm, database: Path) -> None:
+    async with cockpit_over(api, database) as stage:
+        await take_upstream_steps(
+            stage,
+            api,
+            every_upstream_and_provider_shows_its_state,
+            an_upstream_is_reconnected_after_a_second_press_where_calls_are_in_flight,
+            providers_are_asked_again,
+            a_tool_is_tried_with_arguments_that_begin_with_what_is_required,
+            a_destructive_tool_is_called_only_on_the_second_press,
+            a_refusal_of_the_swarm_is_shown,
+            n_adds_a_server_from_a_command_line_and_the_swarm_takes_it_over,
+            an_address_and_a_pasted_json_are_servers_too,
+            the_file_of_a_client_is_pasted_with_its_lines_and_comments,
+            a_server_that_cannot_be_read_is_told_in_the_form,
+            the_cursor_passes_over_titles_and_keys_on_a_provider_say_what_they_need,
+        )
