@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import force_setattr
 
 from tests.files.repositories import commit, git, make_repository, state
-from tests.tui.cockpit import START, Stage, cockpit
+from tests.tui.cockpit import START, Stage, cockpit, take_steps
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.files.worktrees import Worktrees
 from zoea.queries.broadcasts import read_commander_messages
@@ -43,6 +43,11 @@ async def reviewed(tmp_path: Path, *names: str, **more: Any) -> AsyncIterator[tu
         yield stage, repository, folders
 
 
+def find_worktree(stage: Stage) -> Path:
+    """Return the worktree of alpha."""
+    return Worktrees(stage.app.places.data).owned.path("alpha")
+
+
 def change(folder: Path) -> None:
     """Change two files as a turn does."""
     commit(folder, "cents", shop__py=SHOP.replace("i.price", "cents(i)"), notes__txt="one\n2\nthree\nfour\n")
@@ -60,30 +65,30 @@ async def open_review(stage: Stage, text: str = "return sum") -> None:
     await stage.press("f", until=lambda: stage.shows(ReviewScreen) and text in lines(stage))
 
 
-async def test_the_change_is_shown_by_file_and_folds(tmp_path: Path) -> None:
-    async with reviewed(tmp_path) as (stage, _, folders):
-        change(folders["alpha"])
-        (folders["alpha"] / "new.txt").write_text("not committed\n")
-        await open_review(stage)
-        assert "notes.txt  +2 -1" in lines(stage)
-        assert "    2       -two" in lines(stage)
-        assert "          2 +2" in lines(stage)
-        assert "+not committed" in lines(stage)
-        assert "+4 -2, 3 files · zoea/alpha from main" in stage.text()
-        await stage.press("enter", until=lambda: "not committed" not in lines(stage))
-        assert "new.txt  +1 -0" in lines(stage)
-        await stage.press("enter", until=lambda: "not committed" in lines(stage))
-        await stage.press("v", until=lambda: "@@" not in lines(stage))
-        assert [line.split()[1] for line in lines(stage).split("\n")] == ["new.txt", "notes.txt", "shop.py"]
-        await stage.press("v", until=lambda: "@@" in lines(stage))
-        await stage.press("right_square_bracket")
-        first = stage.one(LineList, "#changes").place
-        await stage.press("right_square_bracket")
-        assert stage.one(LineList, "#changes").place > first
-        await stage.press("left_square_bracket")
-        assert stage.one(LineList, "#changes").place == first
-        await stage.press("escape")
-        assert stage.shows(DashboardScreen)
+async def the_change_is_shown_by_file_and_folds(stage: Stage) -> None:
+    new = find_worktree(stage) / "new.txt"
+    new.write_text("not committed\n")
+    await open_review(stage)
+    assert "notes.txt  +2 -1" in lines(stage)
+    assert "    2       -two" in lines(stage)
+    assert "          2 +2" in lines(stage)
+    assert "+not committed" in lines(stage)
+    assert "+4 -2, 3 files · zoea/alpha from main" in stage.text()
+    await stage.press("enter", until=lambda: "not committed" not in lines(stage))
+    assert "new.txt  +1 -0" in lines(stage)
+    await stage.press("enter", until=lambda: "not committed" in lines(stage))
+    await stage.press("v", until=lambda: "@@" not in lines(stage))
+    assert [line.split()[1] for line in lines(stage).split("\n")] == ["new.txt", "notes.txt", "shop.py"]
+    await stage.press("v", until=lambda: "@@" in lines(stage))
+    await stage.press("right_square_bracket")
+    first = stage.one(LineList, "#changes").place
+    await stage.press("right_square_bracket")
+    assert stage.one(LineList, "#changes").place > first
+    await stage.press("left_square_bracket")
+    assert stage.one(LineList, "#changes").place == first
+    await stage.press("escape")
+    assert stage.shows(DashboardScreen)
+    new.unlink()
 
 
 async def test_a_change_that_needs_a_scrollbar_is_laid_out_once(
@@ -104,54 +109,47 @@ async def test_a_change_that_needs_a_scrollbar_is_laid_out_once(
         assert len(laid_out) == 1
 
 
-async def test_f_opens_the_review_from_a_conversation(tmp_path: Path) -> None:
-    async with reviewed(tmp_path) as (stage, _, folders):
-        change(folders["alpha"])
-        await stage.press("enter", shows=FocusScreen)
-        await open_review(stage)
-        await stage.press("escape")
-        assert stage.shows(FocusScreen)
+async def f_opens_the_review_from_a_conversation(stage: Stage) -> None:
+    await stage.press("enter", shows=FocusScreen)
+    await open_review(stage)
+    await stage.press("escape")
+    assert stage.shows(FocusScreen)
 
 
-@pytest.mark.parametrize(
-    ("answer", "is_command", "words"),
-    [
+async def a_changed_place_names_its_turns_and_its_approval(stage: Stage) -> None:
+    for answer, is_command, words in (
         ("once", False, "allowed by you "),
         ("template", False, "by your grant of "),
         ("once", True, "a command · allowed by you "),
-    ],
-)
-async def test_a_changed_place_names_its_turns_and_its_approval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, is_command: bool, words: str
-) -> None:
-    origins = {
-        (0, 0): HunkOrigin((3, 7), START, answer, is_command=is_command),
-        (1, 0): HunkOrigin((), 0, "", is_committed=False),
-    }
-    monkeypatch.setattr(worktree_access, "read_change_origins", lambda places, name, review: origins)
-    async with reviewed(tmp_path) as (stage, _, folders):
-        change(folders["alpha"])
-        await open_review(stage)
-        await stage.until(lambda: f"turn 3, 7 · {words}" in lines(stage))
-        assert "def total(items):" in lines(stage)
-        assert "not committed" in lines(stage)
+    ):
+        origins = {
+            (0, 0): HunkOrigin((3, 7), START, answer, is_command=is_command),
+            (1, 0): HunkOrigin((), 0, "", is_committed=False),
+        }
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(worktree_access, "read_change_origins", lambda *given, found=origins: found)
+            await open_review(stage)
+            await stage.until(lambda words=words: f"turn 3, 7 · {words}" in lines(stage))  # type: ignore[misc]  # a default
+            assert "def total(items):" in lines(stage)
+            assert "not committed" in lines(stage)
+            await stage.press("escape", shows=DashboardScreen)
 
 
-async def test_both_sides_stand_side_by_side_where_there_is_room(tmp_path: Path) -> None:
-    async with reviewed(tmp_path, size=(170, 40)) as (stage, _, folders):
-        change(folders["alpha"])
-        await open_review(stage)
-        changes = stage.one(LineList, "#changes")
-        [row] = [line for line in lines(stage).split("\n") if "i.price" in line]
-        assert row.split() == ["5", "-", *["return", "sum(i.price", "for", "i", "in", "items)"], "│", "5", "+",
-                               *["return", "sum(cents(i)", "for", "i", "in", "items)"]]  # fmt: skip
-        await stage.press("slash")
-        await stage.enter("cents")
-        await stage.until(lambda: "cents(i)" in changes.text_of(changes.place))
-        await stage.press("w", until=lambda: "│" not in lines(stage))
-        assert "cents(i)" in changes.text_of(changes.place)
-        await stage.press("escape", "space", "up", "w", until=lambda: "│" in lines(stage))
-        await stage.press("s", until=lambda: stage.one(MessagePrompt).text == "shop.py:5: ")
+async def both_sides_stand_side_by_side_where_there_is_room(stage: Stage) -> None:
+    await stage.pilot.resize_terminal(170, 40)
+    await open_review(stage)
+    changes = stage.one(LineList, "#changes")
+    [row] = [line for line in lines(stage).split("\n") if "i.price" in line]
+    assert row.split() == ["5", "-", *["return", "sum(i.price", "for", "i", "in", "items)"], "│", "5", "+",
+                           *["return", "sum(cents(i)", "for", "i", "in", "items)"]]  # fmt: skip
+    await stage.press("slash")
+    await stage.enter("cents")
+    await stage.until(lambda: "cents(i)" in changes.text_of(changes.place))
+    await stage.press("w", until=lambda: "│" not in lines(stage))
+    assert "cents(i)" in changes.text_of(changes.place)
+    await stage.press("escape", "space", "up", "w", until=lambda: "│" in lines(stage))
+    await stage.press("s", until=lambda: stage.one(MessagePrompt).text == "shop.py:5: ")
+    await stage.pilot.resize_terminal(120, 40)
 
 
 async def test_d_shows_the_changes_of_a_worktree_and_there_the_report(tmp_path: Path) -> None:
@@ -172,21 +170,17 @@ async def test_without_a_worktree_or_a_change_the_review_says_so(tmp_path: Path)
         await stage.press("less_than_sign", until=lambda: "Nothing changed" in lines(stage))
 
 
-async def test_words_are_found_also_in_a_folded_file(tmp_path: Path) -> None:
-    async with reviewed(tmp_path) as (stage, _, folders):
-        change(folders["alpha"])
-        await open_review(stage)
-        await stage.press("v", "slash")
-        await stage.enter("SUM")
-        await stage.until(lambda: "return sum(i.price" in lines(stage))
-        assert "-    return sum(i.price" in stage.one(LineList, "#changes").text_of(
-            stage.one(LineList, "#changes").place
-        )
-        await stage.press("n", shows="2 of 2")
-        assert "cents(i)" in stage.one(LineList, "#changes").text_of(stage.one(LineList, "#changes").place)
-        await stage.press("N", shows="1 of 2")
-        await stage.press("escape", until=lambda: "1 of 2" not in stage.text())
-        assert stage.shows(ReviewScreen)
+async def words_are_found_also_in_a_folded_file(stage: Stage) -> None:
+    await open_review(stage)
+    await stage.press("v", "slash")
+    await stage.enter("SUM")
+    await stage.until(lambda: "return sum(i.price" in lines(stage))
+    assert "-    return sum(i.price" in stage.one(LineList, "#changes").text_of(stage.one(LineList, "#changes").place)
+    await stage.press("n", shows="2 of 2")
+    assert "cents(i)" in stage.one(LineList, "#changes").text_of(stage.one(LineList, "#changes").place)
+    await stage.press("N", shows="1 of 2")
+    await stage.press("escape", until=lambda: "1 of 2" not in stage.text())
+    assert stage.shows(ReviewScreen)
 
 
 async def test_m_merges_after_a_question_and_says_what_the_command_says(tmp_path: Path) -> None:
@@ -311,17 +305,15 @@ async def test_hidden_characters_of_names_and_lines_are_shown_at_every_step(tmp_
         assert all(is_harmless(text) and "\u202e" not in text and "\n+forged" not in text for text in seen)
 
 
-async def test_s_sends_a_sentence_about_the_marked_lines(tmp_path: Path) -> None:
-    async with reviewed(tmp_path) as (stage, _, folders):
-        change(folders["alpha"])
-        await open_review(stage)
-        await stage.press("right_square_bracket", "down", "space", "down", "down", "s")
-        await stage.until(lambda: stage.one(MessagePrompt).is_open)
-        assert stage.one(MessagePrompt).text == "notes.txt:1-2: "
-        await stage.enter("say why")
-        await stage.until(lambda: not stage.one(MessagePrompt).is_open)
-        assert read_commander_messages(stage.swarm.path)[-1] == "notes.txt:1-2: say why"
-        await stage.swarm.settled("alpha")
+async def s_sends_a_sentence_about_the_marked_lines(stage: Stage) -> None:
+    await open_review(stage)
+    await stage.press("right_square_bracket", "down", "space", "down", "down", "s")
+    await stage.until(lambda: stage.one(MessagePrompt).is_open)
+    assert stage.one(MessagePrompt).text == "notes.txt:1-2: "
+    await stage.enter("say why")
+    await stage.until(lambda: not stage.one(MessagePrompt).is_open)
+    assert read_commander_messages(stage.swarm.path)[-1] == "notes.txt:1-2: say why"
+    await stage.swarm.settled("alpha")
 
 
 async def test_drop_keeps_work_and_removes_a_worktree_without_it(tmp_path: Path) -> None:
@@ -452,3 +444,17 @@ def test_a_tree_is_counted_again_only_after_a_commit_or_a_call(tmp_path: Path, m
     assert counts.read(places, {"alpha": 1}) == {"alpha": "+2 -0, 1 file"}
     (folder / "b.txt").write_text("b\nc\nd\n")  # by the tool of a turn that has not ended
     assert counts.read(places, {"alpha": 2}) == {"alpha": "+3 -0, 1 file"}
+
+
+async def test_a_change_is_read_by_file_by_side_and_by_word(tmp_path: Path) -> None:
+    async with reviewed(tmp_path) as (stage, _, folders):
+        change(folders["alpha"])
+        await take_steps(
+            stage,
+            the_change_is_shown_by_file_and_folds,
+            f_opens_the_review_from_a_conversation,
+            a_changed_place_names_its_turns_and_its_approval,
+            s_sends_a_sentence_about_the_marked_lines,
+            both_sides_stand_side_by_side_where_there_is_room,
+            words_are_found_also_in_a_folded_file,
+        )
