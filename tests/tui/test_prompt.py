@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 from textual import events
 from textual.binding import Binding
+from textual.screen import Screen
 from textual.widgets import Input, Static, TextArea
 
 from tests.fakes.swarm import FakeSwarm
@@ -37,7 +38,10 @@ from zoea.tui.widgets.message_prompt import LimitsInput, MessagePrompt
 
 
 async def messages(stage: Stage) -> list[str]:
-    return [row["content"] for row in await stage.swarm.rows("SELECT content FROM message ORDER BY id")]
+    """Return what was sent to the myses that are there."""
+    sent = "SELECT message_id FROM delivery JOIN mysis ON mysis.id = mysis_id WHERE deleted_at IS NULL"
+    rows = await stage.swarm.rows(f"SELECT content FROM message WHERE id IN ({sent}) ORDER BY id")
+    return [row["content"] for row in rows]
 
 
 async def test_m_and_enter_send_to_the_mysis_under_the_cursor(tmp_path: Path) -> None:
@@ -250,6 +254,16 @@ async def test_the_history_has_messages_of_earlier_sessions(tmp_path: Path) -> N
         assert prompt.text == "new"
 
 
+async def a_letter_does_not_lay_the_screen_out_again(stage: Stage) -> None:
+    await stage.press("m", "a")
+    laid_out: list[Screen[Any]] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Screen, "_refresh_layout", lambda screen, *given, **more: laid_out.append(screen))
+        await stage.press("b")
+    assert stage.one(MessagePrompt).text == "ab"
+    assert laid_out == []
+
+
 async def a_pasted_megabyte_is_folded_and_sent_in_full(stage: Stage) -> None:
     text = "line of text ünicode\n" * 50_000
     await stage.press("m")
@@ -400,6 +414,7 @@ async def test_keys_and_pastes_in_the_prompt_do_what_they_say(tmp_path: Path) ->
             stage,
             tab_changes_the_delivery_mode,
             ctrl_j_begins_a_new_line,
+            a_letter_does_not_lay_the_screen_out_again,
             a_pasted_megabyte_is_folded_and_sent_in_full,
             a_small_paste_is_not_folded,
             a_terminal_that_cannot_run_an_editor_says_so,
@@ -426,29 +441,30 @@ async def test_a_draft_is_saved_soon_after_it_was_typed(tmp_path: Path) -> None:
         await stage.press("enter", until=lambda: read_unsent(file) == {})
 
 
-@pytest.mark.parametrize(
-    ("keys", "text"),
-    [
-        ("m", "dig at\nthe belt "),
-        ("m", "see \x1b[31m \u202e\r\nthere"),
-        ("t", "ore " * 2_000),
-        ("b", "to all"),
-        ("space b", "to the marked"),
-    ],
+OF_SEVERAL = (
+    ("m", "dig at\nthe belt "),
+    ("j m", "see \x1b[31m \u202e\r\nthere"),
+    ("t", "ore " * 2_000),
+    ("b", "to all"),
 )
+"""Keys that open a prompt at the first row, and what is written in it."""
+
+
+@pytest.mark.parametrize("drafts", [OF_SEVERAL, (("space b", "to the marked"),)], ids=["of several", "of the marked"])
 async def test_a_draft_that_outlives_a_kill_after_its_message_was_stored_is_sent_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: str, text: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drafts: tuple[tuple[str, str], ...]
 ) -> None:
     file, at_the_kill, say = tmp_path / "drafts.json", tmp_path / "kept.json", Commander.say
+    kept: dict[str, str] = {}
 
     async def say_and_copy(self: Commander, *args: Any) -> Receipt:
         receipt = await say(self, *args)
         if not at_the_kill.exists():
-            at_the_kill.write_bytes(file.read_bytes())
+            kept.update(json.loads(file.read_bytes()))
         return receipt
 
-    async def send(stage: Stage, typed: str = "") -> None:
-        await stage.press(*keys.split())
+    async def send(stage: Stage, keys: str, typed: str = "") -> None:
+        await stage.press("escape", "home", *keys.split())
         prompt = stage.one(MessagePrompt)
         if typed:
             prompt.query_one(TextArea).post_message(events.Paste(typed))
@@ -457,19 +473,23 @@ async def test_a_draft_that_outlives_a_kill_after_its_message_was_stored_is_sent
 
     monkeypatch.setattr(Commander, "say", say_and_copy)
     async with cockpit(tmp_path, drafts=file) as first:
-        await send(first, text)
-        [sent] = await messages(first)
-        swarm = first.swarm
+        for at, (keys, text) in enumerate(drafts, 1):
+            await send(first, keys, text)
+            assert len(await messages(first)) == at
+        at_the_kill.write_text(json.dumps(kept))
+        sent, swarm = await messages(first), first.swarm
         async with (
             cockpit_over(first.api, swarm.path, drafts=at_the_kill, inner=swarm) as second,
             cockpit_over(first.api, swarm.path, drafts=at_the_kill, inner=swarm) as third,
         ):
-            await send(second)
-            await send(third)
-            assert await messages(first) == [sent]
+            for keys, text in drafts:
+                await send(second, keys)
+                await send(third, keys)
+                assert await messages(first) == sent, text
             await third.until(lambda: read_unsent(at_the_kill) == {})
-            await send(third, text)
-            assert await messages(first) == [sent, sent], "typed again it is another message"
+            for keys, text in drafts:
+                await send(third, keys, text)
+            assert await messages(first) == [*sent, *sent], "typed again it is another message"
 
 
 def test_a_changed_draft_is_another_message() -> None:

@@ -133,6 +133,7 @@ class MessagePrompt(Vertical):
         self._has_read_history = False
         self._shows_all = False
         self._noted = ("", True)
+        self._shown_note = ""
 
     def compose(self) -> ComposeResult:
         writing = _PromptText("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)
@@ -302,7 +303,9 @@ class MessagePrompt(Vertical):
             shown = f"{cut_text(shown, room - len(_MORE))}{_MORE}"
         else:
             shown = reveal(text)
-        note.update(Content(shown))
+        if shown != self._shown_note:  # each update lays the screen out
+            self._shown_note = shown
+            note.update(Content(shown))
         note.display = bool(text)
 
     def action_whole_note(self) -> None:
