@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.tui.cockpit import Stage, cockpit
+from tests.tui.renewed_myses import take_steps_anew
 from zoea.model.enums import MysisState
 from zoea.settings.early_defaults import EARLY
 from zoea.settings.schema import Settings
@@ -22,18 +23,19 @@ async def keep_only(stage: Stage, text: str) -> None:
 
 
 async def recipients(stage: Stage) -> list[str]:
-    rows = await stage.swarm.rows("SELECT y.name FROM delivery d JOIN mysis y ON y.id = d.mysis_id ORDER BY y.name")
+    rows = await stage.swarm.rows(
+        "SELECT name FROM delivery JOIN mysis ON mysis.id = mysis_id WHERE deleted_at IS NULL ORDER BY name"
+    )
     return [row["name"] for row in rows]
 
 
-async def test_a_broadcast_goes_to_the_myses_that_the_filter_shows(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await keep_only(stage, "bet")
-        await stage.press("b")
-        assert "BROADCAST to 1 (filter 'bet': beta)" in stage.text()
-        await stage.enter("mine")
-        await stage.until(lambda: stage.view("beta").turns == 1)
-        assert await recipients(stage) == ["beta"]
+async def a_broadcast_goes_to_the_myses_that_the_filter_shows(stage: Stage) -> None:
+    await keep_only(stage, "bet")
+    await stage.press("b")
+    assert "BROADCAST to 1 (filter 'bet': beta)" in stage.text()
+    await stage.enter("mine")
+    await stage.until(lambda: stage.view("beta").turns == 1)
+    assert await recipients(stage) == ["beta"]
 
 
 async def test_recipients_and_cost_can_be_read_in_a_small_terminal(tmp_path: Path) -> None:
@@ -47,51 +49,46 @@ async def test_recipients_and_cost_can_be_read_in_a_small_terminal(tmp_path: Pat
         await stage.press("f2", shows="alpha cannot receive it (stopped)")
 
 
-async def test_capital_b_speaks_to_all_while_a_filter_is_on(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await keep_only(stage, "bet")
-        await stage.press("B")
-        assert "BROADCAST to all 3 myses" in stage.text()
-        await stage.enter("mine")
-        await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+async def capital_b_speaks_to_all_while_a_filter_is_on(stage: Stage) -> None:
+    await keep_only(stage, "bet")
+    await stage.press("B")
+    assert "BROADCAST to all 3 myses" in stage.text()
+    await stage.enter("mine")
+    await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
 
 
-async def test_marks_come_before_the_filter(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await stage.press("space")
-        await keep_only(stage, "bet")
-        await stage.press("b")
-        assert "BROADCAST to 1 (marked: alpha)" in stage.text()
+async def marks_come_before_the_filter(stage: Stage) -> None:
+    await stage.press("space")
+    await keep_only(stage, "bet")
+    await stage.press("b")
+    assert "BROADCAST to 1 (marked: alpha)" in stage.text()
 
 
-async def test_a_filter_without_a_match_opens_no_prompt(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await keep_only(stage, "nobody")
-        await stage.press("b")
-        assert "No mysis matches the filter 'nobody'; B speaks to all" in stage.notices
-        assert not stage.one(MessagePrompt).is_open
+async def a_filter_without_a_match_opens_no_prompt(stage: Stage) -> None:
+    await keep_only(stage, "nobody")
+    await stage.press("b")
+    assert "No mysis matches the filter 'nobody'; B speaks to all" in stage.notices
+    assert not stage.one(MessagePrompt).is_open
 
 
-async def test_a_typed_broadcast_goes_to_the_filtered_too(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await keep_only(stage, "gam")
-        await stage.press("colon")
-        await stage.enter("broadcast dig")
-        await stage.until(lambda: stage.view("gamma").turns == 1)
-        assert await recipients(stage) == ["gamma"]
+async def a_typed_broadcast_goes_to_the_filtered_too(stage: Stage) -> None:
+    await keep_only(stage, "gam")
+    await stage.press("colon")
+    await stage.enter("broadcast dig")
+    await stage.until(lambda: stage.view("gamma").turns == 1)
+    assert await recipients(stage) == ["gamma"]
 
 
-async def test_a_broadcast_to_many_asks_once_and_keeps_the_text_after_a_no(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        stage.app.early = EARLY._replace(ask_above=2)
-        await stage.press("b")
-        await stage.enter("mine")
-        assert stage.shows(ConfirmDialog)
-        assert "Broadcast to all 3 myses?" in stage.text()
-        await stage.press("escape")
-        assert stage.one(MessagePrompt).text == "mine"
-        assert await recipients(stage) == []
-        await stage.press("enter", "y", until=lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+async def a_broadcast_to_many_asks_once_and_keeps_the_text_after_a_no(stage: Stage) -> None:
+    stage.app.early = EARLY._replace(ask_above=2)
+    await stage.press("b")
+    await stage.enter("mine")
+    assert stage.shows(ConfirmDialog)
+    assert "Broadcast to all 3 myses?" in stage.text()
+    await stage.press("escape")
+    assert stage.one(MessagePrompt).text == "mine"
+    assert await recipients(stage) == []
+    await stage.press("enter", "y", until=lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
 
 
 @pytest.mark.parametrize("way", ["prompt", "command"])
@@ -112,66 +109,88 @@ async def test_a_broadcast_that_needs_more_than_a_budget_has_left_asks(tmp_path:
         await stage.press("y", until=lambda: stage.view("beta").turns == 1)
 
 
-async def test_a_broadcast_whose_round_costs_much_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_targets, "ASK_ABOVE_TOKENS", 30)
-    async with cockpit(tmp_path) as stage:
+async def a_broadcast_whose_round_costs_much_asks(stage: Stage) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(message_targets, "ASK_ABOVE_TOKENS", 30)
         await stage.press("b")
         await stage.enter("x" * 44)
         assert stage.shows(ConfirmDialog)
         await stage.press("y", until=lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
 
 
-async def test_a_command_to_many_marked_myses_asks(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, start=True) as stage:
-        stage.app.early = EARLY._replace(ask_above=2)
-        await stage.press("asterisk", "s", shows=ConfirmDialog)
-        assert "Stop 3 myses: alpha, beta, gamma?" in stage.text()
-        await stage.press("escape")
-        assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
-        await stage.press("s", shows=ConfirmDialog)
-        await stage.press("y")
-        await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
+async def a_command_to_many_marked_myses_asks(stage: Stage) -> None:
+    stage.app.early = EARLY._replace(ask_above=2)
+    await stage.press("asterisk", "s", shows=ConfirmDialog)
+    assert "Stop 3 myses: alpha, beta, gamma?" in stage.text()
+    await stage.press("escape")
+    assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
+    await stage.press("s", shows=ConfirmDialog)
+    await stage.press("y")
+    await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
 
 
-async def test_stop_all_stops_what_the_filter_shows_and_says_so(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, start=True) as stage:
-        await keep_only(stage, "bet")
-        await stage.press("X")
-        assert "press X again to stop 1 (filter 'bet'), not the other 2" in stage.text()
-        await stage.press("X", until=lambda: stage.view("beta").state is MysisState.STOPPED)
-        assert stage.view("alpha").state is MysisState.RUNNING
+async def stop_all_stops_what_the_filter_shows_and_says_so(stage: Stage) -> None:
+    await keep_only(stage, "bet")
+    await stage.press("X")
+    assert "press X again to stop 1 (filter 'bet'), not the other 2" in stage.text()
+    await stage.press("X", until=lambda: stage.view("beta").state is MysisState.STOPPED)
+    assert stage.view("alpha").state is MysisState.RUNNING
 
 
-async def test_z_undoes_a_stop_of_several(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, start=True) as stage:
-        await stage.press("space", "space", "s", until=lambda: len(stage.undoable) == 2)
-        await stage.press("z")
-        await stage.until(lambda: all(v.state is MysisState.RUNNING for v in stage.app.feed.myses.values()))
-        assert stage.notices[-1] == "alpha and beta started again"
+async def z_undoes_a_stop_of_several(stage: Stage) -> None:
+    await stage.press("space", "space", "s", until=lambda: len(stage.undoable) == 2)
+    await stage.press("z")
+    await stage.until(lambda: all(v.state is MysisState.RUNNING for v in stage.app.feed.myses.values()))
+    assert stage.notices[-1] == "alpha and beta started again"
 
 
-async def test_an_undo_of_a_stop_starts_only_those_that_ran(tmp_path: Path) -> None:
+async def an_undo_of_a_stop_starts_only_those_that_ran(stage: Stage) -> None:
+    await stage.api.start("alpha")
+    await stage.until(lambda: stage.view().state is MysisState.RUNNING)
+    await stage.press("asterisk", "s")
+    await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
+    await stage.until(lambda: [name for _, name in stage.undoable] == ["alpha"])
+    await stage.press("z", until=lambda: stage.view().state is MysisState.RUNNING)
+    assert stage.view("beta").state is MysisState.STOPPED
+
+
+async def p_pauses_one_mysis_and_resumes_it(stage: Stage) -> None:
+    await stage.press("j", "p", until=lambda: stage.view("beta").held)
+    assert not stage.view("alpha").held
+    await stage.press("p", until=lambda: not stage.view("beta").held)
+
+
+async def a_typed_hold_with_a_name_pauses_that_mysis(stage: Stage) -> None:
+    await stage.press("colon")
+    await stage.enter("hold gamma")
+    await stage.until(lambda: stage.view("gamma").held)
+    assert stage.notices[-1] == "gamma paused"
+    await stage.press("z", until=lambda: not stage.view("gamma").held)
+
+
+async def test_broadcasts_go_to_what_the_list_shows(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.api.start("alpha")
-        await stage.until(lambda: stage.view().state is MysisState.RUNNING)
-        await stage.press("asterisk", "s")
-        await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
-        await stage.until(lambda: [name for _, name in stage.undoable] == ["alpha"])
-        await stage.press("z", until=lambda: stage.view().state is MysisState.RUNNING)
-        assert stage.view("beta").state is MysisState.STOPPED
+        await take_steps_anew(
+            stage,
+            a_broadcast_goes_to_the_myses_that_the_filter_shows,
+            capital_b_speaks_to_all_while_a_filter_is_on,
+            marks_come_before_the_filter,
+            a_filter_without_a_match_opens_no_prompt,
+            a_typed_broadcast_goes_to_the_filtered_too,
+            a_broadcast_whose_round_costs_much_asks,
+            an_undo_of_a_stop_starts_only_those_that_ran,
+            a_broadcast_to_many_asks_once_and_keeps_the_text_after_a_no,
+        )
 
 
-async def test_p_pauses_one_mysis_and_resumes_it(tmp_path: Path) -> None:
+async def test_commands_to_running_myses_go_to_what_the_list_shows(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        await stage.press("j", "p", until=lambda: stage.view("beta").held)
-        assert not stage.view("alpha").held
-        await stage.press("p", until=lambda: not stage.view("beta").held)
-
-
-async def test_a_typed_hold_with_a_name_pauses_that_mysis(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, start=True) as stage:
-        await stage.press("colon")
-        await stage.enter("hold gamma")
-        await stage.until(lambda: stage.view("gamma").held)
-        assert stage.notices[-1] == "gamma paused"
-        await stage.press("z", until=lambda: not stage.view("gamma").held)
+        await take_steps_anew(
+            stage,
+            stop_all_stops_what_the_filter_shows_and_says_so,
+            z_undoes_a_stop_of_several,
+            p_pauses_one_mysis_and_resumes_it,
+            a_typed_hold_with_a_name_pauses_that_mysis,
+            a_command_to_many_marked_myses_asks,
+            start=True,
+        )

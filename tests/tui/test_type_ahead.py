@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,8 @@ from textual.widgets import Input
 from tests.fakes.slow_mount import delay_mounts, delayed
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.idle_pilot import key_event
+from tests.tui.renewed_myses import take_steps_anew
+from tests.tui.test_prompt import messages
 from zoea.model.values import ProviderView
 from zoea.runtime import mysis_options
 from zoea.tui.dialogs.command_line import CommandPromptDialog
@@ -42,10 +45,6 @@ def has_goal(stage: Stage, goal: str) -> bool:
     return any(view.goal == goal for view in stage.app.feed.myses.values())
 
 
-async def messages(stage: Stage) -> list[str]:
-    return [row["content"] for row in await stage.swarm.rows("SELECT content FROM message ORDER BY id")]
-
-
 @pytest.fixture(params=[False, True], ids=["quick", "slow"])
 def slow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every dialog takes a while to mount, in half of the runs."""
@@ -53,108 +52,88 @@ def slow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
         delay_mounts(monkeypatch, CommandPromptDialog, NewMysisDialog, ConfirmDialog, SearchScreen, MessagePrompt)
 
 
-async def test_a_broadcast_is_written_and_sent_in_one_burst(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        burst(stage, "bdig xx and sell\n")
-        await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
-        assert await messages(stage) == ["dig xx and sell"]
-        assert not stage.app.feed.view or not stage.app.feed.view.held
-        assert not stage.one(MessagePrompt).is_open
+async def a_broadcast_is_written_and_sent_in_one_burst(stage: Stage) -> None:
+    burst(stage, "bdig xx and sell\n")
+    await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+    assert await messages(stage) == ["dig xx and sell"]
+    assert not stage.app.feed.view or not stage.app.feed.view.held
+    assert not stage.one(MessagePrompt).is_open
 
 
-async def test_two_messages_in_one_burst_are_both_sent(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        burst(stage, "mfirst\njmsecond\n")
-        await stage.until(lambda: stage.view("beta").turns == 1 and stage.view("alpha").turns == 1)
-        assert await messages(stage) == ["first", "second"]
+async def two_messages_in_one_burst_are_both_sent(stage: Stage) -> None:
+    burst(stage, "mfirst\njmsecond\n")
+    await stage.until(lambda: stage.view("beta").turns == 1 and stage.view("alpha").turns == 1)
+    assert await messages(stage) == ["first", "second"]
 
 
-@pytest.mark.usefixtures("slow")
-async def test_a_command_line_is_run_in_one_burst(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        burst(stage, ":theme abyss\n")
-        await stage.until(lambda: stage.app.theme_spec.name == "abyss")
-        burst(stage, ":send beta hello\n")
-        await stage.until(lambda: stage.view("beta").turns == 1)
-        assert await messages(stage) == ["hello"]
+async def a_command_line_is_run_in_one_burst(stage: Stage) -> None:
+    burst(stage, ":theme abyss\n")
+    await stage.until(lambda: stage.app.theme_spec.name == "abyss")
+    burst(stage, ":send beta hello\n")
+    await stage.until(lambda: stage.view("beta").turns == 1)
+    assert await messages(stage) == ["hello"]
 
 
-@pytest.mark.usefixtures("slow")
-async def test_a_prompt_opened_by_a_command_takes_the_text_after_it(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        burst(stage, ":broadcast\nxxdz\n")
-        await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
-        assert await messages(stage) == ["xxdz"]
+async def a_prompt_opened_by_a_command_takes_the_text_after_it(stage: Stage) -> None:
+    burst(stage, ":broadcast\nxxdz\n")
+    await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+    assert await messages(stage) == ["xxdz"]
 
 
-@pytest.mark.usefixtures("slow")
-async def test_a_mysis_is_created_in_one_burst(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        burst(stage, "ndexter\n")
-        await stage.until(lambda: has_goal(stage, "dexter"))
+async def a_mysis_is_created_in_one_burst(stage: Stage) -> None:
+    burst(stage, "ndexter\n")
+    await stage.until(lambda: has_goal(stage, "dexter"))
 
 
-@pytest.mark.usefixtures("slow")
-async def test_a_question_takes_its_answer_from_the_burst(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        burst(stage, "Dy")
-        await stage.until(lambda: not stage.has("alpha"))
-        assert stage.has("beta", "gamma")
+async def a_question_takes_its_answer_from_the_burst(stage: Stage) -> None:
+    burst(stage, "Dy")
+    await stage.until(lambda: not stage.has("alpha"))
+    assert stage.has("beta", "gamma")
 
 
 UNSEEN = "The last key does not count"
 
 
-@pytest.mark.usefixtures("slow")
-@pytest.mark.parametrize(
-    ("line", "key", "is_done"),
-    [
-        ("ndexter\r", "enter", lambda stage: has_goal(stage, "dexter")),
-        ("Dy", "y", lambda stage: not stage.has("alpha")),
-    ],
-    ids=["form", "question"],
-)
-async def test_a_line_that_is_read_at_once_submits_nothing_that_was_not_seen(
-    tmp_path: Path, line: str, key: str, is_done: Callable[[Stage], bool]
+async def a_line_that_is_read_at_once_submits_nothing_that_was_not_seen(
+    stage: Stage, line: str, key: str, is_done: Callable[[Stage], bool]
 ) -> None:
-    async with cockpit(tmp_path) as stage:
-        await stage.read_at_once(line)
-        await stage.until(lambda: any(UNSEEN in notice for notice in stage.notices))
-        assert not is_done(stage)
-        await stage.read_at_once("\r" if key == "enter" else key)
-        await stage.until(lambda: is_done(stage))
+    await stage.read_at_once(line)
+    await stage.until(lambda: any(UNSEEN in notice for notice in stage.notices))
+    assert not is_done(stage)
+    await stage.read_at_once(key)
+    await stage.until(lambda: is_done(stage))
 
 
-async def test_a_text_that_is_pasted_where_nothing_takes_it_is_said(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        stage.app.post_message(events.Paste("xd and X"))
-        await stage.until(lambda: "Nothing here takes a pasted text: m writes a message" in stage.notices)
-        assert await messages(stage) == []
+at_once = a_line_that_is_read_at_once_submits_nothing_that_was_not_seen
+in_a_form = partial(at_once, line="ndexter\r", key="\r", is_done=lambda stage: has_goal(stage, "dexter"))
+in_a_question = partial(at_once, line="Dy", key="y", is_done=lambda stage: not stage.has("alpha"))
 
 
-async def test_a_pasted_text_follows_the_key_that_opens_the_prompt(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        stage.app.post_message(key_event("m"))
-        stage.app.post_message(events.Paste("x and X\nd y"))
-        stage.app.post_message(key_event("enter"))
-        await stage.until(lambda: stage.view("alpha").turns == 1)
-        assert await messages(stage) == ["x and X\nd y"]
+async def a_text_that_is_pasted_where_nothing_takes_it_is_said(stage: Stage) -> None:
+    stage.app.post_message(events.Paste("xd and X"))
+    await stage.until(lambda: "Nothing here takes a pasted text: m writes a message" in stage.notices)
+    assert await messages(stage) == []
 
 
-async def test_a_filter_and_the_key_after_it_arrive_in_one_burst(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        burst(stage, "/beta\ns")
-        await stage.until(lambda: stage.view("beta").state == "stopped")
-        assert stage.one(FilterLine).text == "beta"
-        assert stage.view("alpha").state == "idle"
+async def a_pasted_text_follows_the_key_that_opens_the_prompt(stage: Stage) -> None:
+    stage.app.post_message(key_event("m"))
+    stage.app.post_message(events.Paste("x and X\nd y"))
+    stage.app.post_message(key_event("enter"))
+    await stage.until(lambda: stage.view("alpha").turns == 1)
+    assert await messages(stage) == ["x and X\nd y"]
 
 
-@pytest.mark.usefixtures("slow")
-async def test_a_search_takes_its_words_from_the_burst(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        stage.app.post_message(key_event("ctrl+f"))
-        burst(stage, "ore xd")
-        await stage.until(lambda: stage.shows(SearchScreen) and stage.one(Input, "#words").value == "ore xd")
+async def a_filter_and_the_key_after_it_arrive_in_one_burst(stage: Stage) -> None:
+    burst(stage, "/beta\ns")
+    await stage.until(lambda: stage.view("beta").state == "stopped")
+    assert stage.one(FilterLine).text == "beta"
+    assert stage.view("alpha").state == "idle"
+
+
+async def a_search_takes_its_words_from_the_burst(stage: Stage) -> None:
+    stage.app.post_message(key_event("ctrl+f"))
+    burst(stage, "ore xd")
+    await stage.until(lambda: stage.shows(SearchScreen) and stage.one(Input, "#words").value == "ore xd")
 
 
 async def test_text_typed_slowly_for_a_prompt_that_is_not_on_this_screen_runs_no_command(
@@ -172,13 +151,11 @@ async def test_text_typed_slowly_for_a_prompt_that_is_not_on_this_screen_runs_no
         await stage.until(lambda: stage.shows(DashboardScreen))
 
 
-async def test_a_key_typed_before_its_input_was_refused_runs_no_command_however_late_it_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with cockpit(tmp_path) as stage:
+async def a_key_typed_before_its_input_was_refused_runs_no_command_however_late_it_comes(stage: Stage) -> None:
+    with pytest.MonkeyPatch.context() as patched:
         await stage.press("comma", shows=SettingsScreen)
-        monkeypatch.setattr(type_ahead, "PAUSE_S", 0)
-        monkeypatch.setattr(type_ahead, "BURST_S", 0)
+        patched.setattr(type_ahead, "PAUSE_S", 0)
+        patched.setattr(type_ahead, "BURST_S", 0)
         late = [key_event(key) for key in ("x", "down", "l", "q")]
         await stage.pilot.press("b")
         for event in late:
@@ -199,21 +176,19 @@ async def test_text_for_a_prompt_that_cannot_open_runs_no_command(tmp_path: Path
         assert len(stage.app.screen_stack) == 2
 
 
-async def test_a_long_burst_in_an_input_keeps_its_order(tmp_path: Path) -> None:
+async def a_long_burst_in_an_input_keeps_its_order(stage: Stage) -> None:
     words = "the quick brown fox jumps over the lazy dog " * 5
-    async with cockpit(tmp_path) as stage:
-        burst(stage, f"m{words}")
-        await stage.until(lambda: stage.one(MessagePrompt).text == words)
+    burst(stage, f"m{words}")
+    await stage.until(lambda: stage.one(MessagePrompt).text == words)
 
 
-async def test_each_tab_of_a_burst_leads_to_the_next_field_of_a_form(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def listed() -> tuple[ProviderView, ...]:
-        return (ProviderView("scripted", "ollama", "scripted", models=("qwen3:8b", "echo"), is_default=True),)
+async def each_tab_of_a_burst_leads_to_the_next_field_of_a_form(stage: Stage) -> None:
+    with pytest.MonkeyPatch.context() as patched:
 
-    async with cockpit(tmp_path) as stage:
-        monkeypatch.setattr(stage.api, "providers", listed, raising=False)
+        async def listed() -> tuple[ProviderView, ...]:
+            return (ProviderView("scripted", "ollama", "scripted", models=("qwen3:8b", "echo"), is_default=True),)
+
+        patched.setattr(stage.api, "providers", listed, raising=False)
         await stage.press("n", until=lambda: stage.one(ModelField).models == ("qwen3:8b", "echo"))
         burst(stage, "Count to three.\tdexter\t\t\techo\tdeep south\n")
         await stage.until(lambda: stage.has("dexter"))
@@ -277,3 +252,33 @@ async def test_a_second_is_drawn_after_the_effects_of_a_key(tmp_path: Path, monk
         assert ticks == [True]
         busy = False
         await stage.until(lambda: False in ticks)
+
+
+@pytest.mark.usefixtures("slow")
+async def test_what_a_burst_opens_takes_the_rest_of_it_however_late_it_is_mounted(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await take_steps_anew(
+            stage,
+            a_command_line_is_run_in_one_burst,
+            a_prompt_opened_by_a_command_takes_the_text_after_it,
+            a_mysis_is_created_in_one_burst,
+            a_question_takes_its_answer_from_the_burst,
+            a_search_takes_its_words_from_the_burst,
+            in_a_form,
+            in_a_question,
+        )
+
+
+async def test_a_burst_does_what_its_keys_do_one_by_one(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await take_steps_anew(
+            stage,
+            a_broadcast_is_written_and_sent_in_one_burst,
+            two_messages_in_one_burst_are_both_sent,
+            a_text_that_is_pasted_where_nothing_takes_it_is_said,
+            a_pasted_text_follows_the_key_that_opens_the_prompt,
+            a_filter_and_the_key_after_it_arrive_in_one_burst,
+            a_long_burst_in_an_input_keeps_its_order,
+            a_key_typed_before_its_input_was_refused_runs_no_command_however_late_it_comes,
+            each_tab_of_a_burst_leads_to_the_next_field_of_a_form,
+        )
