@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -94,19 +93,22 @@ async def a_question_takes_its_answer_from_the_burst(stage: Stage) -> None:
 UNSEEN = "The last key does not count"
 
 
-async def a_line_that_is_read_at_once_submits_nothing_that_was_not_seen(
-    stage: Stage, line: str, key: str, is_done: Callable[[Stage], bool]
-) -> None:
+async def nothing_unseen_is_submitted(stage: Stage, line: str, key: str, is_done: Callable[[], bool]) -> None:
     await stage.read_at_once(line)
     await stage.until(lambda: any(UNSEEN in notice for notice in stage.notices))
-    assert not is_done(stage)
+    assert not is_done()
     await stage.read_at_once(key)
-    await stage.until(lambda: is_done(stage))
+    await stage.until(is_done)
 
 
-at_once = a_line_that_is_read_at_once_submits_nothing_that_was_not_seen
-in_a_form = partial(at_once, line="ndexter\r", key="\r", is_done=lambda stage: has_goal(stage, "dexter"))
-in_a_question = partial(at_once, line="Dy", key="y", is_done=lambda stage: not stage.has("alpha"))
+@pytest.mark.usefixtures("slow")
+async def test_a_line_that_is_read_at_once_submits_nothing_that_was_not_seen(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await take_steps_anew(
+            stage,
+            lambda stage: nothing_unseen_is_submitted(stage, "ndexter\r", "\r", lambda: has_goal(stage, "dexter")),
+            lambda stage: nothing_unseen_is_submitted(stage, "Dy", "y", lambda: not stage.has("alpha")),
+        )
 
 
 async def a_text_that_is_pasted_where_nothing_takes_it_is_said(stage: Stage) -> None:
@@ -264,8 +266,6 @@ async def test_what_a_burst_opens_takes_the_rest_of_it_however_late_it_is_mounte
             a_mysis_is_created_in_one_burst,
             a_question_takes_its_answer_from_the_burst,
             a_search_takes_its_words_from_the_burst,
-            in_a_form,
-            in_a_question,
         )
 
 
