@@ -15,27 +15,35 @@ from _pytest.config import Config
 
 _PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
-_rewrite_assert = AssertionRewriter.visit_Assert
 
+class PlacingRewriter(AssertionRewriter):
+    """Gives each node of what replaces an assertion its place in one walk.
 
-def rewrite_assert(rewriter: AssertionRewriter, assertion: ast.Assert) -> list[ast.stmt]:
-    """Return what replaces an assertion, each node at a place in the file.
-
-    Pytest looks at each node by several generators to give it a place, which is half of the time of compiling.
+    Pytest looks at each node by several generators, which is half of the time of compiling.
     """
-    statements = _rewrite_assert(rewriter, assertion)
-    place = {name: getattr(assertion, name) for name in _PLACE}
-    nodes: list[ast.AST] = [*statements]
-    for node in nodes:  # to which the parts of each are added
-        content = node.__dict__
-        for part in content.values():
-            if part.__class__ is list:
-                nodes += [one for one in part if isinstance(one, ast.AST)]
-            elif isinstance(part, ast.AST):
-                nodes.append(part)
-        if node._attributes and "lineno" not in content:
-            content.update(place)
-    return statements
+
+    def visit_Assert(self, assert_: ast.Assert) -> list[ast.stmt]:
+        """Return what replaces an assertion."""
+        statements = super().visit_Assert(assert_)
+        place = {name: getattr(assert_, name) for name in _PLACE}
+        nodes: list[ast.AST] = [*statements]
+        for node in nodes:  # to which the parts of each are added
+            content = node.__dict__
+            for part in content.values():
+                if part.__class__ is list:
+                    nodes += [one for one in part if isinstance(one, ast.AST)]
+                elif isinstance(part, ast.AST):
+                    nodes.append(part)
+            if node._attributes and "lineno" not in content:
+                content.update(place)
+        return statements
+
+
+def rewrite_asserts(
+    mod: ast.Module, source: bytes, module_path: str | None = None, config: Config | None = None
+) -> None:
+    """Rewrite the assertions of a module, as the function of pytest whose place it takes."""
+    PlacingRewriter(module_path, config, source).run(mod)
 
 
 def write_bytecode(file: Path, config: Config) -> None:
@@ -53,7 +61,7 @@ def write_bytecode(file: Path, config: Config) -> None:
 def pytest_cmdline_main(config: Config) -> int:
     """Compile what pytest collects, and leave out the run."""
     rewrite.traverse_node = lambda node: iter(())
-    AssertionRewriter.visit_Assert = rewrite_assert  # type: ignore[method-assign,assignment]  # calls the one it replaces
+    rewrite.rewrite_asserts = rewrite_asserts
     for pattern in ("test_*.py", "conftest.py"):
         for file in (config.rootpath / "tests").rglob(pattern):
             write_bytecode(file, config)

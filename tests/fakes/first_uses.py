@@ -61,7 +61,7 @@ def do_first_uses() -> None:
 
 
 def _keep_results() -> None:
-    """Look up once what Textual looks up again and again, as in the tests of the cockpit."""
+    """Keep what Textual looks up again and again, as tests of the cockpit do."""
     make_caches_late()
     changes: tuple[tuple[Any, str, Any], ...] = (
         (Stylesheet, "_parse_rules", parse_once),

@@ -119,7 +119,7 @@ class Cut:
 
 @dataclass
 class Lived:
-    """What the model was asked in one life, and the functions of the ops that were acknowledged."""
+    """What the model was asked in one life, and which ops were acknowledged."""
 
     requests: list[Request]
     ops: list[str]

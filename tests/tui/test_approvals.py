@@ -698,7 +698,7 @@ async def no_key_of_the_dialog_is_named_twice(stage: Stage) -> None:
 
 
 async def take_steps_anew(folder: Path, *steps: Callable[[Stage], Awaitable[None]]) -> None:
-    """Take steps in a cockpit whose myses ask when they are told to, each with new ones."""
+    """Take steps in a cockpit, each with new myses that ask when told to."""
     async with cockpit(folder, asks_when_told) as stage:
         await take_steps(stage, *steps, after=Stage.start_anew)
 

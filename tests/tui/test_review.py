@@ -57,6 +57,10 @@ def lines(stage: Stage) -> str:
     return stage.one(LineList, "#changes").plain
 
 
+def _has(stage: Stage, words: str) -> bool:
+    return words in lines(stage)
+
+
 def said(stage: Stage) -> str:
     return stage.one(TextLines).plain
 
@@ -129,7 +133,7 @@ async def a_changed_place_names_its_turns_and_its_approval(stage: Stage) -> None
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(worktree_access, "read_change_origins", lambda *given, found=origins: found)
             await open_review(stage)
-            await stage.until(lambda words=words: f"turn 3, 7 · {words}" in lines(stage))  # type: ignore[misc]  # a default
+            await stage.until(partial(_has, stage, f"turn 3, 7 · {words}"))
             assert "def total(items):" in lines(stage)
             assert "not committed" in lines(stage)
             await stage.press("escape", shows=DashboardScreen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -392,6 +393,10 @@ async def test_the_cursor_begins_at_an_upstream_that_does_not_work(api: FakeSwar
         await stage.until(lambda: "connection refused" in stage.text())
 
 
+async def _take(step: Callable[[Stage, FakeSwarm], Awaitable[None]], api: FakeSwarm, stage: Stage) -> None:
+    await step(stage, api)
+
+
 async def take_upstream_steps(
     stage: Stage, api: FakeSwarm, *steps: Callable[[Stage, FakeSwarm], Awaitable[None]]
 ) -> None:
@@ -399,7 +404,7 @@ async def take_upstream_steps(
     given = api.given_upstreams, api.given_providers, api.trial
     for step in steps:
         try:
-            await take_steps(stage, lambda stage, step=step: step(stage, api))  # type: ignore[misc]  # a default
+            await take_steps(stage, partial(_take, step, api))
         except Exception as error:
             error.add_note(f"in the step {step.__name__}")
             raise

@@ -223,7 +223,7 @@ class FooterKey(Struct, frozen=True):
         return count_cells(self.pieces)
 
     def split(self, width: int) -> list[tuple[int, str]]:
-        """Return the cells of each key with its click, of this width together; the last one has the title too."""
+        """Return the cells of each key with its click; the last one takes the rest."""
         *before, (_, last) = self.presses
         found = [(1 + cell_len(key_name(key)), click) for key, click in before]
         return [*found, (width - sum(each for each, _ in found), last)]
