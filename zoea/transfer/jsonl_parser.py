@@ -88,14 +88,13 @@ def read_lines(file: Path, kinds: Container[str]) -> Iterator[tuple[JsonLine, in
             while raw := stream.readline(LONGEST_LINE):
                 number += 1
                 read += len(raw)
-                place = FilePosition(file, number)
                 if number == 1 and raw.startswith(_SQLITE[: len(raw)]):
-                    place.refuse(
+                    FilePosition(file, 1).refuse(
                         "this is a SQLite database, not JSON lines",
                         f"For a Zoea Nova database: `zoea import nova {file}`.",
                     )
                 if raw.strip():
-                    yield _line(place, raw, kinds), read
+                    yield _line(FilePosition(file, number), raw, kinds), read
     except OSError as problem:
         raise UsageError(
             f"{file} cannot be read: {problem.strerror}", hint="Name a file of `zoea export`."
