@@ -29,7 +29,7 @@ PROMISES = re.findall(r"^- .+$", SECTION, re.MULTILINE)
 
 @cache
 def read_tests(file: Path) -> set[str]:
-    """Return the tests of a file that run, those of a class as `TestClass.test_name`."""
+    """Return the tests of a file that run, those of a class as `TestClass.test_name`, and the steps that tests take."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     for group in tree.body:
@@ -39,7 +39,11 @@ def read_tests(file: Path) -> set[str]:
                 for node in group.body
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             }
-    return {name for name in found if name.rpartition(".")[2].startswith("test_")}
+    tests = {name for name in found if name.rpartition(".")[2].startswith("test_")}
+    bodies = [node for node in tree.body if isinstance(node, ast.AsyncFunctionDef) and node.name in tests]
+    named = {node.id for body in bodies for node in ast.walk(body) if isinstance(node, ast.Name)}
+    steps = [node for node in tree.body if isinstance(node, ast.AsyncFunctionDef) and node.name in named - tests]
+    return tests | {node.name for node in steps if node.args.args and node.args.args[0].arg == "stage"}
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise[2:40])
