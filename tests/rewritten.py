@@ -12,6 +12,7 @@ import pytest
 from _pytest.assertion import rewrite
 from _pytest.assertion.rewrite import AssertionRewriter, assertstate_key
 from _pytest.config import Config
+from typing_extensions import override
 
 _PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
@@ -22,6 +23,7 @@ class PlacingRewriter(AssertionRewriter):
     Pytest looks at each node by several generators, which is half of the time of compiling.
     """
 
+    @override
     def visit_Assert(self, assert_: ast.Assert) -> list[ast.stmt]:
         """Return what replaces an assertion."""
         statements = super().visit_Assert(assert_)
