@@ -29,7 +29,10 @@ PROMISES = re.findall(r"^- .+$", SECTION, re.MULTILINE)
 
 @cache
 def read_tests(file: Path) -> set[str]:
-    """Return the tests of a file that run, those of a class as `TestClass.test_name`, and the steps that tests take."""
+    """Return the tests of a file that run, and the steps that they take.
+
+    Those of a class are named `TestClass.test_name`.
+    """
     tree = ast.parse(file.read_text(encoding="utf-8"))
     found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     for group in tree.body:

@@ -34,7 +34,7 @@ async def _renew(stage: Stage, unused: tuple[MysisView, ...], *, start: bool) ->
 
 
 async def take_steps_anew(stage: Stage, *steps: Callable[[Stage], Awaitable[None]], start: bool = False) -> None:
-    """Take steps in one cockpit, each with new myses, an empty prompt and nothing to undo.
+    """Take steps in one cockpit, each with new myses and an empty prompt.
 
     Args:
         start: Whether the myses run.
