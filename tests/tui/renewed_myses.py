@@ -34,7 +34,7 @@ async def _renew(stage: Stage, unused: tuple[MysisView, ...], *, start: bool) ->
 
 
 async def take_steps_anew(stage: Stage, *steps: Callable[[Stage], Awaitable[None]], start: bool = False) -> None:
-    """Take steps in one cockpit, each with new myses and an empty prompt.
+    """Take steps in one cockpit. Each finds unused myses of the same names, and nothing to undo.
 
     Args:
         start: Whether the myses run.

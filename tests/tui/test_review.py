@@ -57,8 +57,8 @@ def lines(stage: Stage) -> str:
     return stage.one(LineList, "#changes").plain
 
 
-def _has(stage: Stage, words: str) -> bool:
-    return words in lines(stage)
+def has_line(stage: Stage, text: str) -> bool:
+    return text in lines(stage)
 
 
 def said(stage: Stage) -> str:
@@ -133,7 +133,7 @@ async def a_changed_place_names_its_turns_and_its_approval(stage: Stage) -> None
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(worktree_access, "read_change_origins", lambda *given, found=origins: found)
             await open_review(stage)
-            await stage.until(partial(_has, stage, f"turn 3, 7 · {words}"))
+            await stage.until(partial(has_line, stage, f"turn 3, 7 · {words}"))
             assert "def total(items):" in lines(stage)
             assert "not committed" in lines(stage)
             await stage.press("escape", shows=DashboardScreen)

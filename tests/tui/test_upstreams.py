@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from msgspec.structs import replace
@@ -33,6 +33,11 @@ from zoea.tui.screens.upstreams import UpstreamsScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList, TextLines
+
+
+class Step(Protocol):
+    def __call__(self, stage: Stage, api: FakeSwarm) -> Awaitable[None]: ...
+
 
 SCHEMA = json.dumps(
     {
@@ -393,21 +398,11 @@ async def test_the_cursor_begins_at_an_upstream_that_does_not_work(api: FakeSwar
         await stage.until(lambda: "connection refused" in stage.text())
 
 
-async def _take(step: Callable[[Stage, FakeSwarm], Awaitable[None]], api: FakeSwarm, stage: Stage) -> None:
-    await step(stage, api)
-
-
-async def take_upstream_steps(
-    stage: Stage, api: FakeSwarm, *steps: Callable[[Stage, FakeSwarm], Awaitable[None]]
-) -> None:
+async def take_upstream_steps(stage: Stage, api: FakeSwarm, *steps: Step) -> None:
     """Take steps in one cockpit. Each finds the upstreams and providers of `api`, and no settings file."""
     given = api.given_upstreams, api.given_providers, api.trial
     for step in steps:
-        try:
-            await take_steps(stage, partial(_take, step, api))
-        except Exception as error:
-            error.add_note(f"in the step {step.__name__}")
-            raise
+        await take_steps(stage, partial(step, api=api))
         api.given_upstreams, api.given_providers, api.trial = given
         api.reconnected.clear()
         api.tried.clear()

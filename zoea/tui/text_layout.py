@@ -14,8 +14,6 @@ Piece = tuple[str, str]
 """Text and the theme role that draws it; an empty role is plain text."""
 
 TAB = 4
-_CELL_MOST = 64
-"""Characters that one cell may take: a letter, and marks on it as `reveal` leaves them."""
 LOW = 20
 """Rows of a screen below which a toast is one line."""
 _NUMBER_MOST = 40
@@ -147,7 +145,7 @@ def spread_pieces(left: Sequence[Piece], right: Sequence[Piece], width: int) -> 
     pieces: list[Piece] = []
     used = 0
     for raw, role in left:
-        text = reveal(raw[: _CELL_MOST * max(width, 1)]).replace("\n", " ")  # a tool's description may have megabytes
+        text = reveal(raw[: 64 * width]).replace("\n", " ")  # a cell holds a letter and a few marks on it
         size = cell_len(text)
         if used >= room:
             break

@@ -132,8 +132,7 @@ class MessagePrompt(Vertical):
         self._unsent = ""
         self._has_read_history = False
         self._shows_all = False
-        self._noted = ("", True)
-        self._shown_note = ""
+        self._noted, self._shown_note = ("", True), ""
 
     def compose(self) -> ComposeResult:
         writing = _PromptText("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)

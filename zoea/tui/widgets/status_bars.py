@@ -223,7 +223,7 @@ class FooterKey(Struct, frozen=True):
         return count_cells(self.pieces)
 
     def split(self, width: int) -> list[tuple[int, str]]:
-        """Return the cells of each key with its click; the last one takes the rest."""
+        """Return the cells of each key with its click, the last with the title."""
         *before, (_, last) = self.presses
         found = [(1 + cell_len(key_name(key)), click) for key, click in before]
         return [*found, (width - sum(each for each, _ in found), last)]
@@ -236,8 +236,7 @@ class KeyFooter(PieceLine):
     """
 
     _clicks: Sequence[tuple[int, str]] = ()
-    _described: object = None
-    """What `describe` has shown last; None after other keys."""
+    _described: object = None  # what `describe` has shown; None after other keys
 
     async def on_click(self, event: events.Click) -> None:
         click = next((click for end, click in self._clicks if event.x < end), "")
@@ -313,8 +312,7 @@ class KeyFooter(PieceLine):
 
     def show(self, keys: Iterable[FooterKey], badge: str = "") -> None:
         """Show the keys that fit. Drop those of no use now, then spare, general and later ones, kept ones last."""
-        self._described = None
-        shown = list(keys)
+        self._described, shown = None, list(keys)
         aside: list[Piece] = [(badge, "quiet")] if badge else []
         widths = {id(one): one.width for one in shown}
         room, needed = self.size.width - _apart(aside), sum(widths.values())
