@@ -236,7 +236,12 @@ class KeyFooter(PieceLine):
     """
 
     _clicks: Sequence[tuple[int, str]] = ()
-    _described: object = None  # what `describe` has shown; None after other keys
+    _described: object = None  # what `describe` has shown; None after anything else
+
+    def put(self, left: Sequence[Piece], right: Sequence[Piece] = ()) -> None:
+        """Show these pieces, none of which is a key."""
+        self._described, self._clicks = None, ()
+        super().put(left, right)
 
     async def on_click(self, event: events.Click) -> None:
         click = next((click for end, click in self._clicks if event.x < end), "")
@@ -312,7 +317,7 @@ class KeyFooter(PieceLine):
 
     def show(self, keys: Iterable[FooterKey], badge: str = "") -> None:
         """Show the keys that fit. Drop those of no use now, then spare, general and later ones, kept ones last."""
-        self._described, shown = None, list(keys)
+        shown = list(keys)
         aside: list[Piece] = [(badge, "quiet")] if badge else []
         widths = {id(one): one.width for one in shown}
         room, needed = self.size.width - _apart(aside), sum(widths.values())
@@ -332,5 +337,5 @@ class KeyFooter(PieceLine):
                 needed += widths[id(one)]
         shown.sort(key=lambda one: places[id(one)])
         parts = [part for one in shown for part in one.split(widths[id(one)])]
-        self._clicks = list(zip(accumulate(width for width, _ in parts), (click for _, click in parts), strict=True))
         self.put([piece for one in shown for piece in one.pieces], aside)
+        self._clicks = list(zip(accumulate(width for width, _ in parts), (click for _, click in parts), strict=True))
