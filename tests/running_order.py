@@ -73,7 +73,6 @@ SECONDS = {
     "tui/test_upstreams.py": 4,
     "world/test_autopilot.py": 4,
     "architecture/test_ci.py": 3,
-    "architecture/test_defaults.py": 3,
     "cli/test_format_packages.py": 3,
     "cli/test_import_bombs.py": 3,
     "e2e/test_attached_plain.py": 3,
