@@ -27,6 +27,7 @@ from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
+from zoea.runtime.run_options import StartOptions
 from zoea.settings.early_defaults import EarlySettings
 from zoea.settings.paths import Places
 from zoea.settings.schema import Settings
@@ -148,18 +149,27 @@ class Stage:
         await self.until(lambda: self.screen._compositor.size == (width, height))
 
     async def start_anew(self) -> None:
-        """Go home, and put new myses in the place of all, as at the beginning: without questions and a history."""
+        """Go home, and begin again: with new myses in place of all, without questions, a history, drafts and undo."""
         await self.go_home()
         commander = self.swarm.commander
         await self.resize(*SIZE)
         await commander.hold(False)
         for grant in await self.api.grants():
             await self.api.revoke(grant.id)
-        for name in [runner.mysis.name for runner in commander.swarm.runners.values()]:
+        before, ids = [runner.mysis.name for runner in commander.swarm.runners.values()], set[int]()
+        for name in {*before}.difference(self.names):
             await commander.delete(name)
-        ids = {(await commander.create(name, start=self.starts)).id for name in self.names}
+        for name in self.names:  # one after the other, because without any mysis the welcome would open
+            if name in before:
+                await commander.delete(name)
+            ids.add((await commander.create(name, start=self.starts)).id)
         self.swarm.peer.seen.clear()
         await self.until(lambda: self.app.feed.myses.keys() == ids and not self.app.approvals.open)
+        for key in list(self.app.drafts._by_key):
+            self.app.drafts.keep(key, "")
+        self.app.new_myses = StartOptions()
+        self.app.undo.clear()
+        await self.press("escape", "home")
 
     async def read_at_once(self, typed: str) -> None:
         """Get what one read of the terminal gives, and the silence after it."""

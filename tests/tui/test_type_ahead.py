@@ -13,9 +13,8 @@ from textual import events
 from textual.widgets import Input
 
 from tests.fakes.slow_mount import delay_mounts, delayed
-from tests.tui.cockpit import Stage, cockpit
+from tests.tui.cockpit import Stage, cockpit, take_steps
 from tests.tui.idle_pilot import key_event
-from tests.tui.renewed_myses import take_steps_anew
 from tests.tui.test_prompt import messages
 from zoea.model.values import ProviderView
 from zoea.runtime import mysis_options
@@ -104,10 +103,11 @@ async def nothing_unseen_is_submitted(stage: Stage, line: str, key: str, is_done
 @pytest.mark.usefixtures("slow")
 async def test_a_line_that_is_read_at_once_submits_nothing_that_was_not_seen(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await take_steps_anew(
+        await take_steps(
             stage,
             lambda stage: nothing_unseen_is_submitted(stage, "ndexter\r", "\r", lambda: has_goal(stage, "dexter")),
             lambda stage: nothing_unseen_is_submitted(stage, "Dy", "y", lambda: not stage.has("alpha")),
+            after=Stage.start_anew,
         )
 
 
@@ -259,19 +259,20 @@ async def test_a_second_is_drawn_after_the_effects_of_a_key(tmp_path: Path, monk
 @pytest.mark.usefixtures("slow")
 async def test_what_a_burst_opens_takes_the_rest_of_it_however_late_it_is_mounted(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await take_steps_anew(
+        await take_steps(
             stage,
             a_command_line_is_run_in_one_burst,
             a_prompt_opened_by_a_command_takes_the_text_after_it,
             a_mysis_is_created_in_one_burst,
             a_question_takes_its_answer_from_the_burst,
             a_search_takes_its_words_from_the_burst,
+            after=Stage.start_anew,
         )
 
 
 async def test_a_burst_does_what_its_keys_do_one_by_one(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await take_steps_anew(
+        await take_steps(
             stage,
             a_broadcast_is_written_and_sent_in_one_burst,
             two_messages_in_one_burst_are_both_sent,
@@ -281,4 +282,5 @@ async def test_a_burst_does_what_its_keys_do_one_by_one(tmp_path: Path) -> None:
             a_long_burst_in_an_input_keeps_its_order,
             a_key_typed_before_its_input_was_refused_runs_no_command_however_late_it_comes,
             each_tab_of_a_burst_leads_to_the_next_field_of_a_form,
+            after=Stage.start_anew,
         )
