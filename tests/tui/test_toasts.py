@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from textual import notifications
 from textual.widgets._toast import Toast
 
-from tests.tui.cockpit import asks_when_told, cockpit
+from tests.tui.cockpit import answering, asks_when_told, cockpit
 from tests.tui.test_approvals import ask
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, Receipt, ReceiptLine
+from zoea.tui.commands.swarm_commands import show_receipt
 from zoea.tui.dialogs.approvals import ApprovalDialog
 from zoea.tui.state.timed_notice import LEAST_S, TimedNotice
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
@@ -98,6 +99,29 @@ async def test_the_toast_of_a_message_names_its_recipient(tmp_path: Path) -> Non
         await stage.press("m")
         await stage.enter("hello")
         await stage.until(lambda: any("Delivered to alpha" in notice for notice in stage.notices))
+
+
+async def test_no_toast_covers_the_panel_that_counts_the_replies_of_a_broadcast(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering(), size=(80, 24)) as stage:
+        await stage.press("b")
+        await stage.enter("Where are you?")
+        await stage.until(lambda: "3 answered" in stage.text())
+        assert (stage.notices, list(stage.screen.query(Toast))) == ([], [])
+
+
+async def test_a_broadcast_is_told_in_a_toast_where_no_panel_counts_it_or_one_did_not_receive_it(
+    tmp_path: Path,
+) -> None:
+    async with cockpit(tmp_path, answering(), size=(60, 16)) as stage:
+        await stage.press("b")
+        await stage.enter("Where are you?")
+        await stage.until(lambda: stage.notices == ["Delivered to alpha, beta, gamma · 3 working"])
+        stage.notices.clear()
+        await stage.pilot.resize_terminal(80, 24)
+        await stage.until(lambda: "3 answered" in stage.text())
+        lines = (ReceiptLine("alpha", "started"), ReceiptLine("beta", "skipped", "stopped"))
+        show_receipt(stage.app, Receipt(2, lines))
+        await stage.until(lambda: stage.notices == ["Delivered to alpha · working · not delivered to beta: stopped"])
 
 
 def test_a_receipt_says_who_did_not_get_the_message_and_why() -> None:

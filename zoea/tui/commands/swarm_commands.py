@@ -301,8 +301,13 @@ def _use(cockpit: Cockpit, settings: Settings) -> None:
 
 
 def show_receipt(cockpit: Cockpit, receipt: Receipt) -> None:
-    """Show who received a message, and which of its limits have no effect."""
-    cockpit.notify(format_receipt(receipt), markup=False)
+    """Show who received a message, and which of its limits have no effect.
+
+    A toast would cover the panel of broadcasts, which counts the replies of several that all received it.
+    """
+    is_counted = any(panel.region for panel in cockpit.screen.query("#feed"))
+    if not (is_counted and receipt.delivered == len(receipt.lines) > 1):
+        cockpit.notify(format_receipt(receipt), markup=False)
     if receipt.notes:
         cockpit.notify("\n".join(receipt.notes), severity="warning", markup=False, timeout=15)
 

@@ -18,26 +18,21 @@ from zoea.tui.text_layout import Piece, count_cells, fit_text, wrap_words
 
 def format_receipt(receipt: Receipt) -> str:
     """Format the immediate result of sending a message, with the names of its recipients."""
-    heard = [line for line in receipt.lines if line.status not in _UNHEARD]
+    heard = [line for line in receipt.lines if line.status not in ("skipped", "withdrawn")]
     words = [f"delivered to {_list_names(heard)}"] if heard else []
     for status, word in (("started", "working"), ("waiting", "queued")):
         count = sum(1 for line in heard if line.status == status)
         words += [f"{count} {word}" if len(heard) > 1 else word] if count else []
-    for reason, lines in _by_reason(receipt).items():
+    missed: dict[str, list[ReceiptLine]] = {}
+    for line in receipt.lines:
+        if line.status == "skipped":
+            missed.setdefault(prose_line(line.reason), []).append(line)
+    for reason, lines in missed.items():
         words.append(f"{NOT_DELIVERED} to {_list_names(lines)}" + (f": {reason}" if reason else ""))
     return begin_sentence(" · ".join(words) or "nothing was delivered")
 
 
-_UNHEARD = ("skipped", "withdrawn")
 _NAMES_MOST = 3
-
-
-def _by_reason(receipt: Receipt) -> dict[str, list[ReceiptLine]]:
-    found: dict[str, list[ReceiptLine]] = {}
-    for line in receipt.lines:
-        if line.status == "skipped":
-            found.setdefault(prose_line(line.reason), []).append(line)
-    return found
 
 
 def _list_names(lines: Sequence[ReceiptLine]) -> str:
