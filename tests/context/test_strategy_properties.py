@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.context.sample_histories import Story, stories
+from tests.context.sample_histories import Recorder, Story, stories
 from tests.context.test_properties import LIMITS, extends, state
 from tests.context.test_topics_properties import topic_turns
 from tests.context.test_window import conversation
@@ -23,6 +24,8 @@ from tests.swarm.invariants import is_whole
 from zoea.context import (
     EarlierTurn,
     FrozenTurn,
+    Need,
+    NeedAnswer,
     OutsideNeed,
     PackStatus,
     Priority,
@@ -43,8 +46,10 @@ from zoea.context.frozen_turn import AGENT_SETTING, ASSUMED_WINDOW_SETTING, TOPI
 from zoea.context.measure import message_chars
 from zoea.context.window.conversation_shape import shape_conversation
 from zoea.context.window.conversation_summary import summarise
+from zoea.model.enums import Role
 from zoea.model.errors import PlanError
 from zoea.settings.fields import MOST_TOKENS
+from zoea.swarm.turn.window_stage import shape_limits
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -53,7 +58,7 @@ RULES = st.builds(
 )
 
 
-def answer_outside(story: Story, rules: WindowRules, need: OutsideNeed, budget: int) -> StoredAnswer:
+def answer_outside(story: Story, rules: WindowRules, frozen: FrozenTurn, need: OutsideNeed) -> StoredAnswer:
     """Answer a need as the readers of the swarm do."""
     if isinstance(need, Recall):
         older = [one.id for one in story.recorder.memories if one.id <= need.before and one.id not in need.shown]
@@ -62,7 +67,9 @@ def answer_outside(story: Story, rules: WindowRules, need: OutsideNeed, budget: 
     past = dataclasses.replace(
         story.recorder, memories=[one for one in story.recorder.memories if one.id <= need.before]
     )
-    shape = shape_conversation(rules, conversation(past, rules), budget=budget, overhead=50)
+    prompts = tuple(itertools.takewhile(lambda memory: memory.role is Role.USER, story.moments[0].memories))
+    budget, overhead = shape_limits(frozen, prompts)
+    shape = shape_conversation(rules, conversation(past, rules), budget=budget, overhead=overhead)
     return StoredAnswer.of(
         {
             "primers": [memory.id for memory in shape.primers],
@@ -91,8 +98,7 @@ def planned_turns(draw: st.DrawFn) -> tuple[Story, FrozenTurn]:
         shown = draw(st.lists(st.sampled_from(list(past)), unique=True, max_size=3).map(sorted)) if past else []
         earlier = tuple(EarlierTurn(one, draw(st.booleans())) for one in shown)
         frozen = replace(frozen, keep_turns=3, earlier=earlier)
-    budget = request_limit(frozen).tokens
-    story.recorder.outside = lambda need: answer_outside(story, rules, need, budget)
+    story.recorder.outside = partial(answer_outside, story, rules, frozen)
     return story, frozen
 
 
@@ -194,10 +200,25 @@ def follow(frozen: FrozenTurn, advice: str) -> FrozenTurn:
 @given(planned_turns(), st.sampled_from((1_000, 3_000, 100_000)))
 def test_following_the_advice_keeps_every_pack_whole(made: tuple[Story, FrozenTurn], longest: int) -> None:
     story, frozen = made
-    frozen = replace(frozen, max_result_chars=longest)
+    check_advice(story, replace(frozen, max_result_chars=longest))
+
+
+def test_advice_counts_the_system_prompt_beside_the_whole_conversation() -> None:
+    recorder = Recorder().open("o" * 1600)
+    recorder.answer("a" * 2400)
+    recorder.open("go")
+    story, rules = Story(recorder, [recorder.record()]), WindowRules(6, 1, 3, 0.9, 0.1)
+    for max_tokens in range(700, 2400, 20):
+        frozen = recorder.frozen(strategy="window", window=rules, max_tokens=max_tokens, tools_tokens=120)
+        check_advice(story, replace(frozen, system="You are a mysis. " * 150, situation="fuel low " * 20))
+
+
+def check_advice(story: Story, frozen: FrozenTurn) -> None:
+    """Check at each moment that what an advice names keeps its pack whole."""
+    longest = frozen.max_result_chars
     for moment, _ in enumerate(story.moments):
         try:
-            plan = plan_turn(frozen, story.at(moment, frozen))
+            plan = plan_turn(frozen, answers_of(story, frozen, moment))
         except PlanError:
             continue
         for decision in plan.decisions:
@@ -210,10 +231,7 @@ def test_following_the_advice_keeps_every_pack_whole(made: tuple[Story, FrozenTu
             if not decision.setting:
                 continue
             larger = follow(frozen, decision.setting)
-            if (rules := frozen.window) is not None:
-                room = request_limit(larger).tokens
-                story.recorder.outside = partial(answer_for, story, rules, room)
-            again = plan_turn(larger, story.at(moment, larger)).decision(decision.id)
+            again = plan_turn(larger, answers_of(story, larger, moment)).decision(decision.id)
             assert again is not None
             if again.reason is Reason.EMPTY and decision.id in ("summary", "recall"):
                 continue  # the conversation itself shows what it would hold
@@ -229,8 +247,11 @@ def fits_whole(story: Story, frozen: FrozenTurn, moment: int) -> bool:
     return not plan_turn(largest, story.at(moment, largest)).trimmed
 
 
-def answer_for(story: Story, rules: WindowRules, budget: int, need: OutsideNeed) -> StoredAnswer:
-    return answer_outside(story, rules, need, budget)
+def answers_of(story: Story, frozen: FrozenTurn, moment: int) -> Mapping[Need, NeedAnswer]:
+    """Return the answers at a moment, the conversation shaped by a turn's limits."""
+    if frozen.window is not None:
+        story.recorder.outside = partial(answer_outside, story, frozen.window, frozen)
+    return story.at(moment, frozen)
 
 
 @pytest.mark.parametrize("strategy", ["turns", "topics", "window"])

@@ -116,14 +116,19 @@ async def read_conversation_view(facts: OpenedTurnFacts, need: ShownConversation
     return answer
 
 
+def shape_limits(frozen: FrozenTurn, prompts: Sequence[Memory]) -> tuple[int, int]:
+    """Return the budget of a request, and the tokens beside the conversation."""
+    # The estimate of this strategy has a margin of its own; a model that counts more than it gets less.
+    budget = max(1, int(request_limit(frozen).tokens / max(1.0, frozen.calibration)))
+    overhead = estimate.tokens(frozen.system) + frozen.tools_tokens + estimate.tokens(frozen.situation)
+    return budget, overhead + sum(message_tokens(render_memory(memory, FULL)) for memory in prompts)
+
+
 def _shape(
     frozen: FrozenTurn, rules: WindowRules, rows: window_ops.ConversationRows, prompts: tuple[Memory, ...]
 ) -> _Prepared:
     conversation = rows.conversation()
-    # The estimate of this strategy has a margin of its own; a model that counts more than it gets less.
-    budget = max(1, int(request_limit(frozen).tokens / max(1.0, frozen.calibration)))
-    overhead = estimate.tokens(frozen.system) + frozen.tools_tokens + estimate.tokens(frozen.situation)
-    overhead += sum(message_tokens(render_memory(memory, FULL)) for memory in prompts)
+    budget, overhead = shape_limits(frozen, prompts)
     shaped = partial(shape_conversation, rules, conversation, budget=budget, overhead=overhead)
     prepared = _compose(_prepare(shaped(), conversation), conversation.unread)
     taken = int(estimate_text(prepared.summary.text))
