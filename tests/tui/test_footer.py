@@ -70,6 +70,19 @@ def test_a_pair_of_keys_is_one_entry_and_each_key_can_be_clicked() -> None:
     assert line._clicks == [(2, "app.do('charts.shorter')"), (23, "app.do('charts.longer')")]
 
 
+def test_keys_come_back_after_a_line_of_words_which_takes_no_clicks() -> None:
+    class Wide(KeyFooter):
+        size = Size(80, 1)
+
+    line = Wide()
+    line.describe([BY_ID["app.help"]], ActionContext(), {})
+    line.put([(" read it first", "quiet")])
+    assert (line.text, list(line._clicks)) == (" read it first", [])
+    line.describe([BY_ID["app.help"]], ActionContext(), {})
+    assert line.text == " ? help "
+    assert line._clicks
+
+
 def test_the_keys_of_a_screen_are_kept_before_those_of_every_screen() -> None:
     class Narrow(KeyFooter):
         size = Size(80, 1)
