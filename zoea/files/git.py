@@ -300,7 +300,7 @@ class _Kept:
         self.size = 0
 
     def read(self) -> bool:
-        """Read what is there. Return whether more can come."""
+        """Read what the pipe holds now, and return whether more can come."""
         data = os.read(self.pipe.fileno(), _CHUNK)
         if self.size < self._most:
             self.parts.append(data[: self._most - self.size])

@@ -247,7 +247,7 @@ def undo_last(cockpit: Cockpit) -> None:
 
 
 def resume_with_key(cockpit: Cockpit, provider: str) -> None:
-    """Apply a provider's new key, and relaunch the myses whose old one it refused."""
+    """Apply a provider's new key, and relaunch the myses that it had refused."""
 
     def relaunch() -> None:
         views = [view for view in cockpit.feed.in_order() if find_refusing_providers((view,)) == [provider]]
