@@ -44,6 +44,7 @@ from zoea.context import (
 )
 from zoea.context.frozen_turn import AGENT_SETTING, ASSUMED_WINDOW_SETTING, TOPICS_SETTING, WINDOW_SETTING
 from zoea.context.measure import message_chars
+from zoea.context.strategies.sliding_window import count_verbatim
 from zoea.context.window.conversation_shape import shape_conversation
 from zoea.context.window.conversation_summary import summarise
 from zoea.model.enums import Role
@@ -69,7 +70,8 @@ def answer_outside(story: Story, rules: WindowRules, frozen: FrozenTurn, need: O
     )
     prompts = tuple(itertools.takewhile(lambda memory: memory.role is Role.USER, story.moments[0].memories))
     budget, overhead = shape_limits(frozen, prompts)
-    shape = shape_conversation(rules, conversation(past, rules), budget=budget, overhead=overhead)
+    read = conversation(past, rules)
+    shape = shape_conversation(rules, read, budget=budget, overhead=overhead)
     return StoredAnswer.of(
         {
             "primers": [memory.id for memory in shape.primers],
@@ -78,6 +80,7 @@ def answer_outside(story: Story, rules: WindowRules, frozen: FrozenTurn, need: O
             "summary": summarise(shape.middle, shape.summary_tokens) if shape.is_due else "",
             "steps": list(shape.steps),
             "whole": shape.whole,
+            "verbatim": count_verbatim(read, frozen),
         }
     )
 
@@ -211,6 +214,34 @@ def test_advice_counts_the_system_prompt_beside_the_whole_conversation() -> None
     for max_tokens in range(700, 2400, 20):
         frozen = recorder.frozen(strategy="window", window=rules, max_tokens=max_tokens, tools_tokens=120)
         check_advice(story, replace(frozen, system="You are a mysis. " * 150, situation="fuel low " * 20))
+
+
+@given(
+    st.integers(1, 64),
+    st.integers(3, 30),
+    st.integers(40, 1_200),
+    st.sampled_from(("", "[message from mysis alpha]")),
+    st.sampled_from((0.8, 1.0, 1.37)),
+    st.sampled_from((20, 200)),
+)
+def test_advice_counts_names_of_tools_and_labels_of_many_small_messages(
+    name: int, slices: int, budget: int, label: str, calibration: float, size: int
+) -> None:
+    recorder = Recorder().open("go", label=label)
+    for _ in range(slices):
+        recorder.slice("n" * name, "ok")
+    recorder.answer("done")
+    recorder.open("on", label=label)
+    rules = WindowRules(size, 2, 4, 0.9, 0.3)
+    frozen = recorder.frozen(
+        strategy="window",
+        window=rules,
+        max_tokens=budget,
+        calibration=calibration,
+        label_to="beta",
+        situation="s" * 300,
+    )
+    check_advice(Story(recorder, [recorder.record()]), frozen)
 
 
 def check_advice(story: Story, frozen: FrozenTurn) -> None:

@@ -97,8 +97,8 @@ class ShownConversation(OutsideNeed, frozen=True):
     """What the strategy `window` shows of the conversation, of memories with id <= `before`.
 
     Answer: ids of memories (`primers`, `recents`, `elided`), the text of the `summary`, `steps`: what was given up to
-    fit, in words, `is_for_budget`: whether something was, or is summarised now, because of the budget, and `whole`: the
-    tokens with all messages verbatim that no summary covers.
+    fit, in words, `is_for_budget`: whether something was, or is summarised now, because of the budget, `whole`: the
+    estimate by which messages are summarised, and `verbatim`: the tokens of all read messages in a request.
     """
 
     before: int

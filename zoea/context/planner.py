@@ -29,7 +29,7 @@ from zoea.context.selection import (
 )
 from zoea.context.strategies import packs as packs_of
 from zoea.context.strategies.ledger_topics import source_notes
-from zoea.context.strategies.sliding_window import unsummarised_budget
+from zoea.context.strategies.sliding_window import budgets_of_conversation
 from zoea.context.turn_replay import CurrentTurn, TurnReplay, budget_reason
 from zoea.model.errors import PlanError
 from zoea.settings.topic_source import DEFAULT_MAX_TOKENS
@@ -50,8 +50,10 @@ _PARTS = {
 
 
 _SHORTENING = (Reason.BUDGET, Reason.MAX_CHARS)
+_CONVERSATION = ("primers", "summary", "recents")
+"""Sections of the strategy `window` that show the conversation before the turn."""
 _BESIDE = ("inherited", "order", "recall")
-"""Sections of the strategy `window` that stand beside the conversation."""
+"""Sections of the strategy `window` that are no part of its estimate of a request."""
 _CUT_TOKENS = 64
 """The most by which a result is cut shorter than its limit, so that no sign is split."""
 
@@ -117,7 +119,7 @@ def _fit_turn(candidates: Sequence[PackCandidate], turn: CurrentTurn, scale: Pac
     before = sum(candidate.full.chars for candidate in candidates if candidate.pack.counted is None)
     _fit_required(candidates, turn.bound, turn.frozen, scale)
     if any(one.truncated or one.reason in _SHORTENING for one in candidates):
-        _set_binding_settings(candidates, turn, unsummarised_budget(turn.frozen, turn.answers))
+        _set_binding_settings(candidates, turn, *budgets_of_conversation(turn.frozen, turn.answers))
     after = sum(candidate.size.chars for candidate in candidates if candidate.pack.counted is None)
     return Truncation(any(one.reason is Reason.MAX_CHARS for one in candidates), before, after)
 
@@ -196,11 +198,14 @@ def _part(candidate: PackCandidate) -> tuple[str, str]:
     return _PARTS.get(candidate.pack.id, (candidate.pack.id, f"make the pack {candidate.pack.id} shorter"))
 
 
-def _set_binding_settings(candidates: Sequence[PackCandidate], turn: CurrentTurn, unsummarised: int) -> None:
+def _set_binding_settings(
+    candidates: Sequence[PackCandidate], turn: CurrentTurn, unsummarised: int, verbatim: int
+) -> None:
     """Record for each shortened pack the setting that would have kept it whole.
 
     Args:
         unsummarised: The budget under which the conversation before the turn is not summarised further; 0 if unknown.
+        verbatim: The tokens of that conversation as a request would show it; 0 if unknown.
     """
     steps, grown, bound, frozen = turn.steps, turn.grown, turn.bound, turn.frozen
     longest = max((one.before_chars for one in steps if one.kind is StepKind.LIMIT), default=0)
@@ -209,9 +214,9 @@ def _set_binding_settings(candidates: Sequence[PackCandidate], turn: CurrentTurn
     taken = grown + sum(one.full.tokens for one in candidates if one.pack.id != "turn")
     if unsummarised:
         # A larger budget shows more of the conversation, so it has to hold all of that beside the turn.
-        taken = max(
-            taken, unsummarised + grown + sum(one.full.tokens for one in candidates if one.pack.section in _BESIDE)
-        )
+        beside = sum(one.full.tokens for one in candidates if one.pack.section in _BESIDE)
+        others = sum(one.full.tokens for one in candidates if one.pack.section not in (*_CONVERSATION, "turn"))
+        taken = max(taken, unsummarised + grown + beside, verbatim + grown + others)
     # Whole results take more than what they were cut to before the budget cut them further.
     more = [ceil((chars - frozen.max_result_chars) / CHARS_PER_TOKEN) + _CUT_TOKENS for chars in limited]
     whole_results = sum(map(Counter(frozen.calibration).scale, more))

@@ -11,17 +11,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from zoea.context.forms import BARE, Form, FormKind, data_block, note_message, render_memories
+from zoea.context.forms import BARE, FULL, Form, FormKind, data_block, note_message, render_memories, render_memory
 from zoea.context.frozen_turn import FrozenTurn
 from zoea.context.inherited_pack import inherited_needs, inherited_pack
 from zoea.context.labels import with_labels
+from zoea.context.measure import Counter
 from zoea.context.needs import MemoriesById, Need, NeedAnswer, ShownConversation, StandingOrder, StoredAnswer, TurnSoFar
 from zoea.context.past_packs import hit_ids, recall_need, recall_pack
 from zoea.context.plan_values import Pack, Priority
 from zoea.context.strategies import turns
 from zoea.context.turn_packs import first_form
 from zoea.context.units import Unit, read_units
-from zoea.context.window.conversation_shape import FEWEST_RECENTS, FULL_SHARE, LONG_RESULT
+from zoea.context.window.conversation_shape import FEWEST_RECENTS, FULL_SHARE, LONG_RESULT, Conversation
 from zoea.context.window.conversation_summary import TITLE
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
@@ -82,13 +83,30 @@ def is_trimmed(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> bool:
     return need in answers and bool(_stored(answers, need).get("is_for_budget"))
 
 
-def unsummarised_budget(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> int:
-    """Return the budget under which no more is summarised, before the turn grows. It is 0 where that is unknown."""
+def budgets_of_conversation(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[int, int]:
+    """Return two budgets for the whole conversation; each is 0 where it is unknown.
+
+    Under the first no more is summarised, before the turn grows. The second holds all messages that were read, without
+    anything beside them; it is the larger one where names and frames outweigh texts.
+    """
     need = ShownConversation(frozen.before)
     if frozen.window is None or need not in answers:
-        return 0
-    whole: int = _stored(answers, need).get("whole", 0)
-    return ceil(whole / min(frozen.window.trigger, FULL_SHARE) * frozen.calibration)
+        return 0, 0
+    stored = _stored(answers, need)
+    whole: int = stored.get("whole", 0)
+    verbatim: int = stored.get("verbatim", 0)
+    return ceil(whole / min(frozen.window.trigger, FULL_SHARE) * frozen.calibration), verbatim
+
+
+def count_verbatim(conversation: Conversation, frozen: FrozenTurn) -> int:
+    """Return the tokens of all messages of a conversation that were read, as a request shows them."""
+    parts = (conversation.opening, conversation.between, conversation.newer, conversation.marked)
+    memories = {memory.id: memory for part in parts for memory in part}
+    counter = Counter(frozen.calibration)
+    return sum(
+        counter.message(render_memory(memory, BARE if memory.role is Role.ASSISTANT else FULL))
+        for memory in with_labels(memories.values(), frozen.label_to)
+    )
 
 
 def _stored(answers: Mapping[Need, NeedAnswer], need: ShownConversation) -> dict[str, Any]:

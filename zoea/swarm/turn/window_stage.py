@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from zoea.context import FrozenTurn, ShownConversation, StoredAnswer, message_tokens, request_limit
 from zoea.context.forms import FULL, render_memory
+from zoea.context.strategies.sliding_window import count_verbatim
 from zoea.context.window.conversation_shape import Conversation, ConversationShape, SummaryRange, shape_conversation
 from zoea.context.window.conversation_summary import (
     COMPARED_MESSAGES,
@@ -48,6 +49,7 @@ class _Prepared(Struct, frozen=True):
     """A shaped conversation with its summary, and the ranges to store, if any.
 
     Attributes:
+        verbatim: The tokens of all messages that were read.
         compact: A shorter form of the summary.
         before: Messages that summaries cover, as far as they were read; they show what is said often.
         covered: How many messages the summary stands for.
@@ -56,6 +58,7 @@ class _Prepared(Struct, frozen=True):
 
     shape: ConversationShape
     summary: ComposedSummary = ComposedSummary()
+    verbatim: int = 0
     compact: str = ""
     before: tuple[Memory, ...] = ()
     new: tuple[SummaryRange, ...] = ()
@@ -82,6 +85,7 @@ class _Prepared(Struct, frozen=True):
                 "cause": shape.cause,
                 "is_for_budget": shape.is_for_budget,
                 "whole": shape.whole,
+                "verbatim": self.verbatim,
             }
         )
 
@@ -135,7 +139,7 @@ def _shape(
     if taken < _SMALL_SHARE * prepared.shape.summary_tokens:
         # The text is smaller than it may be, so that more messages stay.
         prepared = _compose(_prepare(shaped(summary_tokens=taken), conversation), conversation.unread)
-    return prepared
+    return replace(prepared, verbatim=count_verbatim(conversation, frozen))
 
 
 def _prepare(shape: ConversationShape, conversation: Conversation) -> _Prepared:
