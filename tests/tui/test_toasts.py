@@ -94,11 +94,28 @@ async def test_the_first_summary_without_a_model_for_want_of_budget_is_shown_onc
         assert "alpha: its summary has chosen lines" in shown[0]
 
 
-async def test_the_toast_of_a_message_names_its_recipient(tmp_path: Path) -> None:
+async def test_the_toast_of_a_message_names_its_recipient_where_nothing_else_shows_it(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.press("m")
-        await stage.enter("hello")
-        await stage.until(lambda: any("Delivered to alpha" in notice for notice in stage.notices))
+        await stage.press("enter")
+        await stage.press("colon")
+        await stage.enter("send beta hello")
+        await stage.until(lambda: stage.notices == ["Delivered to beta · working"])
+
+
+async def test_no_toast_follows_a_message_that_the_row_or_the_conversation_shows(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering(), size=(80, 24)) as stage:
+        await stage.press("j", "m")
+        await stage.enter("hello there")
+        await stage.until(lambda: stage.view("beta").turns == 1)
+        await stage.press("enter", "m")
+        await stage.enter("once more")
+        await stage.until(lambda: "once more" in stage.text() and stage.view("beta").turns == 2)
+        await stage.until(lambda: not stage.one(MessagePrompt).is_open)
+        assert (stage.notices, list(stage.screen.query(Toast))) == ([], [])
+        await stage.press("escape")
+        one = (ReceiptLine("beta", "delivered"),)
+        show_receipt(stage.app, Receipt(3, one))
+        await stage.until(lambda: stage.notices == ["Delivered to beta"])
 
 
 async def test_no_toast_covers_the_panel_that_counts_the_replies_of_a_broadcast(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from zoea.model.values import MysisView, Receipt, Recipients
 from zoea.queries.phrases import describe_reload
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.action import find_refusing_providers
+from zoea.tui.screens.base import BaseScreen
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
 from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost, is_confirmed, list_names
@@ -303,10 +304,10 @@ def _use(cockpit: Cockpit, settings: Settings) -> None:
 def show_receipt(cockpit: Cockpit, receipt: Receipt) -> None:
     """Show who received a message, and which of its limits have no effect.
 
-    A toast would cover the panel of broadcasts, which counts the replies of several that all received it.
+    A toast would cover what a screen shows of a message that all recipients received.
     """
-    is_counted = any(panel.region for panel in cockpit.screen.query("#feed"))
-    if not (is_counted and receipt.delivered == len(receipt.lines) > 1):
+    screen, is_received = cockpit.screen, 0 < receipt.delivered == len(receipt.lines)
+    if not (is_received and isinstance(screen, BaseScreen) and screen.shows_message_to(receipt.lines)):
         cockpit.notify(format_receipt(receipt), markup=False)
     if receipt.notes:
         cockpit.notify("\n".join(receipt.notes), severity="warning", markup=False, timeout=15)

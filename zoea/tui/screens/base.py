@@ -18,7 +18,7 @@ from textual.screen import ModalScreen, Screen
 
 from zoea.model.errors import ZoeaError
 from zoea.model.status import StatusWord
-from zoea.model.values import Event, MysisView, SwarmView
+from zoea.model.values import Event, MysisView, ReceiptLine, SwarmView
 from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
@@ -136,6 +136,10 @@ class BaseScreen(Screen[T]):
 
     def feed_event(self, event: Event) -> None:
         """Take note of an event that the swarm stored."""
+
+    def shows_message_to(self, recipients: Sequence[ReceiptLine]) -> bool:
+        """Return whether the screen shows that a message was delivered to them."""
+        return False
 
     def approvals_changed(self) -> None:
         """Take note that the open approvals changed."""

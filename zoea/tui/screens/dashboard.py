@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.geometry import Size
 
-from zoea.model.values import Event, MysisView
+from zoea.model.values import Event, MysisView, ReceiptLine
 from zoea.queries.broadcasts import Broadcast, read_broadcasts
 from zoea.queries.phrases import approval_line
 from zoea.text.control_characters import one_line
@@ -271,6 +272,17 @@ class DashboardScreen(CockpitScreen[None]):
         if self.cockpit.opened is not self._broadcasts_from:
             self._broadcasts_from = self.cockpit.opened
             self._refresh_broadcasts()
+
+    def shows_message_to(self, recipients: Sequence[ReceiptLine]) -> bool:
+        """Return whether the panel counts their replies, or the row of a single one says that it works on it.
+
+        The row of a mysis that works on something else does not change.
+        """
+        if len(recipients) > 1:
+            return bool(self._broadcasts_panel.region)
+        (line,), in_sight = recipients, self.table.in_sight
+        names = (view.name for view in self.table.shown if view.id in in_sight)
+        return line.status == "started" and line.mysis in names
 
     def feed_event(self, event: Event) -> None:
         if event.kind.startswith(_FEED_EVENTS):

@@ -19,7 +19,7 @@ from textual.screen import Screen
 from zoea.model.enums import Activity, OpenedBy
 from zoea.model.errors import StoreError
 from zoea.model.status import StatusWord, wants_review
-from zoea.model.values import Event, MysisView
+from zoea.model.values import Event, MysisView, ReceiptLine
 from zoea.queries.conversation import read_content
 from zoea.queries.status_phrases import describe_preparation
 from zoea.text.control_characters import reveal
@@ -290,6 +290,12 @@ class FocusScreen(CockpitScreen[None]):
         wrong = build_failure_lines(view, Symbols.bad, key, now, width=room, is_told=is_told)
         self._wrong.put(wrong)
         self._wrong.display = bool(wrong)
+
+    def shows_message_to(self, recipients: Sequence[ReceiptLine]) -> bool:
+        """Return whether the end of the conversation is in sight, where also a queued message stands."""
+        view, at_end = self.view, self.transcript.follows and not self.transcript.has_newer
+        is_own = view is not None and [line.mysis for line in recipients] == [view.name]
+        return is_own and at_end and not self._shows_result
 
     def feed_event(self, event: Event) -> None:
         if event.mysis_id == self.mysis_id and self._has_widgets:
