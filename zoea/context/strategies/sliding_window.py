@@ -99,7 +99,7 @@ def budgets_of_conversation(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswe
 
 
 def count_verbatim(conversation: Conversation, frozen: FrozenTurn) -> int:
-    """Return the tokens of all messages of a conversation that were read, as a request shows them."""
+    """Return the tokens of all messages that were read, as a request shows them."""
     parts = (conversation.opening, conversation.between, conversation.newer, conversation.marked)
     memories = {memory.id: memory for part in parts for memory in part}
     counter = Counter(frozen.calibration)

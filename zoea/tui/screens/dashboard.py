@@ -274,9 +274,9 @@ class DashboardScreen(CockpitScreen[None]):
             self._refresh_broadcasts()
 
     def shows_message_to(self, recipients: Sequence[ReceiptLine]) -> bool:
-        """Return whether the panel counts their replies, or the row of a single one says that it works on it.
+        """Return whether the panel of broadcasts, or the row of a single one, shows it.
 
-        The row of a mysis that works on something else does not change.
+        The row of a mysis that begins to work shows it; that of one which works on something else does not change.
         """
         if len(recipients) > 1:
             return bool(self._broadcasts_panel.region)

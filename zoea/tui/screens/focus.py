@@ -292,7 +292,7 @@ class FocusScreen(CockpitScreen[None]):
         self._wrong.display = bool(wrong)
 
     def shows_message_to(self, recipients: Sequence[ReceiptLine]) -> bool:
-        """Return whether the end of the conversation is in sight, where also a queued message stands."""
+        """Return whether the end of the conversation is in sight, where it stands."""
         view, at_end = self.view, self.transcript.follows and not self.transcript.has_newer
         is_own = view is not None and [line.mysis for line in recipients] == [view.name]
         return is_own and at_end and not self._shows_result
