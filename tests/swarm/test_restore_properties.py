@@ -338,8 +338,11 @@ def test_a_request_that_was_too_long_is_planned_with_less_after_a_restart_too() 
         rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now), at_each_store=lambda r: cuts.append(r.rows.copy())
     )
     run.begin()
+    run.give(t.CallFailed(rows.now, Failure("ProviderError", "busy"), ErrorClass.TRANSIENT))
+    run.give(t.TimePassed(rows.now, rows.now))
     run.give(t.CallFailed(rows.now, Failure("ProviderError", "too long"), ErrorClass.CONTEXT_LENGTH, limit=750))
     again = Run.restored(cuts[-1], row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
+    assert again.turn.attempt == run.turn.attempt == 1, "the shorter request is tried as often as a first one"
     assert again.planned[0].frozen.max_tokens == run.planned[-1].frozen.max_tokens == 750
 
 
@@ -359,10 +362,14 @@ def test_retries_go_on_counting_where_they_were(attempts: int) -> None:
 def test_an_empty_answer_is_retried_once_however_often_zoea_restarts() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
-    run = Run.opened(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
+    cuts: list[Rows] = []
+    run = Run.opened(
+        rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now), at_each_store=lambda r: cuts.append(r.rows.copy())
+    )
     run.begin()
     run.give(t.Answered(rows.now, Answer()))
-    again = Run.restored(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
+    again = Run.restored(cuts[-1], row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
+    assert again.turn.attempt == run.turn.attempt == 2
     again.give(t.Answered(rows.now, Answer()))
     assert again.end is not None
     assert [one.content for one in again.rows.of_turn(row.id)] == ["go", "(no response)"]
