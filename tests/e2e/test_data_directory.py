@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import resource
@@ -16,12 +15,10 @@ import pytest
 
 from tests.e2e.terminal_screen import TerminalScreen
 from tests.e2e.zoea_process import PATIENCE_S, environment, zoea
+from tests.fakes.fork_server import respect_modes
 from tests.store.sample_memories import workspace
 from zoea.model.errors import StoreError
 from zoea.settings.paths import Places, places
-
-PR_CAPBSET_DROP, OVERRIDES = 24, (1, 2)
-"""prctl's command, and the capabilities by which root ignores modes of files (capabilities(7))."""
 
 WITHOUT_LOCKS = """
 import fcntl, sys
@@ -30,12 +27,6 @@ from zoea.__main__ import main
 sys.argv = ["zoea", "run", "--headless"]
 sys.exit(main())
 """
-
-
-def respect_modes() -> None:
-    """Make modes of files hold for root too; other users have no such capabilities."""
-    for capability in OVERRIDES:
-        ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
 
 
 def read(*arguments: str) -> subprocess.CompletedProcess[str]:

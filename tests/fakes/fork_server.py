@@ -47,6 +47,10 @@ _MOST_DESCRIPTORS = 256
 _ROOM = " " * 8192
 """An argument and a variable of the server, which leave that much for the command line and environment of a fork."""
 _SET_CHILD_SUBREAPER = 36
+_CAPBSET_DROP = 24
+_CAPABILITY_VERSION = 0x20080522
+_OVERRIDES = (1, 2)
+"""The capabilities by which root ignores modes of files (capabilities(7))."""
 _COLLAPSE = 25
 _LARGE_PAGE = 1 << 21
 _READ_ONCE = ("PYTHON", "LD_", "TEXTUAL", "TZ", "OPENSSL", "PYDANTIC")
@@ -103,7 +107,8 @@ class ForkServer:
             program: `command`, `module` (or a script; empty for a worker), `arguments`, `environment`, `folder`,
                 `is_session` (whether it leads one), `is_apart` (whether modules of its folder are not found), `kept`
                 (the numbers of further descriptors) and, where they are not the server's, `umask` (or -1),
-                `most_files`, `ignored` signals and `has_terminal` (whether its stdin controls its session).
+                `most_files`, `ignored` signals, `has_terminal` (whether its stdin controls its session) and
+                `respects_modes` (whether those of files hold for root too).
             streams: Its stdin, stdout and stderr, then the further descriptors.
         """
         with self._lock:
@@ -165,6 +170,19 @@ def control_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
+def respect_modes() -> None:
+    """Make modes of files hold for root too; other users ignore none. A `preexec_fn` that forks too."""
+    libc = ctypes.CDLL(None)
+    for one in _OVERRIDES:
+        libc.prctl(_CAPBSET_DROP, one, 0, 0, 0)  # what a new program gets
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable; then those of higher numbers
+    if libc.capget(header, sets) == 0:
+        for place in range(2):  # access(2) looks at the permitted
+            sets[place] &= ~sum(1 << one for one in _OVERRIDES)
+        libc.capset(header, sets)
+
+
 _execute_new = subprocess.Popen._execute_child  # type: ignore[attr-defined]  # private
 
 
@@ -175,7 +193,7 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
     folder = os.fspath(given_folder or Path.cwd())
     program = _read_program(args)
     # Then: whether signals are restored, three ids, the umask, the session and the group.
-    is_plain = closes and not is_shell and executable is None and preexec_fn in (None, control_terminal)
+    is_plain = closes and not is_shell and executable is None and preexec_fn in (None, control_terminal, respect_modes)
     is_plain &= [*rest[13:17], *rest[19:]] == [True, None, None, None, -1]
     if program is None or not is_plain or not Path(folder).is_dir() or not server.can_fork(environment):
         _execute_new(process, args, executable, preexec_fn, *rest)
@@ -186,6 +204,7 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
         "umask": rest[17],
         "is_session": rest[18],
         "has_terminal": preexec_fn is control_terminal,
+        "respects_modes": preexec_fn is respect_modes,
         "kept": list(kept),
         "most_files": resource.getrlimit(resource.RLIMIT_NOFILE),
         "ignored": [one for one in _SIGNALS if signal.getsignal(one) == signal.SIG_IGN],
@@ -296,6 +315,8 @@ def _become(program: Mapping[str, Any], streams: list[int], channel: socket.sock
         os.setsid()
     if program.get("has_terminal"):
         control_terminal()
+    if program.get("respects_modes"):
+        respect_modes()
     _show(program["command"])
     sys.argv = [program["module"], *program["arguments"]]
     added = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
