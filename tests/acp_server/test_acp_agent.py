@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from tests.case_tables import walk_cases
 from zoea.acp_server import prompt_follower
 from zoea.acp_server.acp_agent import ZoeaAgent
 from zoea.acp_server.acp_stdio import is_message
@@ -68,7 +69,7 @@ def test_any_line_is_a_message_that_the_sdk_takes_or_none(value: Any) -> None:
         hash(value.get("id"))
 
 
-@pytest.mark.parametrize("number", [True, False, 1.5, [1]])
+@walk_cases("number", [True, False, 1.5, [1]])
 def test_an_id_that_could_be_taken_for_another_is_refused(number: Any) -> None:
     # The SDK keeps requests by id, and True is 1 there: the connection ended without an answer to either.
     assert not is_message({"jsonrpc": "2.0", "id": number, "method": "initialize"})
@@ -179,7 +180,7 @@ class TestApprovals:
         assert describe_approval(approval("act", {"a": 2, "b": 1}), [call], "/")[0].tool_call_id == "c3"
         assert describe_approval(approval("act", {}), [call], "/")[0].tool_call_id == "approval-7"
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         ("tool", "arguments"),
         [
             ("act\u202e", {"text": "a\x1b[2J"}),

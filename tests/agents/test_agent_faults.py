@@ -14,6 +14,7 @@ import pytest
 from acp import schema
 
 from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say, work
+from tests.case_tables import walk_cases
 from tests.swarm.harness import Swarm
 from tests.waiting import until, until_true
 from zoea.agents import agent_connection, agent_process, agent_session, updates
@@ -389,7 +390,7 @@ async def test_an_agent_is_started_with_the_listed_environment(tmp_path: Path, m
         assert (await conversation(s))[-1][1] == f"OPENAI_API_KEY=NoneHOME={os.environ['HOME']}"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "name",
     ["OPENAI_API_KEY", "LC_GITHUB_TOKEN", "XDG_TOKEN", "SSL_CERT_PASSWORD", "HOME_TOKEN", "PATH\n", "HTTPS_PROXY"],
 )

@@ -10,6 +10,7 @@ import pytest
 from acp import schema
 
 from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say
+from tests.case_tables import walk_cases
 from tests.fakes.acp_agent import OPTIONS
 from tests.swarm.harness import Swarm
 from tests.waiting import until
@@ -233,7 +234,7 @@ async def test_nothing_that_an_agent_tells_of_a_call_is_left_out_where_it_asks(
     }
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("old", "new", "shown"),
     [
         ("a\x0cb\n", "a\nb\n", ["-a\x0cb", "+a", "+b"]),

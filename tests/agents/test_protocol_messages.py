@@ -8,12 +8,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
 from acp import schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.agent_harness import agent_swarm, last_outcome, say
+from tests.case_tables import walk_cases
 from tests.fakes.acp_messages import ANY, messages
 from tests.waiting import until
 from zoea.agents.agent_connection import AgentConnection
@@ -136,6 +136,6 @@ def test_an_update_of_an_unknown_kind_is_none() -> None:
     assert read_update(object()) is None
 
 
-@pytest.mark.parametrize("number", ["true", "false", "1.5", "[1]"])
+@walk_cases("number", ["true", "false", "1.5", "[1]"])
 def test_an_id_that_could_be_taken_for_another_is_refused(number: str) -> None:
     assert parse(b'{"jsonrpc":"2.0","method":"fs/read_text_file","id":' + number.encode() + b"}") is None

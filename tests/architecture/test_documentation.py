@@ -10,9 +10,8 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tests.architecture.sources import PACKAGE, ROOT, tree_of
+from tests.case_tables import walk_cases
 from zoea.context import Reason, StepKind, describe_reason, describe_step
 from zoea.context.forms import FormKind
 from zoea.model.enums import Activity, DeliveryMode, DeliveryState, MysisState, Outcome
@@ -73,12 +72,12 @@ def defined_names(file: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=relative)
+@walk_cases("page", WRITTEN, ids=relative)
 def test_every_path_on_a_page_exists(page: Path) -> None:
     assert [name for name in named_paths(page) if resolve(name, page) is None] == []
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=relative)
+@walk_cases("page", WRITTEN, ids=relative)
 def test_every_function_on_a_page_is_defined_in_the_file_it_names(page: Path) -> None:
     missing = []
     for path, name in SYMBOL.findall(page.read_text(encoding="utf-8")):
@@ -88,7 +87,7 @@ def test_every_function_on_a_page_is_defined_in_the_file_it_names(page: Path) ->
     assert missing == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=relative)
+@walk_cases("page", PAGES, ids=relative)
 def test_every_relative_link_leads_to_a_file(page: Path) -> None:
     targets = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in targets if not (page.parent / link).exists()] == []
@@ -134,7 +133,7 @@ def test_the_guide_explains_each_status_as_the_cockpit_does() -> None:
     assert [word for word, meaning in MEANINGS.items() if f" | {word} | {meaning} |" not in page] == []
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("word", "values"),
     [
         ("state", MysisState),

@@ -17,6 +17,7 @@ import pytest
 
 from tests.architecture import sizes
 from tests.architecture.sources import PACKAGE, ROOT, SOURCES, nodes_of, read_early_imports, text_of, tree_of
+from tests.case_tables import walk_cases
 
 LONGEST_FILE = 600
 
@@ -202,7 +203,7 @@ class TestSizes:
         places = {"long_first_sentences": sizes.long_first_sentences()}
         assert sizes.compare(sizes.measure(), sizes.read_budgets(), places) == []
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         ("lines", "sentences"),
         [
             (3000, []),
@@ -259,7 +260,7 @@ class TestSizes:
         assert all(name.startswith("zoea.") for name in sizes.thin_modules())
         assert all(": _" in name for name in sizes.short_functions())
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         ("text", "found"),
         [
             ('"""One two. Three."""\n', [(1, "One two.")]),

@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-import pytest
-
 from documentation.pictures import PICTURES, read_picture
 from tests.architecture.sources import PACKAGE, ROOT, nodes_of, tree_of
+from tests.case_tables import walk_cases
 
 COCKPIT = PACKAGE / "tui"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "documentation" / "guide").glob("*.md")))
@@ -71,7 +70,7 @@ def test_each_picture_is_shown() -> None:
     assert shown_pictures() == sorted(file.stem for file in PICTURES.glob("*.svg"))
 
 
-@pytest.mark.parametrize("name", shown_pictures())
+@walk_cases("name", shown_pictures())
 def test_a_picture_shows_no_part_that_is_empty_or_still_read(name: str) -> None:
     lines = read_picture((PICTURES / f"{name}.svg").read_text(encoding="utf-8")).splitlines()
     assert len(lines) > 10

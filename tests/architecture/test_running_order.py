@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.case_tables import walk_cases
 from tests.running_order import SECONDS, TOGETHER, find_part, put_long_first
 
 
@@ -13,8 +12,8 @@ def file_of(test: str) -> str:
     return test[0]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 8])
-@pytest.mark.parametrize("number", [0, 1, 7, 100])
+@walk_cases("workers", [1, 2, 3, 8])
+@walk_cases("number", [0, 1, 7, 100])
 def test_every_test_runs_once(workers: int, number: int) -> None:
     tests = [f"{'abcde'[place % 5]}{place}" for place in range(number)]
     assert sorted(put_long_first(tests, workers, file_of, {"b": 3, "d": 9})) == sorted(tests)

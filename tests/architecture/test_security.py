@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp.web_protocol import RequestHandler
 
+from tests.case_tables import walk_cases
 from zoea.llm.providers import http_provider
 from zoea.llm.transport import answer_bounds
 from zoea.mcp_server import http_transport
@@ -95,7 +96,7 @@ LIMITS: list[tuple[str, object, object]] = [
 """Words of the page with a limit, what the code has, and what they promise. Other tests set smaller limits."""
 
 
-@pytest.mark.parametrize(("words", "held", "promised"), LIMITS, ids=[words for words, _, _ in LIMITS])
+@walk_cases(("words", "held", "promised"), LIMITS, ids=[words for words, _, _ in LIMITS])
 def test_each_limit_is_the_one_that_is_promised(words: str, held: object, promised: object) -> None:
     assert words in PAGE
     assert held == promised

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.worker_messages import WorkerMessages
 
 
@@ -19,8 +20,8 @@ class Worker:
         self.sent.append((name, content))
 
 
-@pytest.mark.parametrize("when", ["setup", "call", "teardown"])
-@pytest.mark.parametrize("outcome", ["passed", "failed", "skipped"])
+@walk_cases("when", ["setup", "call", "teardown"])
+@walk_cases("outcome", ["passed", "failed", "skipped"])
 def test_only_a_setup_or_teardown_without_an_error_stays_untold(
     when: Literal["setup", "call", "teardown"], outcome: Literal["passed", "failed", "skipped"]
 ) -> None:

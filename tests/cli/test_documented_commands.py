@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from tests.case_tables import walk_cases
 from zoea.cli.dispatch import COMMANDS, load
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +44,7 @@ def mentions(page: Path) -> Iterator[list[str]]:
             yield shlex.split(words)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=relative)
+@walk_cases("page", PAGES, ids=relative)
 def test_every_example_is_accepted_by_its_command(page: Path) -> None:
     for words in examples(page):
         command, rest = load(words)
@@ -53,7 +52,7 @@ def test_every_example_is_accepted_by_its_command(page: Path) -> None:
         command.line.parse(rest)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=relative)
+@walk_cases("page", PAGES, ids=relative)
 def test_every_mentioned_option_is_one_of_its_command(page: Path) -> None:
     for words in mentions(page):
         command, rest = load(words)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from tests.case_tables import walk_cases
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from zoea import __main__
@@ -129,7 +130,7 @@ def test_a_providers_failure_has_its_exit_code_over_the_socket_too() -> None:
     assert revived.exit_code == 7
 
 
-@pytest.mark.parametrize("value", ["1e999", "NaN", "[1e999]", "[" * 5000])
+@walk_cases("value", ["1e999", "NaN", "[1e999]", "[" * 5000])
 def test_a_value_that_json_cannot_hold_is_read_as_text(value: str) -> None:
     assert parse_settings(f"nudge.idle_interval={value}") == {"nudge.idle_interval": value}
 
@@ -167,7 +168,7 @@ def test_a_reader_that_closes_the_pipe_is_no_error(arguments: list[str], monkeyp
         assert __main__.run(arguments) == 141
 
 
-@pytest.mark.parametrize("value", [1e308, "1e30", "99999999999999999h", 1_000_000_001])
+@walk_cases("value", [1e308, "1e30", "99999999999999999h", 1_000_000_001])
 def test_a_duration_too_long_for_the_clock_is_refused(value: object) -> None:
     durations: TypeAdapter[float] = TypeAdapter(Seconds)
     assert durations.validate_python(1_000_000_000) == 1e9

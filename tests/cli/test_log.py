@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from tests.fakes.swarm import FakeSwarm
@@ -31,7 +32,7 @@ def memory(role: Role, content: str, **fields: Any) -> Memory:
 
 
 class TestText:
-    @pytest.mark.parametrize(
+    @walk_cases(
         ("shown", "who"),
         [
             (memory(Role.USER, "x"), "you"),

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli import plain_fronts, typed_commands, typed_lines
 from zoea.cli.dispatch import PROMPTED
@@ -209,7 +210,7 @@ def test_a_receipt_shows_delivery_ids_of_waiting_messages(status: str, said: str
     assert receipt_line(ReceiptLine("a", status, reason, delivery_id=4)) == said
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("changes", "words"),
     [
         ({}, "running"),

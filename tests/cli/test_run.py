@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from tests.fakes.swarm import FakeSwarm
@@ -41,14 +42,14 @@ def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("text", "seconds"), [("60s", 60.0), ("500ms", 0.5), ("10m", 600.0), ("2h", 7200.0), ("5", 5.0), (" 1.5 S ", 1.5)]
 )
 def test_a_duration_is_read_with_its_unit(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "0s", "-5s", "soon", "1d", "1e9s", "9999999999999h"])
+@walk_cases("text", ["", "0s", "-5s", "soon", "1d", "1e9s", "9999999999999h"])
 def test_a_wrong_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a duration"):
         parse_duration(text)
@@ -69,7 +70,7 @@ def parse(line: str) -> dict[str, Any] | None:
 
 
 class TestOptions:
-    @pytest.mark.parametrize(
+    @walk_cases(
         ("line", "options"),
         [
             ("", RunOptions()),
@@ -86,7 +87,7 @@ class TestOptions:
     def test_a_line_is_read_as_options(self, line: str, options: RunOptions) -> None:
         assert RunOptions(**(parse(line) or {})) == options
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         ("line", "error"),
         [
             ("--myses -1", "--myses -1 is out of range"),

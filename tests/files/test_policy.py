@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
+from tests.case_tables import walk_cases
 from zoea.files.workbench_server import list_tools
 from zoea.model.request import AnswerCall, ToolSpec
 from zoea.settings.template import ToolPolicySettings
@@ -36,7 +35,7 @@ def spec_of(name: str) -> ToolSpec:
     return spec
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("name", "arguments", "asks"),
     [
         ("read_file", {"path": "a"}, False),

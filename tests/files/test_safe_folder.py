@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.files.repositories import snapshot
 from tests.waiting import until_true
 from zoea.files.safe_folder import SafeFolder, is_git
@@ -190,9 +191,7 @@ def test_links_within_the_folder_are_followed(folder: SafeFolder, root: Path, pa
     assert folder.read(path, MOST) == b"changed"
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"), [(".git", True), (".gitignore", False), (".github", False), ("git", False)]
-)
+@walk_cases(("name", "expected"), [(".git", True), (".gitignore", False), (".github", False), ("git", False)])
 def test_only_gits_own_folder_is_closed(name: str, expected: bool) -> None:
     assert is_git(name) is expected
 

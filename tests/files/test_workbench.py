@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.processes import find_processes
 from tests.fakes.unwaited_processes import unwaited
 from tests.files.repositories import commit, git, make_repository, snapshot, state
@@ -298,7 +299,7 @@ class TestSearching:
         assert unwaited.take() == []
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("glob", "name", "fits"),
     [
         ("*.py", "a.py", True), ("*.py", "a/b.py", False), ("?.py", "/.py", False), ("**/x", "x", True),
@@ -642,7 +643,7 @@ class TestTools:
         assert asking == {"write_file", "edit_file", "run"}
         assert [name for name, (text, _, schema) in TOOLS.items() if takes_command(name, text, schema)][:1] == ["run"]
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         ("name", "arguments", "problem"),
         [
             ("rm", {}, "there is no tool 'rm'"),

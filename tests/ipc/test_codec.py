@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.ipc.codec import Mismatch, decode, encode
 from zoea.model.enums import Activity, MysisState, Role, Source
 from zoea.model.request import ToolResult
@@ -62,7 +63,7 @@ def test_an_integer_is_accepted_as_a_float_but_no_float_as_an_integer() -> None:
         decode(int, True)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("kind", "value", "what"),
     [
         (ReceiptLine, [], "ReceiptLine: an object expected"),

@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.swarm import FakeSwarm
 from tests.waiting import until
 from zoea import __version__
@@ -464,8 +465,8 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**400, math.inf, -math.inf])
-@pytest.mark.parametrize(("method", "name"), NUMBERS)
+@walk_cases("number", [2**63, -(2**63) - 1, 10**400, math.inf, -math.inf])
+@walk_cases(("method", "name"), NUMBERS)
 def test_a_number_that_no_column_holds_is_refused_by_its_name(method: str, name: str, number: float) -> None:
     about = api_methods()[method]
     with pytest.raises(UsageError, match=f"{method}: {name}: a number of at most 64 bits expected"):

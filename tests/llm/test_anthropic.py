@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.anthropic_server import AnthropicServer, Fail, Say, Text, Thinking, Use, count_marks, signature
 from tests.llm.sample_requests import (
     SCAN,
@@ -93,7 +94,7 @@ def test_the_ends_that_the_planner_names_are_marked_with_at_most_four_marks_in_a
     assert marked == [(3, 0), (4, 0), (6, 0)]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("setting", "sent"),
     [
         (None, {}),
@@ -221,7 +222,7 @@ async def test_text_thinking_and_calls_are_streamed_and_add_up() -> None:
     assert streamed(found) == Delta("I look.", "I must look.", 'scan {"sector": "a"}')
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("step", "kind"),
     [
         (Fail(529, "overloaded_error", "Overloaded"), ErrorClass.TRANSIENT),

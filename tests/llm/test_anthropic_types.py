@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from tests.case_tables import walk_cases
 from tests.fakes.anthropic_server import count_marks, refusal, signature
 from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
 from zoea.llm.messages.message_rules import OPENING
@@ -71,9 +72,9 @@ def blocks_of(body: dict[str, Any]) -> list[dict[str, Any]]:
     return [block for message in body["messages"] for block in message["content"]]
 
 
-@pytest.mark.parametrize("thinking", [None, False, True, "high", 2000], ids=str)
-@pytest.mark.parametrize("history", HISTORY)
-@pytest.mark.parametrize("loop", [0, 2, 4, 5])
+@walk_cases("thinking", [None, False, True, "high", 2000], ids=str)
+@walk_cases("history", HISTORY)
+@walk_cases("loop", [0, 2, 4, 5])
 def test_every_request_of_a_turn_is_one_that_the_sdk_would_send(
     history: str, loop: int, thinking: bool | int | str | None
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.llm.messages.argument_repair import repair
 
 JSON = st.recursive(
@@ -32,7 +33,7 @@ def test_no_arguments_are_an_empty_object(nothing: str) -> None:
     assert repair(nothing) == ("{}", "")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("wrote", "meant"),
     [
         ('{"a": 1,}', {"a": 1}),
@@ -70,7 +71,7 @@ def test_an_unambiguous_slip_is_repaired(wrote: str, meant: dict[str, Any]) -> N
     assert (json.loads(text), broken) == (meant, "")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "wrote", ['{"path": "/home/reef/no', "scan the belt", '{"sum": ', "{]", '{"a": "say "x"\\n"}', '{"a": 1, b}']
 )
 def test_ambiguous_arguments_stay_unchanged(wrote: str) -> None:
@@ -84,9 +85,7 @@ def test_the_reason_names_the_place_of_the_error() -> None:
     assert broken.endswith("at line 2, column 7")
 
 
-@pytest.mark.parametrize(
-    ("wrote", "kind"), [("[1]", "a list"), ("3", "a number"), ("true", "a boolean"), ('"go"', "a string")]
-)
+@walk_cases(("wrote", "kind"), [("[1]", "a list"), ("3", "a number"), ("true", "a boolean"), ('"go"', "a string")])
 def test_anything_but_an_object_is_named(wrote: str, kind: str) -> None:
     assert repair(wrote) == (wrote, f"the arguments must be one JSON object, not {kind}")
 
@@ -109,9 +108,9 @@ def test_arguments_too_long_to_repair_are_explained() -> None:
     assert repair(text)[0] == text
 
 
-@pytest.mark.parametrize("begin", ["{", '{"a":', '{"a":"'])
-@pytest.mark.parametrize("unit", ["{", "{'", '\\"', 'e\\"', '"//', '"#', "'a':", '"a":', ",a", '"x" "y"', ", "])
-@pytest.mark.parametrize("size", [1_900, 9_000, 60_000 if os.environ.get("ZOEA_SOAK") else 30_000])
+@walk_cases("begin", ["{", '{"a":', '{"a":"'])
+@walk_cases("unit", ["{", "{'", '\\"', 'e\\"', '"//', '"#', "'a':", '"a":', ",a", '"x" "y"', ", "])
+@walk_cases("size", [1_900, 9_000, 60_000 if os.environ.get("ZOEA_SOAK") else 30_000])
 def test_arguments_of_a_model_that_runs_away_take_no_time(begin: str, unit: str, size: int) -> None:
     text, started = begin + unit * (size // len(unit)) + "]}", time.process_time()
     assert repair(text)[1] or size == 1_900

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
+from tests.case_tables import walk_cases
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.llm.sample_requests import answer, provider, request
 from zoea.llm.messages.call_pieces import CallPieces
@@ -129,7 +128,7 @@ FORMS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, dict[str, Any]]]]] 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("title", FORMS)
+@walk_cases("title", FORMS)
 def test_pieces_become_the_calls_that_were_meant(title: str) -> None:
     pieces, meant = FORMS[title]
     joined = CallPieces(TOOLS)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 from tests.llm.sample_requests import answer, provider, request
 from zoea.llm.providers import anthropic_stream, http_provider, ollama_format, openai_stream
@@ -181,7 +182,7 @@ LONG_PARTS: dict[str, tuple[Callable[[], StreamDecoder], bytes, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("part", LONG_PARTS)
+@walk_cases("part", LONG_PARTS)
 def test_a_piece_of_a_long_part_copies_nothing_of_what_came_before(part: str) -> None:
     make, before, piece = LONG_PARTS[part]
     decoder = make()

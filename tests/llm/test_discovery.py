@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from zoea.llm.discovery import (
     KEYS,
     PORTS,
@@ -91,7 +92,7 @@ async def test_a_provider_that_lists_models_is_ok_with_its_latency() -> None:
     assert provider.calls == 0
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("models", "origin", "status"),
     [
         (tuple, SourceOrigin.SETTINGS, ProbeStatus.EMPTY),

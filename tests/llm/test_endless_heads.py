@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.endless_heads import KINDS, EndlessHeads
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 from tests.waiting import until
@@ -17,7 +18,7 @@ from zoea.model.errors import ProviderError
 BEFORE_THE_BODY = [kind for kind in KINDS if not kind.startswith("unasked")]
 
 
-@pytest.mark.parametrize("kind", BEFORE_THE_BODY)
+@walk_cases("kind", BEFORE_THE_BODY)
 async def test_a_head_without_end_is_an_error_soon(kind: str) -> None:
     async with EndlessHeads(kind) as server:
         client = HttpClient(server.url, name="reefnet")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.anthropic_server import AnthropicServer, Text, Thinking, Use
 from tests.fakes.anthropic_server import Say as Message
 from tests.fakes.ollama_server import OllamaServer
@@ -111,7 +112,7 @@ async def test_anthropics_client_reads_models_and_errors() -> None:
             await client.models.list()
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("messages", "told"),
     [
         ([{"role": "assistant", "content": "x"}], "first message"),

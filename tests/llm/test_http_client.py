@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.llm_clock import LoopClock
 from tests.fakes.openai_server import Fail, OpenAIServer, Say
 from tests.fakes.wire_server import Outgoing, Received
@@ -24,7 +25,7 @@ from zoea.model.errors import ProviderError
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("url", "local"),
     [
         ("http://127.0.0.1:8080/v1", True),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.waiting import until
 from zoea.llm.provider_config import Timeouts
 from zoea.llm.transport import http_client
@@ -183,7 +184,7 @@ async def test_interim_answers_without_end_end_the_connection() -> None:
         assert error.what.endswith("the server sent over 16 interim answers")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("answer", "what"),
     [
         (b"SSH-2.0-OpenSSH_9.6\r\n", "not HTTP"),
@@ -374,8 +375,8 @@ async def test_a_cancelled_request_closes_its_connection() -> None:
             await server.wait_for_handlers()
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@walk_cases("status", [301, 302, 303, 307, 308])
+@walk_cases("method", ["GET", "POST"])
 async def test_a_redirect_is_not_followed_and_no_cookie_is_kept(status: int, method: str) -> None:
     heads: list[bytes] = []
     elsewhere: list[bytes] = []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
 from zoea.llm.messages.json_schema_tools import (
     MAX_NEXT,
@@ -60,7 +61,7 @@ def test_the_conversation_is_shown_in_the_same_form() -> None:
     assert "tools" not in sent
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("said", "text", "calls"),
     [
         ('{"name": "scan", "arguments": {"sector": "b"}}', "", (AnswerCall("scan", '{"sector":"b"}'),)),
@@ -97,7 +98,7 @@ def test_a_schema_inside_another_keeps_no_references() -> None:
     assert told.endswith(f"- go: Go. Arguments: {json.dumps({'at': POINT})}")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("said", "text"),
     [
         ('{"answer": "All is w', "All is w"),
@@ -118,7 +119,7 @@ def test_a_cut_text_keeps_its_beginning(said: str, text: str) -> None:
     assert read(said, is_cut=True) == (text, ())
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("said", "arguments"),
     [
         ('{"name": "scan", "arguments": {"amount": 3', '{"amount": 3'),
@@ -216,8 +217,8 @@ def test_with_zoea_s_own_tools_alone_plain_answers_are_shown() -> None:
     assert not any(tool.name in line for tool in (SCAN, HAIL) for line in shown)
 
 
-@pytest.mark.parametrize("to", ["mysis", "to"])
-@pytest.mark.parametrize("others", [(), (replace(SCAN, upstream="reef"),)])
+@walk_cases("to", ["mysis", "to"])
+@walk_cases("others", [(), (replace(SCAN, upstream="reef"),)])
 def test_a_message_to_another_mysis_is_shown_where_it_can_be_sent(to: str, others: tuple[ToolSpec, ...]) -> None:
     text = {"type": "string"}
     schema = {"type": "object", "properties": {to: text, "text": text}, "required": [to, "text"]}
@@ -269,7 +270,7 @@ def test_the_recipients_of_a_message_are_an_enum_of_the_grammar() -> None:
     assert "enum" not in json.dumps(answer_schema(theirs))
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("inner", "bounded"),
     [
         ({"type": "string", "format": "uri"}, True),
@@ -297,7 +298,7 @@ def test_a_step_names_an_only_short_text_so_that_calls_are_told_apart() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("said", "text", "calls"),
     [
         ('{"next": "use scan", "name": "scan", "arguments": {"sector": "b"}}\nUser: Result of scan:\nore', "", CALLED),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.case_tables import walk_cases
 from zoea.llm.local.model_files import LocalModels, name_for, readable_size
 from zoea.model.errors import UsageError
 
@@ -122,8 +123,6 @@ def test_a_files_name_becomes_a_models(file_name: str, name: str) -> None:
     assert name_for(Path(file_name)) == name
 
 
-@pytest.mark.parametrize(
-    ("size", "said"), [(None, "missing"), (999, "1.0 kB"), (98_362_432, "98.4 MB"), (4_200_000_000, "4.2 GB")]
-)
+@walk_cases(("size", "said"), [(None, "missing"), (999, "1.0 kB"), (98_362_432, "98.4 MB"), (4_200_000_000, "4.2 GB")])
 def test_sizes_are_readable(size: int | None, said: str) -> None:
     assert readable_size(size) == said

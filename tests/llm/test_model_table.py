@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.case_tables import walk_cases
 from zoea.llm.messages.message_rules import native_for
 from zoea.llm.model_table import known, preset_traits
 from zoea.llm.model_traits import Trait
@@ -18,7 +17,7 @@ def test_the_longest_matching_name_wins_with_any_vendor_prefix() -> None:
     assert known("reef-1") is None
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("model", "traits"),
     [
         ("deepseek-chat", {Trait.REASONING_BACK}),

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.anthropic_server import AnthropicServer, Text
 from tests.fakes.anthropic_server import Fail as MessageFail
 from tests.fakes.anthropic_server import Say as MessageSay
@@ -177,7 +178,7 @@ def refusing(status: int, sentence: str, is_wrong: Wrong) -> Callable[[Received]
     return lambda received: Fail.error(status, sentence) if is_wrong(received.json) else Say("done")
 
 
-@pytest.mark.parametrize(("status", "sentence", "is_wrong", "model", "traits"), FORMS)
+@walk_cases(("status", "sentence", "is_wrong", "model", "traits"), FORMS)
 async def test_a_refused_form_is_changed_at_once_and_kept(
     status: int, sentence: str, is_wrong: Wrong, model: str, traits: tuple[str, ...]
 ) -> None:
@@ -286,7 +287,7 @@ class RefusingServer(AnthropicServer):
         return self._refusal if self._is_wrong(request.json) else MessageSay((Text("done"),))
 
 
-@pytest.mark.parametrize(("sentence", "is_wrong", "traits"), MESSAGES)
+@walk_cases(("sentence", "is_wrong", "traits"), MESSAGES)
 async def test_the_messages_api_learns_forms_too(sentence: str, is_wrong: Wrong, traits: tuple[str, ...]) -> None:
     async with RefusingServer(sentence, is_wrong) as server:
         source = provider("anthropic", server.url)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.message_rules import strict_object
 from zoea.llm.messages.think_splitter import ThinkSplitter
@@ -220,7 +221,7 @@ def test_a_number_outside_the_range_of_json_is_reported_to_the_model(text: str) 
     assert repair(text) == (text, "the arguments are not valid JSON: a number is beyond all bounds")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("headers", "seconds"),
     [
         ({"retry-after-ms": "inf"}, None),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
 from zoea.llm.providers.openai_stream import ChatStreamDecoder
 from zoea.llm.providers.responses_stream import ResponseStreamDecoder
@@ -40,7 +41,7 @@ def piece(kind: str, key: str, text: str, index: int = 0) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": index, "delta": {"type": f"{kind}_delta", key: text}}
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("said", "finish"),
     [
         ("STOP", Finish.STOP),  # QwenLM/qwen-code#9884
@@ -55,7 +56,7 @@ def test_the_end_has_its_meaning_in_any_case(said: Any, finish: Finish) -> None:
     assert chat({"content": "ore"}, finish=said).finish is finish
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "deltas",
     [
         # databricks/appkit#559

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.ollama_server import Fail, Model, OllamaServer, Say
 from tests.llm.sample_requests import (
     SCAN,
@@ -70,7 +71,7 @@ def test_options_are_merged_with_zoeas_own() -> None:
     assert sent["options"] == {"num_ctx": 99, "num_predict": 4096, "temperature": 0.1, "seed": 1}
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("setting", "sent"), [(True, True), (False, False), ("off", False), ("low", "low"), ("on", True), (2000, True)]
 )
 def test_the_thinking_setting_is_sent(setting: bool | int | str, sent: bool | str) -> None:
@@ -141,7 +142,7 @@ async def test_thinking_is_not_sent_again_to_a_model_that_refused_it() -> None:
         assert ["think" in chat.json for chat in server.chats] == [True, False, False]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("step", "kind"),
     [
         (Fail(404, "model 'x' not found"), ErrorClass.MODEL_MISSING),

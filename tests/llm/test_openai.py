@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.openai_server import NEVER, Call, Fail, OpenAIServer, Say
 from tests.llm.sample_requests import SCAN, answer, assistant, call, items, provider, request, result, streamed, user
@@ -57,7 +58,7 @@ async def test_text_is_streamed_and_adds_up() -> None:
     assert last.usage.input_tokens is not None
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "step",
     [
         Say(calls=(LOOK,)),
@@ -203,7 +204,7 @@ async def test_an_answer_that_was_not_streamed_is_taken() -> None:
     assert (found.text, found.model) == ("All is well.", "reef-2")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("step", "kind", "title"),
     [
         (Fail.html(502), ErrorClass.TRANSIENT, "The provider failed"),
@@ -461,7 +462,7 @@ async def test_a_failed_list_is_not_requested_again_by_each_caller() -> None:
         await source.close()
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "page",
     [
         Fail.error(404, "Not Found"),
@@ -552,7 +553,7 @@ async def test_a_llama_cpp_that_would_drop_tools_is_held_to_a_schema_from_the_fi
         await source.close()
 
 
-@pytest.mark.parametrize("caps", [{"supports_tools": True}, {}, None, {"supports_tools": "perhaps"}])
+@walk_cases("caps", [{"supports_tools": True}, {}, None, {"supports_tools": "perhaps"}])
 async def test_a_llama_cpp_that_supports_tools_or_does_not_say_gets_them(caps: Any) -> None:
     async with OpenAIServer() as server:
         llamacpp(server, caps)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
 from zoea.llm.messages.message_rules import EMPTY, NO_OUTPUT, OPENING
 from zoea.llm.model_traits import Trait, trait_in
@@ -60,7 +61,7 @@ def test_system_messages_become_one_and_nothing_is_put_before_a_history() -> Non
     assert sent["messages"][0]["content"] == "One.\n\nTwo."
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("trait", "said", "opened"),
     [
         (Trait.USER_FIRST, (assistant("Earlier."), user()), True),
@@ -77,7 +78,7 @@ def test_a_user_message_comes_first_if_the_server_demands_it(
     assert (first == {"role": "user", "content": OPENING}) is opened
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("text", "said", "trait"),
     [
         ("After the system message, roles must alternate", assistant("Earlier."), Trait.USER_FIRST),
@@ -124,7 +125,7 @@ def test_the_model_of_the_provider_is_used_if_the_request_names_none() -> None:
     assert body(request(model=""))["model"] == "reef-1"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("thinking", "effort"),
     [(None, None), (True, None), ("on", None), ("high", "high"), (False, "none"), ("off", "none"), (2048, None)],
 )
@@ -172,7 +173,7 @@ def test_each_request_of_a_turn_begins_with_the_one_before() -> None:
     assert body(request(*said))["messages"][: len(shorter)] == shorter
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("trait", "gone", "there"),
     [
         (Trait.NO_STREAM_OPTIONS, "stream_options", "max_tokens"),
@@ -193,7 +194,7 @@ def test_a_strict_template_gets_neighbouring_messages_as_one() -> None:
     assert [one["content"] for one in sent] == ["a\n\nb", "c\n\nd", None, "ore", "e"]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("status", "text", "trait"),
     [
         (400, "Unknown field: stream_options", Trait.NO_STREAM_OPTIONS),

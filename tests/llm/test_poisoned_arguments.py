@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.anthropic_server import AnthropicServer
 from tests.fakes.ollama_server import OllamaServer
 from tests.fakes.openai_server import OpenAIServer
@@ -65,8 +66,8 @@ def inputs(value: Any) -> list[Any]:
     return [one for inner in value.values() for one in inputs(inner)]
 
 
-@pytest.mark.parametrize("arguments", POISON)
-@pytest.mark.parametrize("wire", WIRES)
+@walk_cases("arguments", POISON)
+@walk_cases("wire", WIRES)
 async def test_poisoned_arguments_go_out_as_an_empty_object_with_their_text(wire: str, arguments: str) -> None:
     sent = await send(wire, arguments, tool_mode=ToolMode.NATIVE)
     assert inputs(sent["messages"]) == [{}]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from zoea.llm.price_writer import remove_price, set_price
 from zoea.llm.prices import FREE, ModelPrice, PriceList, find_price, published_prices, read_price_file
 from zoea.llm.providers.anthropic_stream import usage_of
@@ -29,7 +30,7 @@ def test_a_price_counts_cached_tokens_apart() -> None:
     assert opus.cost(0, 1_000) == 25_000
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("model", "tokens", "micros"),
     [
         ("claude-sonnet-4-5", 200_000, 600_000),
@@ -44,7 +45,7 @@ def test_a_prompt_longer_than_a_price_holds_for_has_no_price(model: str, tokens:
     assert PriceList().add_cost(answer, "p", model).usage.cost_micros == micros
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("reported", "surcharge"),
     [
         ({}, None),
@@ -70,7 +71,7 @@ def test_a_dated_release_has_the_price_of_its_model_with_any_vendor_prefix(model
     assert price_of(model).name == "claude-haiku-4-5"
 
 
-@pytest.mark.parametrize("model", ["reef-1", "gpt-5-pro", "gpt-5-mini-turbo", "claude-opus-50", ""])
+@walk_cases("model", ["reef-1", "gpt-5-pro", "gpt-5-mini-turbo", "claude-opus-50", ""])
 def test_a_model_that_only_resembles_another_has_no_price(model: str) -> None:
     assert find_price(model, published_prices()) is None
 

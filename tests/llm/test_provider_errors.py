@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-import pytest
-
+from tests.case_tables import walk_cases
 from zoea.llm.transport.provider_errors import clean, error_from_status, error_from_stream, read_error_body
 from zoea.llm.transport.retry_times import retry_after
 from zoea.model.enums import ErrorClass
@@ -24,12 +23,12 @@ def openai(message: str, code: str | None = None, type: str = "invalid_request_e
     return {"error": {"message": message, "type": type, "param": None, "code": code}}
 
 
-@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 520, 529])
+@walk_cases("status", [408, 409, 425, 429, 500, 502, 503, 504, 520, 529])
 def test_temporary_failures_are_transient(status: int) -> None:
     assert error(status).kind is ErrorClass.TRANSIENT
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("status", "body", "kind"),
     [
         (401, openai("Incorrect API key provided", "invalid_api_key"), ErrorClass.AUTH),
@@ -84,7 +83,7 @@ def test_no_key_is_in_any_text() -> None:
     assert clean("", ("",)) == ""
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("headers", "seconds"),
     [
         ({"retry-after": "2"}, 2.0),
@@ -117,7 +116,7 @@ def test_a_refusal_that_speaks_of_thinking_says_so() -> None:
     assert not error(500, openai("thinking failed")).names_thinking
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("payload", "kind"),
     [
         ({"error": {"code": 502, "message": "Provider disconnected"}}, ErrorClass.TRANSIENT),

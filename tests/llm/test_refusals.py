@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.openai_server import Fail, OpenAIServer, Say
 from tests.llm.sample_requests import answer, provider, request
 from zoea.llm.transport.provider_errors import error_from_status, error_from_stream
@@ -102,7 +103,7 @@ TOO_LONG: tuple[tuple[int, Any, int | None], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("status", "body", "window"), TOO_LONG)
+@walk_cases(("status", "body", "window"), TOO_LONG)
 def test_each_vendor_says_in_its_own_words_that_a_request_is_too_long(
     status: int, body: Any, window: int | None
 ) -> None:
@@ -110,7 +111,7 @@ def test_each_vendor_says_in_its_own_words_that_a_request_is_too_long(
     assert (error.kind, error.window) == (ErrorClass.CONTEXT_LENGTH, window)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("status", "message"),
     [
         (429, "Too many tokens, please wait before trying again."),  # Bedrock: jin-bo/agentao#88
@@ -244,7 +245,7 @@ WAITS: tuple[tuple[Any, dict[str, str], float | None], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "headers", "seconds"), WAITS)
+@walk_cases(("body", "headers", "seconds"), WAITS)
 def test_a_429_that_names_a_time_is_waited_for_wherever_the_time_stands(
     body: Any, headers: dict[str, str], seconds: float | None
 ) -> None:
@@ -253,7 +254,7 @@ def test_a_429_that_names_a_time_is_waited_for_wherever_the_time_stands(
     assert error.retry_after == (None if seconds is None else pytest.approx(seconds))
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("status", "body", "kind"),
     [
         # Nothing says when: the account is empty.
@@ -344,7 +345,7 @@ FAR_TIMES: tuple[tuple[int, Any, dict[str, str], str], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("status", "body", "headers", "until"), FAR_TIMES)
+@walk_cases(("status", "body", "headers", "until"), FAR_TIMES)
 def test_a_time_too_far_away_is_not_waited_for_but_said(
     status: int, body: Any, headers: dict[str, str], until: str
 ) -> None:

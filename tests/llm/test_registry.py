@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.llm_clock import LoopClock
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make
@@ -13,8 +14,8 @@ from zoea.model.errors import SettingsError
 from zoea.model.ports import Provider
 
 
-@pytest.mark.parametrize("type", ["openai", "anthropic", "ollama"])
-@pytest.mark.parametrize("url", ["", "https://api.anthropic.com/v1", "http://127.0.0.1:11434/api"])
+@walk_cases("type", ["openai", "anthropic", "ollama"])
+@walk_cases("url", ["", "https://api.anthropic.com/v1", "http://127.0.0.1:11434/api"])
 def test_the_type_decides_for_any_address(type: str, url: str) -> None:
     made = make("reefnet", ProviderConfig(type, base_url=url, api_key="reef-key"), clock=LoopClock())
     assert (made.kind, made.name, made.label, made.metered) == (type, "reefnet", "reefnet", True)

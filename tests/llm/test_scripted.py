@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.llm.providers.scripts import SCRIPTS, arguments_for
 from zoea.model.enums import ErrorClass, Finish, Role
@@ -158,7 +159,7 @@ async def test_the_script_broken_calls_with_invalid_arguments() -> None:
     assert not (await answer(asked("hello", "broken", (tool(),), "bad arguments"))).calls
 
 
-@pytest.mark.parametrize("kind", list(ErrorClass))
+@walk_cases("kind", list(ErrorClass))
 async def test_fail_raises_the_error_class_it_names(kind: ErrorClass) -> None:
     with pytest.raises(ProviderError) as caught:
         await answer(asked("hello", f"fail:{kind}"))
@@ -349,7 +350,7 @@ async def test_close_is_remembered() -> None:
     assert provider.is_closed
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("schema", "check"),
     [
         ({"type": "integer", "minimum": 3, "maximum": 5}, lambda v: v in (3, 4, 5)),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.openai_server import Fail, OpenAIServer, Say
 from tests.llm.sample_requests import answer, provider
 from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
@@ -83,7 +84,7 @@ BAD: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("title", GOOD)
+@walk_cases("title", GOOD)
 async def test_an_answer_is_read_in_any_frame(title: str) -> None:
     body, content_type = GOOD[title]
     async with OpenAIServer(Fail(200, body, {"content-type": content_type})) as server:
@@ -92,7 +93,7 @@ async def test_an_answer_is_read_in_any_frame(title: str) -> None:
         await source.close()
 
 
-@pytest.mark.parametrize("title", BAD)
+@walk_cases("title", BAD)
 async def test_an_error_is_told_in_its_own_words_in_any_frame(title: str) -> None:
     body, content_type, words = BAD[title]
     async with OpenAIServer(Fail(200, body, {"content-type": content_type})) as server:
@@ -112,7 +113,7 @@ async def test_an_error_in_words_behind_a_part_of_an_answer_is_told() -> None:
         await source.close()
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@walk_cases("size", [1, 2, 3, 7])
 def test_a_byte_order_mark_may_be_cut(size: int) -> None:
     data = ("\ufeff" + PLAIN).encode()
     reader = PayloadReader(AnswerBounds("p"))

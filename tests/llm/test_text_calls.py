@@ -10,6 +10,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.fakes import anthropic_server, ollama_server, openai_server
 from tests.fakes.wire_server import WireServer
 from tests.llm.sample_requests import SCAN, provider, request
@@ -25,7 +26,7 @@ CALL = '{"name": "get_time", "arguments": {"city": "Berlin"}}'
 SECOND = '{"name": "get_time", "arguments": {"city": "Paris"}}'
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("said", "text", "calls"),
     [
         (CALL, "", (BERLIN,)),
@@ -133,7 +134,7 @@ def test_fifty_answers_and_more_are_tried() -> None:
     assert len(set(NO_CALLS)) >= 50
 
 
-@pytest.mark.parametrize("said", NO_CALLS)
+@walk_cases("said", NO_CALLS)
 def test_an_answer_that_talks_about_json_stays_text(said: str) -> None:
     answer = Answer(said)
     assert read_text_calls(answer, TOOLS) is answer
@@ -216,8 +217,8 @@ SCHEMAS = {
 }
 
 
-@pytest.mark.parametrize("before", ["", "I write it down.\n\n"])
-@pytest.mark.parametrize("family", MARKUP)
+@walk_cases("before", ["", "I write it down.\n\n"])
+@walk_cases("family", MARKUP)
 def test_a_call_in_the_markup_of_a_family_is_read_as_a_call(family: str, before: str) -> None:
     read = read_text_calls(Answer(before + MARKUP[family]), {"note"}, SCHEMAS)
     assert (read.text, read.calls) == (before.strip(), (NOTE,))
@@ -281,7 +282,7 @@ def test_values_of_gemma_keep_their_types() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "begin",
     ["<|tool_call_start|>[a", "<|tools_prefix|>[", "<start_function_call>call:a{", "<function_calls>a", "```tool_code\na",
      "<arg_key>a</arg_key><arg_value>", "<|channel|>analysis<|message|>", "Action: a\nAction Input: {", "[a(",
@@ -310,7 +311,7 @@ def test_values_in_markup_get_the_type_of_the_schema() -> None:
     assert call.arguments == '{"text":"7","times":7,"tags":["a"],"more":"7"}'
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "said",
     [
         f"You could write it like this example:\n```\n{MARKUP['without the outer tag']}\n```\nShall I?",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.llm.messages.think_splitter import ThinkSplitter
 
 
@@ -17,7 +17,7 @@ def split(*pieces: str) -> tuple[str, str]:
     return "".join(text for text, _ in parts), "".join(reasoning for _, reasoning in parts)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("said", "text", "reasoning"),
     [
         ("plain", "plain", ""),

@@ -11,6 +11,7 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.settings.document import parse_document, read_document, split_statements
 from zoea.settings.key_paths import Layer, Origin, iterate_leaves
 from zoea.settings.small_file import MOST_BYTES
@@ -68,7 +69,7 @@ def test_statements_end_for_any_text(text: str) -> None:
     assert all(text[start:].startswith(statement) for start, statement in cut)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("raw", "line", "message"),
     [
         (b"a = 1\nb = [[[", 2, "is not valid TOML"),

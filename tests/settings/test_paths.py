@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.model.errors import OwnerError, SettingsError, UsageError
 from zoea.settings.paths import SOCKET_PATH_LIMIT, Places, list_data_folders, places
 from zoea.settings.trust import Trust
@@ -53,7 +54,7 @@ def test_without_variables_the_platform_directories_are_used() -> None:
     assert places("x", env={}).data.name == "x"
 
 
-@pytest.mark.parametrize("name", ["..", "a/b", "-x", ".hidden", "a" * 41, "a\nb"])
+@walk_cases("name", ["..", "a/b", "-x", ".hidden", "a" * 41, "a\nb"])
 def test_a_workspace_name_never_leaves_its_directory(name: str) -> None:
     with pytest.raises(UsageError):
         places(name)

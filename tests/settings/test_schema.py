@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from tests.case_tables import walk_cases
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
 from zoea.settings.fields import lowest_bound, parse_seconds
 from zoea.settings.key_paths import get_value
@@ -19,7 +20,7 @@ from zoea.settings.settings_conflicts import find_conflicts
 from zoea.settings.template import Template
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("key", "value"),
     [
         ("swarm.max_myses", 16),
@@ -84,7 +85,7 @@ def test_every_field_has_a_title_and_a_description_for_forms(model: type[BaseMod
             assert inner.description, f"{name}.{key}"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("written", "meant"),
     [("30s", 30), ("2m", 120), ("1h30m", 5400), ("500ms", 0.5), ("1.5 h", 5400), (7, 7), ("7", 7), ("1d", 86400)],
 )
@@ -93,13 +94,13 @@ def test_durations_accept_units(written: Any, meant: float) -> None:
     assert Settings.model_validate({"nudge": {"idle_interval": written}}).nudge.idle_interval == pytest.approx(meant)
 
 
-@pytest.mark.parametrize("written", ["soon", "", "-3s", -3, True, "nan", "inf", float("inf"), "1e999", None, [], 0])
+@walk_cases("written", ["soon", "", "-3s", -3, True, "nan", "inf", float("inf"), "1e999", None, [], 0])
 def test_an_invalid_duration_is_refused(written: Any) -> None:
     with pytest.raises(ValidationError):
         Settings.model_validate({"nudge": {"idle_interval": written}})
 
 
-@pytest.mark.parametrize("written", [0, 2001, True, "many", 1.5, None])
+@walk_cases("written", [0, 2001, True, "many", 1.5, None])
 def test_the_number_of_myses_has_limits(written: Any) -> None:
     with pytest.raises(ValidationError):
         Settings.model_validate({"swarm": {"max_myses": written}})
@@ -110,7 +111,7 @@ def test_the_kind_of_a_bound_says_whether_fractions_are_accepted(name: str, kind
     assert describe_kind(BudgetSettings.model_fields[name]) == kind
 
 
-@pytest.mark.parametrize(("written", "meant"), [("none", None), ("NONE", None), (5, 5), ("5", 5), (None, None)])
+@walk_cases(("written", "meant"), [("none", None), ("NONE", None), (5, 5), ("5", 5), (None, None)])
 def test_none_lifts_a_bound(written: Any, meant: int | None) -> None:
     assert Settings.model_validate({"budget": {"swarm_per_day": written}}).budget.swarm_per_day == meant
 
@@ -120,7 +121,7 @@ def test_lists_are_written_in_three_ways(written: Any) -> None:
     assert Settings.model_validate({"loop": {"exempt": written}}).loop.exempt == ("a", "b")
 
 
-@pytest.mark.parametrize("written", ["[1", "[" * 5000, 3, [1]])
+@walk_cases("written", ["[1", "[" * 5000, 3, [1]])
 def test_an_invalid_list_is_refused(written: Any) -> None:
     with pytest.raises(ValidationError):
         Settings.model_validate({"loop": {"exempt": written}})
@@ -138,12 +139,12 @@ def test_an_invalid_table_is_refused(written: str) -> None:
         ProviderSettings.model_validate({"type": "openai", "headers": written})
 
 
-@pytest.mark.parametrize("reference", ["", "env:OPENAI_API_KEY", "keyring:open ai", "file:claude"])
+@walk_cases("reference", ["", "env:OPENAI_API_KEY", "keyring:open ai", "file:claude"])
 def test_a_credential_reference_is_accepted(reference: str) -> None:
     assert ProviderSettings(type=ProviderType.OPENAI, api_key=reference).api_key == reference
 
 
-@pytest.mark.parametrize("literal", ["sk-abcdef", "env:", "vault:x", "Bearer x", "env:a\nb"])
+@walk_cases("literal", ["sk-abcdef", "env:", "vault:x", "Bearer x", "env:a\nb"])
 def test_a_literal_key_is_refused_with_the_command_to_store_it(literal: str) -> None:
     with pytest.raises(ValidationError) as caught:
         ProviderSettings(type=ProviderType.OPENAI, api_key=literal)
@@ -151,7 +152,7 @@ def test_a_literal_key_is_refused_with_the_command_to_store_it(literal: str) -> 
     assert "sk-abcdef" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "bad", ["ftp://x", "x", "http://", "http://me:pw@x", "http://x:99999", "file:///etc", "http://[::1", "http://me@x"]
 )
 def test_an_address_is_http_and_holds_no_password(bad: str) -> None:
@@ -159,20 +160,18 @@ def test_an_address_is_http_and_holds_no_password(bad: str) -> None:
         UpstreamSettings(url=bad)
 
 
-@pytest.mark.parametrize("name", ["a b", "", "-a", "a" * 33, "ü"])
+@walk_cases("name", ["a b", "", "-a", "a" * 33, "ü"])
 def test_a_provider_has_a_plain_name(name: str) -> None:
     with pytest.raises(ValidationError):
         Settings.model_validate({"provider": {name: {"type": "openai"}}})
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"), [(True, True), ("true", True), (2048, 2048), ("2048", 2048), ("high", "high")]
-)
+@walk_cases(("written", "meant"), [(True, True), ("true", True), (2048, 2048), ("2048", 2048), ("high", "high")])
 def test_thinking_is_a_flag_a_number_or_a_word(written: Any, meant: Any) -> None:
     assert ProviderSettings.model_validate({"type": "ollama", "thinking": written}).thinking == meant
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("tree", "key"),
     [
         (

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.settings.inert_keys import is_inert, iterate_fields
 from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import places
@@ -85,7 +86,7 @@ def test_displayed_values_have_no_control_characters(text: str) -> None:
     assert escape_unprintable(text).isprintable()
 
 
-@pytest.mark.parametrize("value", [True, 3, 2.5, "a\x1b[31m", ("a", "b"), ["x"], {}])
+@walk_cases("value", [True, 3, 2.5, "a\x1b[31m", ("a", "b"), ["x"], {}])
 def test_a_value_is_shown_as_one_line_of_toml(value: Any) -> None:
     assert "\n" not in format_toml(value)
 

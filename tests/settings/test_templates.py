@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
 
+from tests.case_tables import walk_cases
 from tests.fakes.setting_values import list_values
 from zoea.model.errors import TemplateError, TrustError
 from zoea.settings.inert_keys import is_inert, iterate_fields
@@ -63,7 +64,7 @@ def test_nova_plans_and_nudges_as_zoea_nova_did() -> None:
     assert (own.tool.show, own.tool.own) == ("all", "full")
 
 
-@pytest.mark.parametrize("name", WITH_LOG)
+@walk_cases("name", WITH_LOG)
 def test_a_shipped_prompt_holds_the_critical_rules(name: str) -> None:
     prompt = Templates().get(name).prompt
     rules = prompt[prompt.index("## Critical Rules\n") :].splitlines()
@@ -73,7 +74,7 @@ def test_a_shipped_prompt_holds_the_critical_rules(name: str) -> None:
     assert "{{" not in prompt
 
 
-@pytest.mark.parametrize("name", FOR_WORK)
+@walk_cases("name", FOR_WORK)
 def test_a_prompt_for_work_is_short_and_says_who_speaks(name: str) -> None:
     prompt = Templates().get(name).prompt
     assert "The first line of a message, in square brackets, names its sender." in prompt
@@ -91,14 +92,14 @@ def test_the_default_prompt_is_short_plain_and_names_its_tools() -> None:
     assert not any(word in prompt for word in ("captain", "mysis", "nobody answers", "ship"))
 
 
-@pytest.mark.parametrize("name", SHIPPED_NAMES)
+@walk_cases("name", SHIPPED_NAMES)
 def test_a_shipped_template_agrees_with_the_default_settings(name: str) -> None:
     template = Templates().get(name)
     assert template.title
     assert effective_settings(Settings(), template).context.strategy == "turns"
 
 
-@pytest.mark.parametrize("name", ["reef", "miner", "scout", "trader"])
+@walk_cases("name", ["reef", "miner", "scout", "trader"])
 def test_the_templates_of_reef_are_nudged_fast_and_without_bound(name: str) -> None:
     template = Templates().get(name)
     settings = effective_settings(Settings(), template)
@@ -160,7 +161,7 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
     assert refused.value.title == "No such template"
 
 
-@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "", "a/b", "x\0"])
+@walk_cases("name", ["../secret", "/etc/passwd", "", "a/b", "x\0"])
 def test_a_name_never_reaches_outside_the_directories(name: str) -> None:
     with pytest.raises(TemplateError):
         Templates().get(name)
@@ -254,7 +255,7 @@ def test_unknown_keys_of_a_newer_template_text_are_ignored() -> None:
     assert parse_template(json.dumps(plain)) == Templates().get("miner")
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"zoea_template": 1, "run": "x"}', "[" * 9000])
+@walk_cases("text", ["", "{}", "[]", "3", '{"zoea_template": 1, "run": "x"}', "[" * 9000])
 def test_text_that_is_not_a_template_is_refused(text: str) -> None:
     with pytest.raises(TemplateError):
         parse_template(text)
@@ -267,7 +268,7 @@ def test_a_template_s_sections_override_the_settings() -> None:
     assert (found.nudge.idle_interval, found.nudge.wait_interval, found.turn.timeout) == (1, 8, 7)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("settings", "template", "holds"),
     [
         ({}, {}, 500_000),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.case_tables import walk_cases
 from zoea.settings.topic_source import TopicSource, source_warnings
 
 SEED = """[
@@ -30,7 +31,7 @@ def test_sources_written_for_zeroshot_load_as_they_stand() -> None:
     assert not [advice for source in sources for advice in source_warnings(source)]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("given", "selection", "compact"),
     [
         ({}, "all", "latest"),
@@ -47,7 +48,7 @@ def test_selections_have_defaults(given: dict[str, Any], selection: str, compact
     assert (source.selection, source.compact_selection, source.compact_amount) == (selection, compact, 1)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("topic", "priority"),
     [
         ("STATE_SNAPSHOT", "required"),
@@ -64,7 +65,7 @@ def test_a_missing_priority_follows_the_topic(topic: str, priority: str) -> None
     assert source_warnings(source) == [f"{topic}: no priority is set; it is {priority}"]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("since", "read"),
     [
         ("cluster_start", "cluster_start"),
@@ -79,13 +80,13 @@ def test_since_is_a_name_a_time_or_milliseconds(since: Any, read: Any) -> None:
     assert TopicSource(topic="X", since=since).since == read
 
 
-@pytest.mark.parametrize("since", ["yesterday", "last_agent", "", True, -1, 1.5, []])
+@walk_cases("since", ["yesterday", "last_agent", "", True, -1, 1.5, []])
 def test_another_since_is_an_error_that_names_the_choices(since: Any) -> None:
     with pytest.raises(ValidationError, match="cluster_start, last_task_end, last_agent_start, an ISO 8601 time"):
         TopicSource(topic="X", since=since)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "given",
     [
         {"amount": 0},

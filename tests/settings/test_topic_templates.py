@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.settings.test_commands import run
 from tests.settings.test_topic_source import SEED
 from zoea.model.errors import TemplateError
@@ -143,7 +144,7 @@ def test_two_templates_of_one_name_are_an_error(tmp_path: Path) -> None:
     assert found == ["a.toml: has the same name as a.json; rename one"]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("keys", "said"),
     [
         ({"context_strategy": {"sources": [{**SNAPSHOT, "priority": None}]}}, "no priority is set; it is required"),
@@ -184,7 +185,7 @@ def test_a_valid_template_that_lacks_something_is_advised(keys: dict[str, Any], 
     assert [text for text in advice(("PLAN_READY",), **keys) if said in text]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("topic", "meant"),
     [
         ("PLAN_REDY", "PLAN_READY"),

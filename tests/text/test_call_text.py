@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from tests.text.hidden_characters import is_hidden
 from tests.text.test_control_characters import HOSTILE
 from zoea.text import call_text
@@ -18,7 +19,7 @@ from zoea.text.control_characters import reveal_exactly, reveal_unambiguously
 SHOWN_ESCAPE = re.compile(r"(\\+)u([0-9a-f]{4})")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("arguments", "said"),
     [
         ('{"item": "ore", "n": 40}', 'sell(item="ore", n=40)'),

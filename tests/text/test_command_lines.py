@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.text.command_lines import (
     covers_call,
     find_grant_scope,
@@ -142,12 +142,12 @@ TAKES_NOT = [
 ]
 
 
-@pytest.mark.parametrize(("name", "arguments"), TAKES)
+@walk_cases(("name", "arguments"), TAKES)
 def test_a_tool_that_takes_a_command_line_is_known(name: str, arguments: dict[str, Any]) -> None:
     assert takes_command(name, "Does it.", arguments)
 
 
-@pytest.mark.parametrize(("name", "arguments"), TAKES_NOT)
+@walk_cases(("name", "arguments"), TAKES_NOT)
 def test_other_tools_take_none(name: str, arguments: dict[str, Any]) -> None:
     assert not takes_command(name, "Does it.", arguments)
 
@@ -198,7 +198,7 @@ SAID_NOT = [
 ]
 
 
-@pytest.mark.parametrize(("text", "says_so"), [*((text, True) for text in SAID), *((text, False) for text in SAID_NOT)])
+@walk_cases(("text", "says_so"), [*((text, True) for text in SAID), *((text, False) for text in SAID_NOT)])
 def test_a_description_counts_in_any_of_many_languages(text: str, says_so: bool) -> None:
     assert takes_command("do_it", text, schema(text=TEXT)) is says_so
     assert takes_command("do_it", "", schema(text={**TEXT, "description": text})) is says_so
@@ -239,21 +239,19 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "words"), SIMPLE.items())
+@walk_cases(("line", "words"), SIMPLE.items())
 def test_a_simple_command_is_parsed(line: str, words: tuple[str, ...]) -> None:
     assert parse_simple_command(line) == words
     assert parse_simple_command(list(words)) == words
 
 
-@pytest.mark.parametrize("line", HOSTILE)
+@walk_cases("line", HOSTILE)
 def test_a_line_that_may_be_more_than_one_command_is_none(line: str) -> None:
     assert parse_simple_command(line) == ()
     assert find_grant_scope(json.dumps({"command": line})) == ""
 
 
-@pytest.mark.parametrize(
-    "words", [[], [""], ["sh", "-c", "ls"], ["ls", "a\nb"], ["ls", "$(x)"], ["ls", 3], [["ls"]], 3]
-)
+@walk_cases("words", [[], [""], ["sh", "-c", "ls"], ["ls", "a\nb"], ["ls", "$(x)"], ["ls", 3], [["ls"]], 3])
 def test_a_list_of_words_is_judged_like_a_line(words: Any) -> None:
     assert parse_simple_command(words) == ()
 
@@ -276,7 +274,7 @@ def test_the_scope_of_a_grant_is_the_command_with_all_other_arguments() -> None:
     assert find_grant_scope('{"cmd": "pytest"}') == 'pytest with {"cmd": "the command"}'
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "arguments",
     [
         "", "[]", "3", "{", "[" * 9000, "{}", '{"text": "ls"}', '{"command": "ls", "cmd": "rm x"}', '{"command": null}',
@@ -324,12 +322,12 @@ MATCHES = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "line", "fits"), MATCHES)
+@walk_cases(("pattern", "line", "fits"), MATCHES)
 def test_a_pattern_matches_the_words_of_a_simple_command(pattern: str, line: Any, fits: bool) -> None:
     assert matches_command(pattern, line) is fits
 
 
-@pytest.mark.parametrize("line", HOSTILE)
+@walk_cases("line", HOSTILE)
 def test_no_pattern_matches_a_line_that_may_be_more_than_one_command(line: str) -> None:
     for pattern in ("ls *", "echo *", "rm *", f"{line.split()[0]} *" if line.split() else "*"):
         assert not matches_command(pattern, line)
@@ -360,7 +358,7 @@ COVERS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "is_command", "covers"), COVERS)
+@walk_cases(("arguments", "is_command", "covers"), COVERS)
 def test_a_call_is_covered_by_its_command_or_the_file_that_it_writes(
     arguments: str, is_command: bool, covers: bool
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from tests.text.hidden_characters import HIDDEN, is_hidden
 from zoea.text import control_characters
 from zoea.text.control_characters import MAX_MARKS, one_line, prose_line, reveal, reveal_exactly
@@ -23,7 +24,7 @@ BOTH = pytest.mark.parametrize("show", [reveal, reveal_exactly])
 LEGITIMATE = ["⚠️ ❤️", "👨‍👩‍👧‍👦🏳️‍🌈", "👩🏽‍🚀🏃‍♀️", "1️⃣", "می‌خواهم", "क्‍ष", "ന്‍", "⠁⠀⠀⠂", "ᠠ᠋"]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("text", "shown"),
     [
         ("\x1b[31mred\x1b[0m", "\\u001b[31mred\\u001b[0m"),
@@ -56,7 +57,7 @@ def test_the_end_of_a_line_is_shown_as_one() -> None:
     assert reveal_exactly("one\r\ntwo\n\t") == "one\\u000d\ntwo\n\t"
 
 
-@pytest.mark.parametrize("text", LEGITIMATE)
+@walk_cases("text", LEGITIMATE)
 def test_joiners_that_writing_needs_stay_in_prose_only(text: str) -> None:
     assert reveal(text) is text
     assert prose_line(text) == text
@@ -130,7 +131,7 @@ class TestMarks:
         assert json.loads(f'"{shown}"') == mixed
         assert show(shown) is shown
 
-    @pytest.mark.parametrize("text", ["e\u0301", "ཧྐྵྨླྺྼྻྂ", "กำ้ลั๊ง", "हिन्दी", "שָׁלוֹם", "각", "ﷺ", "Z͑ͫ̓ͪ̂ͫ"])
+    @walk_cases("text", ["e\u0301", "ཧྐྵྨླྺྼྻྂ", "กำ้ลั๊ง", "हिन्दी", "שָׁלוֹם", "각", "ﷺ", "Z͑ͫ̓ͪ̂ͫ"])
     def test_writing_of_the_world_stays(self, text: str) -> None:
         assert reveal(text) is text
         assert reveal_exactly(text) is text

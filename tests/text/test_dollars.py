@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.case_tables import walk_cases
 from zoea.text.amounts import format_dollars
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("micros", "text"),
     [
         (None, "$?"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from zoea.text.flat_schema import MAX_ITEMS, MAX_REFERENCES, flat
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
@@ -37,7 +38,7 @@ def test_a_property_may_have_any_name_even_one_that_schemas_use() -> None:
     assert flat(schema) == schema
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("given", "most"),
     [
         ({}, MAX_ITEMS),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
+from tests.case_tables import walk_cases
 from zoea.text.redact import redact_all, redact_secrets
 from zoea.text.redact.json_redaction import redact_json, redact_json_text
 
 KEY = "sk-ant-abc123DEF456ghi789"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("given", "expected"),
     [
         ({"password": "hunter2"}, {"password": "[REDACTED_PASSWORD]"}),

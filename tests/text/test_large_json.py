@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.text import document_bounds, large_json
 from zoea.text.document_bounds import estimate_memory
 from zoea.text.large_json import (
@@ -25,7 +26,7 @@ from zoea.text.large_json import (
 )
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("value", "expected"),
     [
         ("x" * LARGE_CHARS, False),

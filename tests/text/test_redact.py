@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.text import redact
 from zoea.text.redact import secret_patterns
 from zoea.text.redact.personal_data import luhn
@@ -18,7 +19,7 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_X
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEpAIBAAKCAQEA7bq\n-----END RSA PRIVATE KEY-----"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("text", "redacted"),
     [
         ("key sk-proj-abc123DEF456ghi789 end", "key [REDACTED_API_KEY] end"),
@@ -77,7 +78,7 @@ def test_keys_tokens_and_passwords_become_labels(text: str, redacted: str) -> No
     assert redact.redact_all(text) == redacted
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("text", "redacted"),
     [
         ("write to ada.l+x@mail.example.co.uk.", "write to [REDACTED_EMAIL]."),
@@ -123,7 +124,7 @@ def test_personal_data_is_redacted_in_exports_only(text: str, redacted: str) -> 
     assert redact.redact_secrets(text) == text
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "text",
     [
         "2026-11-21T22:30:00+00:00 and 21.11.2026, 12:34:56.789, 1763763763000000, 2024-01-15",
@@ -215,7 +216,7 @@ def test_a_text_is_searched_wherever_a_pattern_would_find_a_name(name: str, monk
     assert redacted == [redact.redact_secrets(text) for text in texts]
 
 
-@pytest.mark.parametrize("name", secret_patterns.FOREIGN.split("|"))
+@walk_cases("name", secret_patterns.FOREIGN.split("|"))
 def test_a_text_with_a_name_of_another_language_is_searched(name: str) -> None:
     sample = re.sub(r"\[(.)[^]]*\]", r"\1", name).replace("?", "")
     assert "hunter" not in redact.redact_secrets(f"{sample}: Zx9_hunter7")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.case_tables import walk_cases
 from zoea.text.sentences import split_sentences
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("text", "sentences"),
     [
         ("", []),

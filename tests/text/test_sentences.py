@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.case_tables import walk_cases
 from zoea.text.sentences import count_of
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("number", "noun", "text"),
     [
         (1, "request", "1 request"),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.case_tables import walk_cases
 from zoea.text.task_parts import TaskParts
 
 LIST = "Read shop.py.\n1. Find bugs\n2) Write tests\n   for totals\n3. Document it"
 PARTS = ("Read shop.py.\nFind bugs", "Read shop.py.\nWrite tests\n   for totals", "Read shop.py.\nDocument it")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("typed", "tasks"),
     [
         ("", ("",)),
@@ -31,7 +30,7 @@ def test_the_end_of_a_task_says_for_how_many_it_is(typed: str, tasks: tuple[str,
     assert TaskParts.read(typed).tasks == tasks
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("typed", "is_above"),
     [
         ("Find iron x99", False),
@@ -48,7 +47,7 @@ def test_a_count_above_the_most_is_text_for_one_mysis(typed: str, is_above: bool
     assert not is_above or task.tasks == (typed,)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("typed", "made", "rest"),
     [
         ("Find iron x3", 1, "Find iron\nx2"),

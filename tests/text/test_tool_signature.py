@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from tests.case_tables import walk_cases
 from zoea.text.tool_signature import describe_call, example_arguments, fits, write_signature
 
 TEXT: dict[str, Any] = {"type": "string"}
@@ -31,7 +30,7 @@ def test_a_line_holds_name_arguments_and_the_first_sentence() -> None:
     assert write_signature("rest", "", {}) == "rest()"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("schema", "required", "shown"),
     [
         (TEXT, True, "a"),
@@ -80,7 +79,7 @@ def test_the_error_of_a_call_shows_all_values_and_an_example() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("name", "schema", "value"),
     [
         ("city", TEXT, "Oslo"),
@@ -114,7 +113,7 @@ def test_the_other_variant_tells_calls_apart() -> None:
     assert example_arguments(whole, 1) == {"city": "Lima", "how": "b"}
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("arguments", "is_right"),
     [
         ({"repo_path": "."}, True),

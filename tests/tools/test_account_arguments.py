@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.mcp_accounts import PASSWORD, ChosenSecrets, ForeignAccounts, SessionObjects
 from tests.fakes.toolboxes import asked, meta, with_catalogue
 from tests.tools.conftest import Opener
@@ -115,7 +116,7 @@ def test_an_account_stored_by_a_person_fits_other_argument_names() -> None:
         login_arguments(_config(), schema, stored, "alpha")
 
 
-@pytest.mark.parametrize("key", ["private_key", "access_key", "tokens", "refresh_token", "invite_token"])
+@walk_cases("key", ["private_key", "access_key", "tokens", "refresh_token", "invite_token"])
 def test_nothing_is_made_up_for_an_argument_that_the_settings_do_not_name(key: str) -> None:
     made = _schema("name", key, name=TEXT, **{key: TEXT})
     with pytest.raises(ToolError, match=f"register of game needs {key} for the account of alpha"):

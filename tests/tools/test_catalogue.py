@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.model.request import ToolSpec
 from zoea.tools.builtin.definitions import mysis_tools
 from zoea.tools.catalogue import MAX_NAME, RemoteTool, build_catalogue, remove_properties, safe_name, to_tool_spec
@@ -69,7 +70,7 @@ def test_deny_wins_and_an_empty_allow_allows_nothing() -> None:
     assert _names(one, policy=ToolPolicy(allow=())) == []
 
 
-@pytest.mark.parametrize("glob", ["git_log", "git_*", "git/git_log", "git/*", "git__git_log", "*"])
+@walk_cases("glob", ["git_log", "git_*", "git/git_log", "git/*", "git__git_log", "*"])
 def test_a_glob_may_name_the_tool_or_its_upstream(glob: str) -> None:
     assert matches((glob,), "git_log", "git")
 
@@ -79,7 +80,7 @@ def test_a_glob_that_names_another_does_not_match(glob: str) -> None:
     assert not matches((glob,), "git_log", "git")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("name", "glob"),
     [
         ("zoea_send", "zoea_*"),
@@ -101,8 +102,8 @@ def test_a_glob_for_one_server_allows_no_tool_of_another_with_such_a_name(name: 
     assert name not in list_tools(ToolPolicy(deny=(glob,)))
 
 
-@pytest.mark.parametrize("name", ["status", "zoea_x", "git__x", "git/x"])
-@pytest.mark.parametrize(
+@walk_cases("name", ["status", "zoea_x", "git__x", "git/x"])
+@walk_cases(
     ("upstream", "glob", "is_allowed"),
     [
         ("git__evil", "git__*", False),

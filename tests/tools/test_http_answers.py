@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.endless_heads import KINDS, EndlessHeads
 from tests.fakes.mcp_wire import McpWire
 from tests.fakes.toolboxes import asked, meta, with_catalogue
@@ -163,7 +164,7 @@ async def test_events_are_checked_however_they_are_cut() -> None:
         assert read.replace(b"\r\n", b"\n").replace(b"\r", b"\n") == whole.replace(b"\r\n", b"\n")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@walk_cases("kind", KINDS)
 async def test_a_head_without_end_is_given_up_soon(kind: str) -> None:
     pool = HttpPool()
     try:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.mcp_wire import TOOL, McpWire
 from tests.fakes.toolboxes import asked, meta
 from tests.tools.conftest import Opener
@@ -84,7 +85,7 @@ async def _open(open_box: Opener, *pages: dict[str, Any], **opening: Any) -> tup
     return offered, notes
 
 
-@pytest.mark.parametrize(("item", "schema"), [one[1:] for one in REPAIRED], ids=[one[0] for one in REPAIRED])
+@walk_cases(("item", "schema"), [one[1:] for one in REPAIRED], ids=[one[0] for one in REPAIRED])
 def test_what_can_be_repaired_is_offered(item: Any, schema: dict[str, Any]) -> None:
     wire: dict[str, Any] = {"tools": [TOOL, item]}
     repair_tool_list(wire)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from zoea.model.errors import SettingsError
 from zoea.tools.mcp_json import convert_references, find_secret_arguments, is_reference, read_servers
 
@@ -14,7 +15,7 @@ GIT = {"command": "uvx", "args": ["mcp-server-git", "--repository", "/r"], "env"
 WEB = {"type": "http", "url": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}}
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "shape",
     [
         lambda servers: {"mcpServers": servers},
@@ -56,7 +57,7 @@ def test_a_command_may_be_a_table() -> None:
     assert (config.command, config.args, dict(config.env)) == ("node", ("x.js",), {"A": "1"})
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("entry", "why"),
     [
         (5, "is not a table of settings"),
@@ -92,9 +93,7 @@ def test_notes_name_renamed_disabled_and_incomplete_servers() -> None:
     assert any("placeholder" in note for note in notes)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '{"mcpServers": 5}', '{"a": 1}', '{"a": {"b": 1}}', "[" * 100_000]
-)
+@walk_cases("text", ["", "{", "[]", "{}", '{"mcpServers": 5}', '{"a": 1}', '{"a": {"b": 1}}', "[" * 100_000])
 def test_a_file_without_servers_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match=r"the file (is not JSON|names no MCP servers)"):
         read_servers(text)

@@ -11,10 +11,10 @@ import random
 import textwrap
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.tools.media import extract_media, read_image_size
 from zoea.tools.results import parse_result
 
@@ -85,7 +85,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wire", "text"), [one[1:] for one in CASES], ids=[one[0] for one in CASES])
+@walk_cases(("wire", "text"), [one[1:] for one in CASES], ids=[one[0] for one in CASES])
 def test_data_becomes_a_note(wire: dict[str, Any], text: str) -> None:
     result = parse_result(wire)
     assert text in result.content
@@ -98,7 +98,7 @@ def test_the_data_is_kept_once() -> None:
     assert [blob.data for blob in result.blobs] == [PNG]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "text",
     [
         "0x" + "60806040523480156100" * 200,  # bytecode

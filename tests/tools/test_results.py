@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.model.request import Blob, ToolResult
 from zoea.tools.media import read_image_size
 from zoea.tools.results import MAX_PARTS, NO_REASON, NOTHING, bound_parts, parse_fields, parse_result, read_result
@@ -47,7 +48,7 @@ def test_an_image_becomes_a_blob_and_a_note() -> None:
     assert result.blobs == (Blob("image/png", PNG, "[image 640x480 png]"),)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("block", "text"),
     [
         ({"type": "image", "mimeType": "image/png", "data": "%%%"}, "[image png, unreadable]"),
@@ -86,14 +87,14 @@ def test_nothing_is_said_to_be_nothing() -> None:
     assert parse_result({"content": [{"type": "text", "text": " \n"}]}).content == NOTHING
 
 
-@pytest.mark.parametrize("nothing", ["[]", "{}", "null", '""'])
+@walk_cases("nothing", ["[]", "{}", "null", '""'])
 def test_a_result_that_holds_nothing_says_so(nothing: str) -> None:
     assert parse_result({"content": [{"type": "text", "text": nothing}]}).content == f"{nothing} (the result is empty)"
     assert parse_result({"content": [{"type": "text", "text": f"see {nothing}"}]}).content == f"see {nothing}"
     assert _of(None, isError=True) == ToolResult(NO_REASON, is_error=True)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("data", "size"),
     [
         (PNG, (640, 480)),

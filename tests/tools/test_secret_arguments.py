@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.toolboxes import Faulty, asked, meta, with_catalogue
 from tests.tools.conftest import Opener
 from zoea.model.request import Answer, AnswerCall
@@ -25,7 +26,7 @@ def _replaced(arguments: dict[str, Any], **schema: Any) -> dict[str, Any]:
     return replace_secrets(arguments, schema, lambda value: f"<{value}>")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "name",
     [
         *("password", "user_password", "newPassword", "secret", "clientSecret", "api_key", "X-Api-Key", "apikey"),
@@ -57,7 +58,7 @@ def test_a_name_that_says_secret_is_one(name: str) -> None:
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "name",
     [
         *(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from zoea.model.request import Answer, AnswerCall, ToolResult, ToolSpec
 from zoea.text.redact import redact_all, redact_secrets
 from zoea.text.redact.json_redaction import redact_json_text
@@ -113,7 +114,7 @@ async def conceal(arguments: str) -> tuple[SecretVault, str]:
     return vault, answer.calls[0].arguments
 
 
-@pytest.mark.parametrize("shape", IN_CALLS)
+@walk_cases("shape", IN_CALLS)
 async def test_a_secret_in_a_call_is_a_mark_and_its_server_gets_the_value(shape: str) -> None:
     vault, shown = await conceal(IN_CALLS[shape])
     assert SECRET not in shown
@@ -122,8 +123,8 @@ async def test_a_secret_in_a_call_is_a_mark_and_its_server_gets_the_value(shape:
     assert filled["whole"] == json.loads(IN_CALLS[shape])
 
 
-@pytest.mark.parametrize("name", ["pin", "PIN", "cardPin", "sim_pin", "pin_number", "puk"])
-@pytest.mark.parametrize("value", [48213907, "48213907"])
+@walk_cases("name", ["pin", "PIN", "cardPin", "sim_pin", "pin_number", "puk"])
+@walk_cases("value", [48213907, "48213907"])
 async def test_a_number_that_a_pin_is_called_is_a_mark(name: str, value: int | str) -> None:
     arguments = {"door": {name: value}}
     vault, shown = await conceal(json.dumps(arguments))
@@ -154,7 +155,7 @@ async def test_a_secret_in_broken_arguments_is_a_mark(shape: str) -> None:
     assert SECRET not in shown
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@walk_cases("shape", SHAPES)
 def test_a_secret_in_stored_json_is_redacted(shape: str) -> None:
     redacted = redact_json_text(SHAPES[shape], redact_secrets)
     assert SECRET not in redacted
@@ -162,7 +163,7 @@ def test_a_secret_in_stored_json_is_redacted(shape: str) -> None:
     json.loads(redacted)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "plain",
     [
         {"tokens": 500, "max_tokens": "500", "next_token": "abc"},
@@ -216,8 +217,8 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("tool", ["register", "game__register_player", "createAccount", "reset_password", "login"])
-@pytest.mark.parametrize("answer", ANSWERS)
+@walk_cases("tool", ["register", "game__register_player", "createAccount", "reset_password", "login"])
+@walk_cases("answer", ANSWERS)
 async def test_a_secret_that_a_server_makes_is_hidden_from_then_on(tool: str, answer: str) -> None:
     vault = SecretVault(InMemorySecrets())
     spec = ToolSpec(tool, "", {}, upstream="game")
@@ -231,7 +232,7 @@ async def test_a_secret_that_a_server_makes_is_hidden_from_then_on(tool: str, an
     assert await vault.fill("game", {"password": mark}) == {"password": SECRET}
 
 
-@pytest.mark.parametrize("tool", ["join", "enroll", "open_account", "new_game", "start_game", "claim_agent"])
+@walk_cases("tool", ["join", "enroll", "open_account", "new_game", "start_game", "claim_agent"])
 async def test_a_tool_that_begins_something_may_make_a_secret(tool: str) -> None:
     vault = SecretVault(InMemorySecrets())
     result = await vault.mask_result(
@@ -252,7 +253,7 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("shape", NAMED)
+@walk_cases("shape", NAMED)
 async def test_a_key_of_a_result_that_names_a_secret_counts_for_every_tool(shape: str) -> None:
     vault = SecretVault(InMemorySecrets())
     content = json.dumps(NAMED[shape])
@@ -280,8 +281,8 @@ PLACES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("shape", NAMED)
-@pytest.mark.parametrize("place", [*PLACES, "structured content", "an error"])
+@walk_cases("shape", NAMED)
+@walk_cases("place", [*PLACES, "structured content", "an error"])
 async def test_a_key_of_a_result_that_names_a_secret_counts_wherever_its_json_stands(place: str, shape: str) -> None:
     text = json.dumps(NAMED[shape], indent=1 if place == "a fence" else None)
     make_content = PLACES.get(place, lambda _: [{"type": "text", "text": "Done."}])
@@ -324,7 +325,7 @@ async def test_a_phrase_of_several_words_is_one_secret() -> None:
     assert stored.content == "name: alpha\npassword: ‹secret:1›\nhave fun"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("tool", "content", "is_error"),
     [
         ("register", "the password is required", False),
@@ -353,7 +354,7 @@ async def test_other_results_stay_as_they_are(tool: str, content: str, is_error:
     assert await vault.mask_result(result, spec, {"text": "written-1234"}) is result
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "structured",
     [
         {"username": "alpha", "password": SECRET},
@@ -366,7 +367,7 @@ def test_a_register_reply_is_understood_also_as_json_in_a_structured_result(stru
     assert parse_fields({"structuredContent": structured}) == {"username": "alpha", "password": SECRET}
 
 
-@pytest.mark.parametrize("text", ["done", "[1]", '"a"', "5"])
+@walk_cases("text", ["done", "[1]", '"a"', "5"])
 def test_a_structured_text_that_is_no_object_stays_a_field(text: str) -> None:
     assert parse_fields({"structuredContent": {"result": text}}) == {"result": text}
 
@@ -392,7 +393,7 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize("sentence", SENTENCES)
+@walk_cases("sentence", SENTENCES)
 def test_a_secret_that_a_sentence_tells_is_redacted(sentence: str) -> None:
     said = sentence.format(SECRET)
     redacted = redact_all(said)
@@ -407,7 +408,7 @@ def test_ones_own_password_may_be_a_word(said: str) -> None:
     assert redact_all(said).endswith("[REDACTED_PASSWORD]")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "said",
     [
         *("the password is wrong", "my password is expired", "das Passwort ist falsch", "mein Passwort ist abgelaufen"),
@@ -419,7 +420,7 @@ def test_a_sentence_about_secrets_stays(said: str) -> None:
     assert redact_all(said) == said
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "number",
     [
         *("DE89370400440532013000", "DE89 3704 0044 0532 0130 00", "GB29 NWBK 6016 1331 9268 19", "NO93 8601 1117 947"),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.model.request import Answer, AnswerCall
 from zoea.tools.secret_vault import InMemorySecrets, SecretVault, StreamMask
 
 SECRETS = {1: ("hunter2-secret",), 2: ("hunter2",), 3: ("aXaYaX",)}
 
 
-@pytest.mark.parametrize("size", range(1, 40))
+@walk_cases("size", range(1, 40))
 def test_a_secret_is_a_mark_however_the_pieces_are_cut(size: int) -> None:
     text = "It is hunter2-secret, and hunter2, and aXaYaXaYaX; hunters know hunter3."
     mask = StreamMask(SECRETS)
@@ -20,7 +20,7 @@ def test_a_secret_is_a_mark_however_the_pieces_are_cut(size: int) -> None:
     assert shown == "It is ‹secret:1›, and ‹secret:2›, and ‹secret:3›aYaX; hunters know hunter3."
 
 
-@pytest.mark.parametrize("size", range(1, 12))
+@walk_cases("size", range(1, 12))
 def test_a_short_secret_is_a_mark_where_it_stands_by_itself(size: int) -> None:
     text = "p9!x, up9!x p9!xy p9!x p9! (p9!x)\\np9!x end."
     mask = StreamMask({1: ("p9!x",)})

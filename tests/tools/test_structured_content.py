@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
+from tests.case_tables import walk_cases
 from zoea.tools.results import MAX_COMPARED, parse_result
 
 PROJECTS = {"projects": [{"id": "p-17"}, {"id": "p-18"}]}
@@ -50,16 +49,16 @@ NO_TEXT: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "structured", "rest"), [one[1:] for one in CASES], ids=[one[0] for one in CASES])
-@pytest.mark.parametrize("is_error", [False, True])
+@walk_cases(("text", "structured", "rest"), [one[1:] for one in CASES], ids=[one[0] for one in CASES])
+@walk_cases("is_error", [False, True])
 def test_only_what_the_text_lacks_follows_it(text: str, structured: Any, rest: Any, is_error: bool) -> None:
     wire = {"content": [{"type": "text", "text": text}], "structuredContent": structured, "isError": is_error}
     tail = "" if rest is None else f"\n{json.dumps(rest)}"
     assert parse_result(wire).content == f"{text}{tail}"
 
 
-@pytest.mark.parametrize(("structured"), [one[1] for one in NO_TEXT], ids=[one[0] for one in NO_TEXT])
-@pytest.mark.parametrize("wire", [{}, {"content": []}, {"content": None}, {"content": [{"type": "text", "text": " "}]}])
+@walk_cases(("structured"), [one[1] for one in NO_TEXT], ids=[one[0] for one in NO_TEXT])
+@walk_cases("wire", [{}, {"content": []}, {"content": None}, {"content": [{"type": "text", "text": " "}]}])
 def test_without_a_text_it_is_the_result(structured: Any, wire: dict[str, Any]) -> None:
     assert json.loads(parse_result({**wire, "structuredContent": structured}).content) == structured
 
@@ -77,7 +76,7 @@ def test_of_very_many_values_the_lengths_are_compared() -> None:
     assert short.startswith('many rows\n{"rows": [{"n": 0}')
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("wire", "text"),
     [
         ({"content": "a text in place of a list"}, "a text in place of a list"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.toolboxes import Faulty, asked, meta
 from tests.tools.conftest import Opener
 from zoea.model.request import ToolSpec
@@ -69,7 +70,7 @@ def test_tools_within_the_limits_are_said_nothing_of() -> None:
     assert bound_tools([_tool("a"), _tool("b")], _config()).notes == ()
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("upstream", "name", "offered"),
     [
         ("far", "zoea_done", "far__zoea_done"),

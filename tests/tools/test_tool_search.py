@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.toolboxes import FakeBackend, asked, meta
 from tests.tools.conftest import Opener
 from zoea.model.enums import CALL_TOOL, FIND_TOOL, ToolShow
@@ -64,7 +65,7 @@ def test_the_lines_of_very_many_tools_are_bounded_and_the_others_counted() -> No
     assert find.description.splitlines()[-1].endswith(" more")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("query", "first"),
     [
         ("mine", "mine"),
@@ -96,7 +97,7 @@ def test_an_answer_of_a_search_is_bounded() -> None:
     assert len(find_tools("ore", large)) < MAX_FOUND + 200
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("arguments", "inner"),
     [
         ({"name": "mine", "arguments": {"amount": 3}}, '{"amount": 3}'),
@@ -112,7 +113,7 @@ def test_a_call_through_the_tool_becomes_a_call_of_the_named_one(arguments: obje
     assert unwrapped(by_need(arguments)) == ("mine", inner, "c7")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "arguments",
     [{"name": "digg"}, {"name": CALL_TOOL, "arguments": {"name": "mine"}}, {"name": 3}, {}, [], {"name": ["mine"]}],
 )
@@ -146,7 +147,7 @@ def test_only_the_beginning_of_a_long_query_is_searched_for() -> None:
     assert find_tools(f"get_weather {late}", TOOLS).startswith('{"name": "get_weather"')
 
 
-@pytest.mark.parametrize("properties", [5, True, None, ["city", 3], "city"])
+@walk_cases("properties", [5, True, None, ["city", 3], "city"])
 def test_a_schema_whose_arguments_are_no_table_does_not_break_the_search(properties: object) -> None:
     odd = ToolSpec("odd", "Does it.", {"type": "object", "properties": properties}, upstream="yard", origin="odd")
     assert find_tools("weather", (odd, *TOOLS)).startswith('{"name": "get_weather"')

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from tests.fakes.mcp_wire import TOOL, McpWire
 from tests.fakes.toolboxes import Faulty, asked, meta, with_catalogue
 from tests.tools.conftest import Opener
@@ -88,7 +89,7 @@ async def test_a_call_without_its_required_arguments_never_reaches_the_server(op
     assert not faulty.seen("call")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("text", "message"),
     [
         ("{", "arguments are not JSON"),
@@ -143,7 +144,7 @@ async def test_a_status_has_the_figures_for_fronts(open_box: Opener, faulty: Fau
     assert status.last_error == "faulty refused refuse: out of order (code -32000)"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("fields", "message"),
     [
         ({"name": "bad name", "command": "x"}, "a name is 1 to 32"),

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes import anthropic_server
 from tests.fakes.openai_server import Call, Fail, Say
 from tests.llm.test_stream_frames import BAD, GOOD
@@ -310,7 +311,7 @@ async def test_the_inspector_shows_what_the_agent_sent_and_what_for(tmp_path: Pa
         assert first.request.iteration == 2
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("system", "said", "tools", "asker"),
     [
         ("You are a title generator.", "Dig.", [], Asker.TITLE),
@@ -394,7 +395,7 @@ async def test_an_error_within_an_answer_is_given_on_and_logged_without_the_key(
         assert KEY not in text + caplog.text
 
 
-@pytest.mark.parametrize("at", range(len(KEY) + 4))
+@walk_cases("at", range(len(KEY) + 4))
 def test_a_key_is_hidden_wherever_an_answer_is_cut(at: int) -> None:
     whole, filter_ = f"a: {KEY}{KEY[:3]}".encode(), _KeyFilter(KEY.encode())
     assert filter_.hide(whole[:at]) + filter_.hide(whole[at:]) + filter_.end() == b"a: (the key)sk-"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.llm.messages import wire_bodies
 from zoea.llm.messages.wire_bodies import Wire, parse_body, read_body
 from zoea.llm.transport.json_safety import parse, split_object
@@ -82,13 +83,13 @@ BROKEN: list[bytes] = [
 ]
 
 
-@pytest.mark.parametrize("content", KEPT)
+@walk_cases("content", KEPT)
 def test_a_request_whose_keys_stand_once_keeps_its_bytes(content: bytes) -> None:
     at = content.rindex(b'"gpt-9"') if b"deep" not in content else content.index(b'"gpt-9"')
     assert set_model(content, parse_body(content)[1], "m") == content[:at] + b'"m"' + content[at + 7 :]
 
 
-@pytest.mark.parametrize("content", REWRITTEN)
+@walk_cases("content", REWRITTEN)
 def test_a_request_that_servers_may_read_otherwise_is_sent_as_it_was_read(content: bytes) -> None:
     sent = set_model(content, split_object(content), "m")
     assert repr(json.loads(sent)) == repr({**json.loads(content), "model": "m"})
@@ -97,7 +98,7 @@ def test_a_request_that_servers_may_read_otherwise_is_sent_as_it_was_read(conten
     assert len({name for name, _ in pairs}) == len(pairs)
 
 
-@pytest.mark.parametrize("content", [*REWRITTEN, *REWRITTEN_WITHIN])
+@walk_cases("content", [*REWRITTEN, *REWRITTEN_WITHIN])
 def test_no_key_is_sent_twice_at_any_depth(content: bytes) -> None:
     def read_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         assert len({name for name, _ in pairs}) == len(pairs)
@@ -107,7 +108,7 @@ def test_no_key_is_sent_twice_at_any_depth(content: bytes) -> None:
     assert repr(json.loads(sent, object_pairs_hook=read_once)) == repr({**json.loads(content), "model": "m"})
 
 
-@pytest.mark.parametrize("content", BROKEN, ids=range(len(BROKEN)))
+@walk_cases("content", BROKEN, ids=range(len(BROKEN)))
 def test_a_body_that_is_no_object_or_too_much_is_refused(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_body(content)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from tests.world.sample_fleet import NUDGE, Fleet, random_pilot, toolbox
 from zoea.model.enums import CALL_TOOL, FIND_TOOL, Finish, Role, Source
 from zoea.model.ports import Provider
@@ -354,7 +355,7 @@ def test_results_of_any_shape_do_not_break_it(found: list[tuple[str, dict[str, A
         assert said.text or said.calls
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "note",
     [
         f"Mined out: p1 at tick {'9' * 5_000}",

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.store.test_faults import put_back, remove, replace
 from tests.waiting import until
 from zoea.model.errors import UsageError
@@ -241,7 +242,7 @@ def test_the_same_seed_gives_the_same_faults() -> None:
     assert FaultInjector("").draw() is None
 
 
-@pytest.mark.parametrize("text", ["error", "error=2", "error=x", "sloth=1", "error=0.1:3", "latency=0.1:-1"])
+@walk_cases("text", ["error", "error=2", "error=x", "sloth=1", "error=0.1:3", "latency=0.1:-1"])
 def test_invalid_fault_options_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         FaultInjector(text)

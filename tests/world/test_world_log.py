@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.model.errors import WorldError
 from zoea.world.captain_actions import ACTIONS
 from zoea.world.catalog import REEF_TOOLS, validate_arguments
@@ -100,7 +101,7 @@ def _checked(tool: str, args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         return refused.code, {}
 
 
-@pytest.mark.parametrize("name", ["a\ud800", "", " ", "-x", "a" * 49, "a\nb", "a\0b"])
+@walk_cases("name", ["a\ud800", "", " ", "-x", "a" * 49, "a\nb", "a\0b"])
 def test_names_that_would_break_a_screen_are_refused(name: str) -> None:
     with pytest.raises(ReefRefusal, match="name"):
         validate_arguments("register", {"name": name})

@@ -6,12 +6,13 @@ from collections import Counter
 
 import pytest
 
+from tests.case_tables import walk_cases
 from zoea.world.goods import BEST_ORE, NEAREST_ORE, ORES
 from zoea.world.world_map import PointKind, WorldMap, count_travel_ticks
 from zoea.world.world_queries import build_map, build_map_json
 
 
-@pytest.mark.parametrize("seed", range(5))
+@walk_cases("seed", range(5))
 def test_the_default_map_has_forty_systems_120_points_30_belts_and_12_stations(seed: int) -> None:
     world_map = WorldMap(seed)
     kinds = Counter(point.kind for point in world_map.points.values())
@@ -26,7 +27,7 @@ def test_the_best_ore_is_worth_four_times_the_nearest() -> None:
     assert any(point.ore == BEST_ORE for point in WorldMap(3).points.values())
 
 
-@pytest.mark.parametrize("seed", range(5))
+@walk_cases("seed", range(5))
 def test_every_station_is_in_a_belt_of_the_poorest_ore(seed: int) -> None:
     world_map = WorldMap(seed)
     for station in (world_map.points[id_] for id_ in world_map.stations):
@@ -34,7 +35,7 @@ def test_every_station_is_in_a_belt_of_the_poorest_ore(seed: int) -> None:
         assert any(p.ore == NEAREST_ORE and p.orbit == station.orbit for p in beside)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@walk_cases("seed", range(5))
 def test_every_system_can_be_reached_from_every_other_both_ways_alike(seed: int) -> None:
     world_map = WorldMap(seed)
     for start in world_map.systems:
