@@ -69,16 +69,23 @@ def defaults_stated_twice() -> set[str]:
 
     It has the value of a setting, and the setting's name or some words of it: `primers` repeats `primers_count`.
     """
-    defaults = [(words_of(path[-1]), path[-1], field.default) for path, field in iterate_fields(Settings)]
+    defaults: dict[Any, list[tuple[set[str], str]]] = {}
+    for path, field in iterate_fields(Settings):
+        defaults.setdefault(_hashable(field.default), []).append((words_of(path[-1]), path[-1]))
     return {
         f"{file.relative_to(PACKAGE).as_posix()}: {name}"
         for file in SOURCES
         if not (file.parent.name == "settings" and file.name in SCHEMA)
         for name, value in stated(file)
         if value
-        for words, setting, default in defaults
-        if value == default and (words_of(name) <= words if value is not True else name.strip("_") == setting)
+        for words, setting in defaults.get(_hashable(value), ())
+        if (words_of(name) <= words if value is not True else name.strip("_") == setting)
     }
+
+
+def _hashable(value: Any) -> Any:
+    """Return a key that is equal for equal values."""
+    return repr(value) if isinstance(value, list | dict | set | tuple) else value
 
 
 def words_of(name: str) -> set[str]:

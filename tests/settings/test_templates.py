@@ -314,7 +314,7 @@ def test_a_project_s_template_of_texts_alone_needs_no_trust(library: Templates, 
 FIELDS = [(path, field) for path, field in iterate_fields(Template) if path[0] != "context_strategy"]
 
 
-@pytest.mark.parametrize(("path", "field"), FIELDS, ids=[".".join(path) for path, _ in FIELDS])
+@walk_cases(("path", "field"), FIELDS, ids=[".".join(path) for path, _ in FIELDS])
 def test_each_key_of_a_project_s_template_needs_trust_unless_it_is_inert(
     library: Templates, project: Path, tmp_path: Path, path: KeyPath, field: FieldInfo
 ) -> None:

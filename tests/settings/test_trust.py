@@ -20,6 +20,7 @@ import pytest
 import tomlkit
 from pydantic.fields import FieldInfo
 
+from tests.case_tables import walk_cases
 from tests.fakes.setting_values import list_values
 from zoea.model.errors import TrustError
 from zoea.settings.early_defaults import EARLY
@@ -99,7 +100,7 @@ def try_load(where: Places) -> Settings | None:
         return None
 
 
-@pytest.mark.parametrize(("path", "field"), FIELDS, ids=[".".join(path) for path, _ in FIELDS])
+@walk_cases(("path", "field"), FIELDS, ids=[".".join(path) for path, _ in FIELDS])
 def test_no_key_of_an_untrusted_file_has_an_effect_unless_it_is_inert(
     where: Places, path: KeyPath, field: FieldInfo
 ) -> None:

@@ -92,7 +92,7 @@ def test_json_that_is_shown_parses_to_the_same_value(value: object) -> None:
 SIZE = 300_000 if os.environ.get("ZOEA_SOAK") else 100_000
 
 
-@pytest.mark.parametrize("unit", ["\x1b[", "\x1b]", "\x1b", "\x9d1", "\r", "\u2800", "\u200d", "👩\u200d", " ", "\t "])
+@walk_cases("unit", ["\x1b[", "\x1b]", "\x1b", "\x9d1", "\r", "\u2800", "\u200d", "👩\u200d", " ", "\t "])
 def test_hostile_repetition_costs_time_in_proportion_to_its_length(unit: str) -> None:
     begun = process_time()
     for show in (prose_line, one_line):

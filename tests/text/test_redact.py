@@ -165,7 +165,7 @@ HOSTILE = [
 SIZE = 200_000 if os.environ.get("ZOEA_SOAK") else 50_000
 
 
-@pytest.mark.parametrize("unit", HOSTILE)
+@walk_cases("unit", HOSTILE)
 def test_hostile_repetition_costs_time_in_proportion_to_its_length(unit: str) -> None:
     def seconds(size: int) -> float:
         text = unit * (size // len(unit))
