@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,22 +21,37 @@ def fails_for_even_numbers(number: int) -> None:
 
 
 def test_every_case_that_fails_is_named() -> None:
-    with pytest.raises(BaseExceptionGroup, match="2 cases fail") as raised:
+    with pytest.raises(BaseExceptionGroup, match="2 of 4 cases failed") as raised:
         call(fails_for_even_numbers)
     assert [(error.__notes__, "is even" in str(error)) for error in raised.value.exceptions] == [
-        (["in the case 1: (2,)"], True),
-        (["in the case 3: (4,)"], True),
+        (["in the case number=2"], True),
+        (["in the case number=4"], True),
     ]
 
 
-@walk_cases("case", [lambda: pytest.fail("no"), lambda: pytest.skip("not here"), lambda: int("x")])
-def walk_calls(case: Callable[[], object]) -> None:
-    case()
+def test_what_ends_a_test_ends_the_walk() -> None:
+    seen = []
+
+    @walk_cases("number", range(4))
+    def check(number: int) -> None:
+        seen.append(number)
+        if number == 1:
+            raise ValueError
+        if number == 2:
+            pytest.fail("Timeout")
+
+    with pytest.raises(BaseExceptionGroup, match="2 of 4 cases failed"):
+        call(check)
+    assert seen == [0, 1, 2]
 
 
-def test_a_case_that_fails_or_skips_in_any_way_fails() -> None:
-    with pytest.raises(BaseExceptionGroup, match="3 cases fail"):
-        call(walk_calls)
+def test_a_case_that_skips_fails() -> None:
+    @walk_cases("reason", ["not here"])
+    def check(reason: str) -> None:
+        pytest.skip(reason)
+
+    with pytest.raises(AssertionError, match="would hide"):
+        call(check)
 
 
 def test_one_case_alone_fails_with_its_own_error_and_name() -> None:
