@@ -174,10 +174,14 @@ def problems(chosen: Mapping[str, str]) -> dict[str, str]:
 
 def clashes(actions: Collection[Action] = ACTIONS) -> list[tuple[Action, Action]]:
     """Return pairs of actions with one key in one place. Places are everywhere, except inputs and dialogs."""
+    by_key = dict[str, list[Action]]()
+    for action in actions:
+        by_key.setdefault(action.key, []).append(action)
     return [
         (one, other)
-        for one, other in combinations(actions, 2)
-        if one.key == other.key and _share_keys(one.place, other.place)
+        for group in by_key.values()
+        for one, other in combinations(group, 2)
+        if _share_keys(one.place, other.place)
     ]
 
 
