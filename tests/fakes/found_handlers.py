@@ -9,9 +9,11 @@ from types import CodeType, MethodType
 from typing import Any
 
 from textual import _callback
+from textual.dom import DOMNode
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.reactive import Reactive
+from textual.screen import Screen
 
 _get_dispatch_methods = MessagePump._get_dispatch_methods
 
@@ -98,3 +100,16 @@ def read_value(reactive: Reactive[Any], node: Any, of: Any) -> Any:
 @lru_cache(maxsize=8192)
 def _is_computed(kind: Any, name: str) -> bool:
     return hasattr(kind, name)
+
+
+_screen: Any = DOMNode.screen
+
+
+@property  # type: ignore[misc]  # of the class that it is put into
+def find_screen(node: Any) -> Screen[Any]:
+    """Return the screen of a node as Textual does, without an import for each. Raises NoScreen."""
+    above = node
+    while above is not None and not isinstance(above, Screen):
+        parent = above._MessagePump__parent
+        above = None if parent is None else parent()
+    return _screen.fget(node) if above is None else above  # the first raises

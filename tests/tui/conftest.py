@@ -9,15 +9,17 @@ import pytest
 from textual import _callback, message_pump
 from textual._styles_cache import StylesCache
 from textual.css.stylesheet import Stylesheet
+from textual.design import ColorSystem
+from textual.dom import DOMNode
 from textual.message_pump import MessagePump
 from textual.reactive import Reactive
 from textual.screen import Screen
 
 from tests.fakes import paint_once
 from tests.fakes.applied_styles import apply_known, process_changed_components, replace_changed
-from tests.fakes.found_handlers import SilentLog, count_parameters, find_handlers, read_value
+from tests.fakes.found_handlers import SilentLog, count_parameters, find_handlers, find_screen, read_value
 from tests.fakes.light_strips import make_caches_late
-from tests.fakes.parsed_styles import parse_once
+from tests.fakes.parsed_styles import generate_once, parse_once, tokens_once
 from zoea.agents.agent_launch import KnownAgent
 from zoea.tui.theme import themes
 
@@ -28,6 +30,8 @@ make_caches_late()
 def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep parsed style rules, and their results for widgets, between cockpits of a process."""
     monkeypatch.setattr(Stylesheet, "_parse_rules", parse_once)
+    monkeypatch.setattr(Stylesheet, "_variable_tokens", tokens_once)
+    monkeypatch.setattr(ColorSystem, "generate", generate_once)
     monkeypatch.setattr(Stylesheet, "apply", apply_known)
     monkeypatch.setattr(Stylesheet, "replace_rules", staticmethod(replace_changed))
     monkeypatch.setattr(Stylesheet, "_process_component_classes", process_changed_components)
@@ -64,6 +68,7 @@ def _handlers_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_callback, "_count_parameters", count_parameters)
     monkeypatch.setattr(message_pump, "log", SilentLog())
     monkeypatch.setattr(Reactive, "__get__", read_value)
+    monkeypatch.setattr(DOMNode, "screen", find_screen)
 
 
 @pytest.fixture(autouse=True)
