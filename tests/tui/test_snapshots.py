@@ -266,6 +266,8 @@ SCENES = (
     Scene("held-focus", ("g", "enter"), says("Port Vesper: 11"), sizes=SIZES[:2]),
     Scene("hive", ("v",), says("held")),
 )
+OPENED_ANEW = tuple(scene for scene in SCENES if scene.is_box or scene.keeps_theme)
+"""Those that have to be opened for each size, or for each theme."""
 PARTS = 3
 """Tests that share the scenes, so that they run beside each other; each plays the swarm anew."""
 PART = -(-len(SCENES) // PARTS)
@@ -440,13 +442,16 @@ def list_views(scene: Scene, shown: str) -> list[tuple[tuple[int, int], str]]:
 
     A theme changes colours and no place. So the quick run looks at two sizes of a scene, each in another theme: the
     smallest, where room is scarce, and by turns the middle and the largest one. Of two scenes in a row, one is shown
-    at its smallest size in the first theme, the other in the second.
+    at its smallest size in the first theme, the other in the second. A scene that is opened anew for each view, which
+    takes most of its time, is looked at once: by turns at each of its sizes and in each theme.
     """
     if IS_THOROUGH:
         return [(size, theme) for size in scene.sizes for theme in THEMES]
     smallest, *larger = scene.sizes
-    second = larger[SCENES.index(scene) // 2 % len(larger)] if larger else smallest
     other = THEMES[1 - THEMES.index(shown)]
+    if scene in OPENED_ANEW and larger:
+        return [(scene.sizes[OPENED_ANEW.index(scene) % len(scene.sizes)], other)]
+    second = larger[SCENES.index(scene) // 2 % len(larger)] if larger else smallest
     return [(smallest, shown), (second, other)]
 
 
