@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -72,8 +72,9 @@ def read_origins(
     """
     turns, calls = _read_turns(database, name)
     origins: dict[tuple[int, int], HunkOrigin] = {}
+    since = _list_commits(git, base) if files else []
     for at, file in enumerate(files[:MOST_FILES]):
-        added, removed = trace_lines(git, base, file.path)
+        added, removed = trace_lines(git, base, file.path, since, {line.sign for line in file.lines})
         hunks: list[tuple[int, set[str]]] = []
         for number, line in enumerate(file.lines):
             if line.sign == "@":
@@ -117,22 +118,34 @@ def _read_turns(database: Path, name: str) -> tuple[dict[str, int], dict[str, li
     return turns, calls
 
 
-def trace_lines(git: Git, base: str, path: str) -> tuple[Mapping[int, str], Mapping[int, str]]:
+def _list_commits(git: Git, base: str) -> list[str]:
+    """Return the commits since `base`, the oldest first. Raises GitError."""
+    return git.text("rev-list", "--reverse", "--topo-order", f"{base}..HEAD").split()
+
+
+def trace_lines(
+    git: Git, base: str, path: str, since: Sequence[str] | None = None, signs: Collection[str] = "+-"
+) -> tuple[Mapping[int, str], Mapping[int, str]]:
     """Return by line number the commits since `base` that added or removed each line.
 
     What git cannot tell is left out, as for a file that has another name now. Raises GitError.
+
+    Args:
+        since: All commits since `base`; the default asks git.
+        signs: `+` for lines that were added, `-` for those that were removed. Git is not asked about the others.
     """
-    commits = git.text("rev-list", "--reverse", "--topo-order", f"{base}..HEAD").split()
+    commits = _list_commits(git, base) if since is None else since
     if not commits:
         nothing = defaultdict[int, str](lambda: UNCOMMITTED)
         return nothing, nothing
     mine, after = set(commits), dict(zip((base, *commits), (*commits, UNCOMMITTED), strict=True))
+    now = _blame(git, f"^{base}", "--", path) if "+" in signs else []
     added = {
         line: commit if commit in mine else UNCOMMITTED
-        for commit, line in _blame(git, f"^{base}", "--", path)
+        for commit, line in now
         if commit in mine or not commit.strip("0")
     }
-    lasted = _blame(git, "--reverse", f"{base}..HEAD", "--", path)
+    lasted = _blame(git, "--reverse", f"{base}..HEAD", "--", path) if "-" in signs else []
     return added, {line: after[commit] for commit, line in lasted if commit in after}
 
 
