@@ -125,14 +125,6 @@ PAUSE_S = 0.4
 
 
 @runtime_checkable
-class KeyHolder(Protocol):
-    """A screen that is not ready for the next key while `holds_keys`."""
-
-    @property
-    def holds_keys(self) -> bool: ...
-
-
-@runtime_checkable
 class DecisionScreen(Protocol):
     """A screen that ignores deciding keys typed before it was shown, if `IS_SEEN_FIRST`."""
 
@@ -315,8 +307,8 @@ class TypeAhead:
         return screen is not None and screen.is_mounted
 
     def _is_held(self) -> bool:
-        screen: object = self._screen
-        return isinstance(screen, KeyHolder) and self._is_screen_ready() and screen.holds_keys
+        # Not `isinstance` of a protocol, which takes long and is asked often while a key waits.
+        return self._is_screen_ready() and bool(getattr(self._screen, "holds_keys", False))
 
     def _is_stuck(self) -> bool:
         return self._task is not None and (self._opening.holds_keys or time.monotonic() - self._begun > PATIENCE_S)
