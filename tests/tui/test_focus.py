@@ -77,6 +77,13 @@ async def focused(
         yield stage
 
 
+async def focus_long(stage: Stage, size: tuple[int, int] = (100, 24)) -> None:
+    """Open the Focus of alpha, which was told 15 things before, at its end, as for the first time."""
+    stage.app.bookmarks.clear()
+    await focus(stage, prompts=0, size=size)
+    await shows(stage, "prompt 15")
+
+
 SHORT_PAGE = 8
 """Turns that are read at a time, so that a conversation of fifteen has several pages."""
 
@@ -175,7 +182,7 @@ async def older_turns_load_while_scrolling_up_and_the_place_is_kept(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversation, "PAGE_TURNS", SHORT_PAGE)
-    await focus(stage, prompts=15, size=(100, 24))
+    await focus_long(stage)
     assert "prompt 1\n" not in view(stage).plain
     for _ in range(40):
         line = _lines(stage)[5]
@@ -192,7 +199,7 @@ async def older_turns_load_while_scrolling_up_and_the_place_is_kept(
 @patched
 async def home_and_end_load_the_first_and_last_turn(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "PAGE_TURNS", SHORT_PAGE)
-    await focus(stage, prompts=15, size=(100, 24))
+    await focus_long(stage)
     await stage.press("g")
     await settles(stage, lambda: "turn 1 " in stage.text())
     assert not view(stage).follows
@@ -361,7 +368,7 @@ async def typing_finds_and_enter_goes_to_the_newest(stage: Stage) -> None:
 @patched
 async def a_match_that_is_not_loaded_is_loaded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "PAGE_TURNS", SHORT_PAGE)
-    await focus(stage, prompts=15, size=(100, 24))
+    await focus_long(stage)
     await stage.press("slash")
     await stage.write("prompt 2")
     await settles(stage, lambda: stage.one(FindBar).count == "1 of 1")
@@ -417,7 +424,7 @@ async def a_search_without_matches_says_so(stage: Stage) -> None:
 @patched
 async def a_swarm_search_opens_the_conversation_at_its_match(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "PAGE_TURNS", SHORT_PAGE)
-    await focus(stage, prompts=15, size=(100, 24))
+    await focus_long(stage)
     await stage.press("escape")
     memory = await stage.swarm.value("SELECT max(id) FROM memory WHERE role = 'user' AND content LIKE '%prompt 4'")
     stage.app.push_screen(FocusScreen(stage.view().id, turn=4, key=f"memory {memory}", words="prompt 4"))
@@ -477,7 +484,7 @@ async def a_streamed_answer_becomes_a_block(stage: Stage, monkeypatch: pytest.Mo
             await end.wait()
             yield Answer(text="The **belt** is rich [/]")
 
-    await focus(stage, prompts=15)
+    await focus_long(stage, SIZE)
     monkeypatch.setattr(stage.swarm.provider, "stream", Slow().stream)
     await stage.swarm.commander.send("alpha", "again")
     live, transcript = stage.one(LiveAnswer), stage.one(ConversationView)
@@ -755,7 +762,7 @@ async def the_end_is_kept_although_a_jump_asked_for_before_arrives_late(
         may_read.wait(20)
         return read_around(*of)
 
-    await focus(stage, Answer(text="ok"), prompts=15, size=(120, 40))
+    await focus_long(stage, SIZE)
     await stage.until(lambda: view(stage).follows and view(stage).height)
     monkeypatch.setattr(conversation, "read_around", read_late)
     screen = stage.screen
@@ -870,15 +877,20 @@ async def test_a_conversation_is_shown_as_it_goes_on(tmp_path: Path) -> None:
 
 
 async def test_a_long_conversation_is_read_in_pages(tmp_path: Path) -> None:
-    await take_steps_anew(
-        tmp_path,
-        older_turns_load_while_scrolling_up_and_the_place_is_kept,
-        home_and_end_load_the_first_and_last_turn,
-        a_match_that_is_not_loaded_is_loaded,
-        a_swarm_search_opens_the_conversation_at_its_match,
-        a_streamed_answer_becomes_a_block,
-        the_end_is_kept_although_a_jump_asked_for_before_arrives_late,
-    )
+    async with cockpit(tmp_path, start=True) as stage:
+        for number in range(1, 16):
+            await stage.swarm.commander.send("alpha", f"prompt {number}")
+            await stage.swarm.settled()
+        await take_steps(
+            stage,
+            older_turns_load_while_scrolling_up_and_the_place_is_kept,
+            home_and_end_load_the_first_and_last_turn,
+            a_match_that_is_not_loaded_is_loaded,
+            a_swarm_search_opens_the_conversation_at_its_match,
+            # The last ones: they add turns.
+            a_streamed_answer_becomes_a_block,
+            the_end_is_kept_although_a_jump_asked_for_before_arrives_late,
+        )
 
 
 async def test_blocks_are_folded_found_kept_and_copied(tmp_path: Path) -> None:
