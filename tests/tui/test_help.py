@@ -186,7 +186,10 @@ async def test_help_has_a_legend_of_every_status(tmp_path: Path) -> None:
 
 
 async def test_each_line_can_be_read_in_full_by_keys_in_a_small_terminal(tmp_path: Path) -> None:
-    """Read all lines in the smaller terminal, which shows the fewest at once. At full strength, in the other too."""
+    """Read all lines in the smaller terminal, which shows the fewest at once. At full strength, in the other too.
+
+    The quick run reads in the other one what is left by words that no action matches.
+    """
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         for size in ((80, 24), (60, 16)):
             await stage.resize(*size)
@@ -195,9 +198,11 @@ async def test_each_line_can_be_read_in_full_by_keys_in_a_small_terminal(tmp_pat
             fixed = [key.description for key in FIXED_KEYS]
             for description in (*MEANINGS.values(), *WORDS.values(), *(each.description for each in ACTIONS), *fixed):
                 assert description in said, size
-            if size == (60, 16) or os.environ.get("ZOEA_SOAK"):
+            is_whole = size == (60, 16) or bool(os.environ.get("ZOEA_SOAK"))
+            if is_whole:
                 await can_be_read(stage, lines)
-            for words in ("status", "a server", "queue"):  # other lines above actions, below them, and no action at all
+            found = ("status", "a server", "queue")  # other lines above actions, below them, and no action at all
+            for words in found if is_whole else found[-1:]:
                 await stage.write(words)
                 await can_be_read(stage, lines)
                 await stage.press("escape")
