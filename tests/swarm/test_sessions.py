@@ -12,7 +12,7 @@ import pytest
 from benchmarks.sessions import MOST_SUMMARIES, SETS, STRONG, FactSet, Session, play, share_of, write_session
 
 FACTS = FactSet.read(SETS / "a")
-TURNS = 120 if os.environ.get("ZOEA_SOAK") else 80
+TURNS = 120 if os.environ.get("ZOEA_SOAK") else 60
 """A shorter session has as many facts among less talk, and two summaries or more."""
 RECALLED = "zh"
 
