@@ -271,6 +271,16 @@ class Story:
         return found
 
 
+def check_all(properties: Sequence[Callable[..., None]], *example: object) -> None:
+    """Check each property of one example, because to draw it takes longer. A failure names its property."""
+    for holds in properties:
+        try:
+            holds(*example)
+        except Exception as error:
+            error.add_note(f"not so: {holds.__name__.replace('_', ' ')}")
+            raise
+
+
 @st.composite
 def stories(draw: st.DrawFn, *, max_events: int = 8, longest: int = 30_000, orderly: bool = False) -> Story:
     """Random runs: some turns that ended in any way, then an open one with its moments.

@@ -6,13 +6,15 @@ import itertools
 import json
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.context.sample_histories import Story, stories
+from tests.context.sample_histories import Story, check_all, stories
 from tests.swarm.invariants import is_whole
 from zoea.context import (
     HEADROOM,
@@ -58,6 +60,24 @@ LIMITS = st.fixed_dictionaries(
 )
 
 
+@dataclass(frozen=True)
+class Example:
+    """A random history and budget."""
+
+    story: Story
+    limits: dict[str, object]
+    rng: random.Random
+
+    @cached_property
+    def frozen(self) -> FrozenTurn:
+        return self.story.recorder.frozen(**self.limits)
+
+    @cached_property
+    def made(self) -> list[tuple[FrozenTurn, TurnRecord, Plan]]:
+        """The plan at each moment that has one."""
+        return plans(self.story, self.limits)
+
+
 def plans(story: Story, limits: dict[str, object]) -> list[tuple[FrozenTurn, TurnRecord, Plan]]:
     """Return the plan at each moment that has one."""
     frozen = story.recorder.frozen(**limits)
@@ -70,9 +90,8 @@ def plans(story: Story, limits: dict[str, object]) -> list[tuple[FrozenTurn, Tur
     return out
 
 
-@given(stories(), LIMITS)
-def test_i1_no_request_exceeds_its_budget(story: Story, limits: dict[str, object]) -> None:
-    for frozen, _, plan in plans(story, limits):
+def i1_no_request_exceeds_its_budget(example: Example) -> None:
+    for frozen, _, plan in example.made:
         tokens = request_tokens(plan.messages, tools_tokens=frozen.tools_tokens, calibration=frozen.calibration)
         assert tokens == plan.tokens <= request_limit(frozen).tokens <= frozen.max_tokens
         assert sum(len(message.content) for message in plan.messages) <= frozen.max_chars
@@ -83,15 +102,13 @@ def tokens_of_characters(frozen: FrozenTurn) -> int:
     return int(frozen.max_chars / 4 * frozen.calibration)
 
 
-@given(stories(longest=8000, orderly=True), LIMITS)
-def test_i1_a_refusal_is_correct_and_says_how_to_fix_it(story: Story, limits: dict[str, object]) -> None:
-    frozen = story.recorder.frozen(**limits)
-    answers = story.at(len(story.moments) - 1, frozen)
-    refused = refusal_of(frozen, answers)
+def i1_a_refusal_is_correct_and_says_how_to_fix_it(example: Example) -> None:
+    answers = example.story.at(len(example.story.moments) - 1, example.frozen)
+    refused = refusal_of(example.frozen, answers)
     if refused is not None:
         need = int(refused.what.split("at least ")[1].split(" tokens")[0].replace(",", ""))
         wider = dict.fromkeys(("max_tokens", "max_chars", "context_window"), 10**7)
-        if request_limit(frozen).setting and need <= tokens_of_characters(frozen):
+        if request_limit(example.frozen).setting and need <= tokens_of_characters(example.frozen):
             way, value = refused.hint.split(", or")[0].split(" at least ")
             raised = {
                 "Raise budget.token_budget_per_agent to": "max_tokens",
@@ -100,12 +117,11 @@ def test_i1_a_refusal_is_correct_and_says_how_to_fix_it(story: Story, limits: di
             wider[raised[way]] = int(value.removesuffix(" tokens").replace(",", ""))
         else:
             assert "at least" not in refused.hint
-        assert refusal_of(replace(frozen, **wider), answers) is None
+        assert refusal_of(replace(example.frozen, **wider), answers) is None
 
 
-@given(stories(longest=8000, orderly=True), LIMITS)
-def test_i1_a_turn_is_refused_only_if_its_shortest_form_does_not_fit(story: Story, limits: dict[str, object]) -> None:
-    frozen = story.recorder.frozen(**limits)
+def i1_a_turn_is_refused_only_if_its_shortest_form_does_not_fit(example: Example) -> None:
+    story, frozen = example.story, example.frozen
     answers = story.at(len(story.moments) - 1, frozen)
     if refusal_of(frozen, answers) is not None:
         order = next((pack for pack in packs(frozen, answers) if pack.id == "order"), None)
@@ -140,17 +156,13 @@ def refusal_of(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> PlanEr
     return None
 
 
-@given(stories(), LIMITS)
-def test_i2_every_call_has_its_results_right_after_it_and_every_result_its_call(
-    story: Story, limits: dict[str, object]
-) -> None:
-    for _, _, plan in plans(story, limits):
+def i2_every_call_has_its_results_right_after_it_and_every_result_its_call(example: Example) -> None:
+    for _, _, plan in example.made:
         is_whole(plan.messages)
 
 
-@given(stories(), LIMITS)
-def test_i3_one_system_message_first_and_a_user_or_tool_message_last(story: Story, limits: dict[str, object]) -> None:
-    for _, _, plan in plans(story, limits):
+def i3_one_system_message_first_and_a_user_or_tool_message_last(example: Example) -> None:
+    for _, _, plan in example.made:
         assert [message.role is Role.SYSTEM for message in plan.messages].index(True) == 0
         assert sum(message.role is Role.SYSTEM for message in plan.messages) == 1
         assert plan.messages[-1].role in (Role.USER, Role.TOOL)
@@ -160,11 +172,8 @@ def spoken(memory: Memory) -> str:
     return f"{memory.label}\n{memory.content}" if memory.label else memory.content
 
 
-@given(stories(), LIMITS)
-def test_i4_every_prompt_of_the_turn_is_in_every_request_verbatim_and_in_order(
-    story: Story, limits: dict[str, object]
-) -> None:
-    for frozen, record, plan in plans(story, limits):
+def i4_every_prompt_of_the_turn_is_in_every_request_verbatim_and_in_order(example: Example) -> None:
+    for frozen, record, plan in example.made:
         prompts = [memory for memory in sorted(record.memories, key=lambda one: one.seq) if memory.role is Role.USER]
         ids = {memory.id for memory in prompts}
         shown = [message.content for message in plan.messages if message.memory_id in ids]
@@ -188,11 +197,8 @@ def state(plan: Plan) -> tuple[object, ...]:
     )
 
 
-@given(stories(orderly=True, max_events=12), LIMITS)
-def test_i5_each_request_extends_the_one_before_unless_it_reports_a_compaction(
-    story: Story, limits: dict[str, object]
-) -> None:
-    made = [plan for _, _, plan in plans(story, limits)]
+def i5_each_request_extends_the_one_before_unless_it_reports_a_compaction(example: Example) -> None:
+    made = [plan for _, _, plan in example.made]
     for earlier, later in itertools.pairwise(made):
         if not extends(earlier, later):
             assert state(earlier) != state(later)
@@ -202,9 +208,8 @@ def test_i5_each_request_extends_the_one_before_unless_it_reports_a_compaction(
 ORDER = {StepKind.LIMIT: 0, StepKind.CUT: 1, StepKind.REASONING: 1, StepKind.SUPERSEDED: 2, StepKind.FOLDED: 3}
 
 
-@given(stories(orderly=True, max_events=12), LIMITS)
-def test_i5_compacted_memories_only_get_shorter(story: Story, limits: dict[str, object]) -> None:
-    made = plans(story, limits)
+def i5_compacted_memories_only_get_shorter(example: Example) -> None:
+    made = example.made
     for (_, record, earlier), (_, _, later) in itertools.pairwise(made):
         after = {step.memory_id: step for step in later.steps}
         for step in earlier.steps:
@@ -224,22 +229,21 @@ def has_answers(record: TurnRecord) -> bool:
     return any(memory.role is Role.ASSISTANT and not memory.partial for memory in record.memories)
 
 
-@given(stories(), LIMITS, st.randoms(use_true_random=False))
-def test_i6_the_same_records_in_any_order_give_the_same_bytes(
-    story: Story, limits: dict[str, object], rng: random.Random
-) -> None:
-    for moment, (frozen, record, plan) in enumerate(plans(story, limits)):
+def i6_the_same_records_in_any_order_give_the_same_bytes(example: Example) -> None:
+    for moment, (frozen, record, plan) in enumerate(example.made):
         shuffled = list(record.memories)
-        rng.shuffle(shuffled)
+        example.rng.shuffle(shuffled)
         notes = list(record.notes)
-        rng.shuffle(notes)
-        answers = {**story.at(moment, frozen), TurnSoFar(frozen.turn_id): TurnRecord(tuple(shuffled), tuple(notes))}
+        example.rng.shuffle(notes)
+        answers = {
+            **example.story.at(moment, frozen),
+            TurnSoFar(frozen.turn_id): TurnRecord(tuple(shuffled), tuple(notes)),
+        }
         assert plan_turn(frozen, answers) == plan
 
 
-@given(stories(), LIMITS)
-def test_i7_every_memory_of_the_turn_is_verbatim_or_reported(story: Story, limits: dict[str, object]) -> None:
-    for frozen, record, plan in plans(story, limits):
+def i7_every_memory_of_the_turn_is_verbatim_or_reported(example: Example) -> None:
+    for frozen, record, plan in example.made:
         by_id = {message.memory_id: message for message in plan.messages if message.memory_id is not None}
         reported = {step.memory_id for step in plan.steps}
         for memory in record.memories:
@@ -265,9 +269,8 @@ def is_verbatim(memory: Memory, message: RequestMessage) -> bool:
     )
 
 
-@given(stories(), LIMITS)
-def test_cut_arguments_are_still_json_objects(story: Story, limits: dict[str, object]) -> None:
-    for _, record, plan in plans(story, limits):
+def cut_arguments_are_still_json_objects(example: Example) -> None:
+    for _, record, plan in example.made:
         stored = {call.wire_id: call.arguments for memory in record.memories for call in memory.calls}
         for message in plan.messages:
             for call in message.calls:
@@ -275,10 +278,9 @@ def test_cut_arguments_are_still_json_objects(story: Story, limits: dict[str, ob
                     assert isinstance(json.loads(call.arguments), dict)
 
 
-@given(stories(), LIMITS)
-def test_a_stored_plan_rebuilds_the_sent_messages(story: Story, limits: dict[str, object]) -> None:
-    memories = story.recorder.by_id()
-    for _, _, plan in plans(story, limits):
+def a_stored_plan_rebuilds_the_sent_messages(example: Example) -> None:
+    memories = example.story.recorder.by_id()
+    for _, _, plan in example.made:
         kept = json.loads(json.dumps(encode(plan)))
         assert rebuild(kept, memories) == plan.messages
 
@@ -292,34 +294,28 @@ def test_without_pressure_only_results_over_their_limit_change(story: Story, lim
         assert all(step.kind in left_out for step in plan.steps)
 
 
-@given(stories(), LIMITS)
-def test_a_replay_of_an_earlier_plan_does_not_change_a_plan(story: Story, limits: dict[str, object]) -> None:
-    frozen = story.recorder.frozen(**limits)
+def a_replay_of_an_earlier_plan_does_not_change_a_plan(example: Example) -> None:
     replay = None
-    for moment in range(len(story.moments)):
-        answers = story.at(moment, frozen)
-        refused = refusal_of(frozen, answers)
+    for moment in range(len(example.story.moments)):
+        answers = example.story.at(moment, example.frozen)
+        refused = refusal_of(example.frozen, answers)
         if refused is not None:
             with pytest.raises(PlanError) as raised:
-                plan_next(frozen, answers, replay)
+                plan_next(example.frozen, answers, replay)
             assert (raised.value.what, raised.value.hint) == (refused.what, refused.hint)
             continue
-        plan, replay = plan_next(frozen, answers, replay)
-        assert plan == plan_turn(frozen, answers)
-        assert encode(plan) == encode(plan_turn(frozen, answers))
+        plan, replay = plan_next(example.frozen, answers, replay)
+        assert plan == plan_turn(example.frozen, answers)
+        assert encode(plan) == encode(plan_turn(example.frozen, answers))
 
 
-@given(stories(), LIMITS, st.randoms(use_true_random=False))
-def test_a_replay_serves_several_plans_in_any_order(
-    story: Story, limits: dict[str, object], rng: random.Random
-) -> None:
-    frozen = story.recorder.frozen(**limits)
+def a_replay_serves_several_plans_in_any_order(example: Example) -> None:
     replays: list[TurnReplay | None] = [None]
     for _ in range(6):
-        answers = story.at(rng.randrange(len(story.moments)), frozen)
-        if refusal_of(frozen, answers) is None:
-            plan, replay = plan_next(frozen, answers, rng.choice(replays))
-            assert plan == plan_turn(frozen, answers)
+        answers = example.story.at(example.rng.randrange(len(example.story.moments)), example.frozen)
+        if refusal_of(example.frozen, answers) is None:
+            plan, replay = plan_next(example.frozen, answers, example.rng.choice(replays))
+            assert plan == plan_turn(example.frozen, answers)
             replays.append(replay)
 
 
@@ -328,9 +324,8 @@ def units_of(story: Story, frozen: FrozenTurn, record: TurnRecord) -> int:
     return len(units)
 
 
-@given(stories(orderly=True, max_events=12), LIMITS)
-def test_a_compaction_frees_headroom_if_possible(story: Story, limits: dict[str, object]) -> None:
-    made = plans(story, limits)
+def a_compaction_frees_headroom_if_possible(example: Example) -> None:
+    made = example.made
     for (frozen, before, earlier), (_, record, later) in itertools.pairwise(made):
         required = sum(one.tokens for one in later.decisions if one.reason is Reason.REQUIRED and one.id != "turn")
         if later.tokens <= required + (request_limit(frozen).tokens - required) * HEADROOM:
@@ -339,7 +334,46 @@ def test_a_compaction_frees_headroom_if_possible(story: Story, limits: dict[str,
             continue
         if not has_answers(before):
             continue
-        if units_of(story, frozen, record) > units_of(story, frozen, before) + 1:
+        if units_of(example.story, frozen, record) > units_of(example.story, frozen, before) + 1:
             continue  # what came after the compaction may have used the headroom again
         optional = [one for one in later.decisions if one.id in ("history", "said", "situation")]
         assert all(one.status is PackStatus.SKIPPED for one in optional)
+
+
+OF_ANY_HISTORY = (
+    i1_no_request_exceeds_its_budget,
+    i2_every_call_has_its_results_right_after_it_and_every_result_its_call,
+    i3_one_system_message_first_and_a_user_or_tool_message_last,
+    i4_every_prompt_of_the_turn_is_in_every_request_verbatim_and_in_order,
+    i6_the_same_records_in_any_order_give_the_same_bytes,
+    i7_every_memory_of_the_turn_is_verbatim_or_reported,
+    cut_arguments_are_still_json_objects,
+    a_stored_plan_rebuilds_the_sent_messages,
+    a_replay_of_an_earlier_plan_does_not_change_a_plan,
+    a_replay_serves_several_plans_in_any_order,
+)
+OF_AN_ORDERLY_TURN = (
+    i5_each_request_extends_the_one_before_unless_it_reports_a_compaction,
+    i5_compacted_memories_only_get_shorter,
+    a_compaction_frees_headroom_if_possible,
+)
+OF_A_REFUSAL = (
+    i1_a_refusal_is_correct_and_says_how_to_fix_it,
+    i1_a_turn_is_refused_only_if_its_shortest_form_does_not_fit,
+)
+CHANCE = st.randoms(use_true_random=False)
+
+
+@given(stories(), LIMITS, CHANCE)
+def test_what_holds_for_any_history(story: Story, limits: dict[str, object], rng: random.Random) -> None:
+    check_all(OF_ANY_HISTORY, Example(story, limits, rng))
+
+
+@given(stories(orderly=True, max_events=12), LIMITS, CHANCE)
+def test_what_holds_from_request_to_request(story: Story, limits: dict[str, object], rng: random.Random) -> None:
+    check_all(OF_AN_ORDERLY_TURN, Example(story, limits, rng))
+
+
+@given(stories(longest=8000, orderly=True), LIMITS, CHANCE)
+def test_what_holds_for_a_refusal(story: Story, limits: dict[str, object], rng: random.Random) -> None:
+    check_all(OF_A_REFUSAL, Example(story, limits, rng))

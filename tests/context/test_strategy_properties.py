@@ -16,7 +16,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.context.sample_histories import Recorder, Story, stories
+from tests.context.sample_histories import Recorder, Story, check_all, stories
 from tests.context.test_properties import LIMITS, extends, state
 from tests.context.test_topics_properties import topic_turns
 from tests.context.test_window import conversation
@@ -28,6 +28,7 @@ from zoea.context import (
     NeedAnswer,
     OutsideNeed,
     PackStatus,
+    Plan,
     Priority,
     Reason,
     Recall,
@@ -105,10 +106,10 @@ def planned_turns(draw: st.DrawFn) -> tuple[Story, FrozenTurn]:
     return story, frozen
 
 
-@given(planned_turns())
-def test_the_sum_of_the_packs_is_the_request_and_within_its_budget(made: tuple[Story, FrozenTurn]) -> None:
-    story, frozen = made
-    for plan in story.plans(frozen):
+def the_sum_of_the_packs_is_the_request_and_within_its_budget(
+    story: Story, frozen: FrozenTurn, plans: list[Plan]
+) -> None:
+    for plan in plans:
         assert plan.tokens == sum(decision.tokens for decision in plan.decisions) == plan.budget.final_tokens
         sent = request_tokens(plan.messages, tools_tokens=frozen.tools_tokens, calibration=frozen.calibration)
         assert sent <= plan.tokens <= request_limit(frozen).tokens
@@ -117,9 +118,9 @@ def test_the_sum_of_the_packs_is_the_request_and_within_its_budget(made: tuple[S
         assert counted == sum(map(message_chars, plan.messages))
 
 
-@given(planned_turns())
-def test_packs_stand_in_the_order_in_which_their_strategy_declares_them(made: tuple[Story, FrozenTurn]) -> None:
-    story, frozen = made
+def packs_stand_in_the_order_in_which_their_strategy_declares_them(
+    story: Story, frozen: FrozenTurn, plans: list[Plan]
+) -> None:
     for moment, _ in enumerate(story.moments):
         answers = story.at(moment, frozen)
         try:
@@ -130,16 +131,16 @@ def test_packs_stand_in_the_order_in_which_their_strategy_declares_them(made: tu
         assert [decision.id for decision in plan.decisions] == [*declared, "turn", "tools"]
 
 
-@given(planned_turns())
-def test_no_result_is_without_its_call_and_no_call_without_its_results(made: tuple[Story, FrozenTurn]) -> None:
-    story, frozen = made
-    for plan in story.plans(frozen):
+def no_result_is_without_its_call_and_no_call_without_its_results(
+    story: Story, frozen: FrozenTurn, plans: list[Plan]
+) -> None:
+    for plan in plans:
         is_whole(plan.messages)
 
 
-@given(planned_turns())
-def test_the_same_records_give_the_same_plan_also_beside_an_earlier_one(made: tuple[Story, FrozenTurn]) -> None:
-    story, frozen = made
+def the_same_records_give_the_same_plan_also_beside_an_earlier_one(
+    story: Story, frozen: FrozenTurn, plans: list[Plan]
+) -> None:
     again = FrozenTurn.from_json(frozen.to_json(), system=frozen.system)
     replay: TurnReplay | None = None
     for moment, _ in enumerate(story.moments):
@@ -151,13 +152,28 @@ def test_the_same_records_give_the_same_plan_also_beside_an_earlier_one(made: tu
         assert beside == plan
 
 
-@given(planned_turns())
-def test_each_request_begins_with_the_one_before_unless_it_says_that_it_was_cut(made: tuple[Story, FrozenTurn]) -> None:
-    story, frozen = made
-    for earlier, later in itertools.pairwise(story.plans(frozen)):
+def each_request_begins_with_the_one_before_unless_it_says_that_it_was_cut(
+    story: Story, frozen: FrozenTurn, plans: list[Plan]
+) -> None:
+    for earlier, later in itertools.pairwise(plans):
         if not extends(earlier, later):
             assert state(earlier) != state(later)
             assert later.trimmed
+
+
+OF_ANY_STRATEGY = (
+    the_sum_of_the_packs_is_the_request_and_within_its_budget,
+    packs_stand_in_the_order_in_which_their_strategy_declares_them,
+    no_result_is_without_its_call_and_no_call_without_its_results,
+    the_same_records_give_the_same_plan_also_beside_an_earlier_one,
+    each_request_begins_with_the_one_before_unless_it_says_that_it_was_cut,
+)
+
+
+@given(planned_turns())
+def test_what_holds_for_the_plans_of_any_strategy(made: tuple[Story, FrozenTurn]) -> None:
+    story, frozen = made
+    check_all(OF_ANY_STRATEGY, story, frozen, story.plans(frozen))
 
 
 @given(planned_turns(), st.integers(1, 4_000))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.context.sample_histories import Story, stories, texts
+from tests.context.sample_histories import Story, check_all, stories, texts
 from tests.context.test_properties import LIMITS
 from zoea.context import (
     CriteriaHints,
@@ -14,6 +14,7 @@ from zoea.context import (
     FrozenTurn,
     OutsideNeed,
     PackStatus,
+    Plan,
     Priority,
     SourceMessages,
     StoredAnswer,
@@ -94,10 +95,8 @@ def topic_turns(draw: st.DrawFn, *, longest: int = 8000) -> tuple[Story, FrozenT
     return story, story.recorder.frozen(**draw(LIMITS), strategy="topics", topics=rules)
 
 
-@given(topic_turns())
-def test_no_request_exceeds_its_budget(made: tuple[Story, FrozenTurn]) -> None:
-    story, frozen = made
-    for plan in story.plans(frozen):
+def no_request_exceeds_its_budget(story: Story, frozen: FrozenTurn, plans: list[Plan]) -> None:
+    for plan in plans:
         sent = request_tokens(plan.messages, tools_tokens=frozen.tools_tokens, calibration=frozen.calibration)
         assert sent <= plan.tokens <= request_limit(frozen).tokens <= frozen.max_tokens
         assert sum(len(message.content) for message in plan.messages) <= frozen.max_chars
@@ -148,12 +147,10 @@ def _height(decision: Decision) -> tuple[int, bool]:
     return (2 if decision.variant is Variant.FULL else 1), not decision.truncated
 
 
-@given(topic_turns())
-def test_packs_stand_in_the_order_of_their_declaration(made: tuple[Story, FrozenTurn]) -> None:
-    story, frozen = made
+def packs_stand_in_the_order_of_their_declaration(story: Story, frozen: FrozenTurn, plans: list[Plan]) -> None:
     assert frozen.topics is not None
     sources = [read_source(source).topic for source in frozen.topics.sources]
-    for plan in story.plans(frozen):
+    for plan in plans:
         names = [decision.id for decision in plan.decisions]
         assert names[:3] == ["header", "system", "schema"]
         assert [name.partition(" ")[0] for name in names[3 : 3 + len(sources)]] == sources
@@ -167,30 +164,41 @@ def test_packs_stand_in_the_order_of_their_declaration(made: tuple[Story, Frozen
             assert len(block) == decision.chars
 
 
-@given(topic_turns())
-def test_the_same_turn_has_the_same_bytes_after_it_was_stored(made: tuple[Story, FrozenTurn]) -> None:
-    story, frozen = made
+def the_same_turn_has_the_same_bytes_after_it_was_stored(story: Story, frozen: FrozenTurn, plans: list[Plan]) -> None:
     again = FrozenTurn.from_json(frozen.to_json(), system=frozen.system)
     assert again == frozen
-    assert story.plans(again) == story.plans(frozen)
+    assert story.plans(again) == plans
 
 
-@given(topic_turns())
-def test_each_character_is_accounted_for_in_a_decision(made: tuple[Story, FrozenTurn]) -> None:
-    story, frozen = made
-    for plan in story.plans(frozen):
+def each_character_is_accounted_for_in_a_decision(story: Story, frozen: FrozenTurn, plans: list[Plan]) -> None:
+    for plan in plans:
         counted = sum(decision.chars for decision in plan.decisions if decision.id != "tools")
         assert counted == sum(map(message_chars, plan.messages))
         assert plan.tokens == sum(decision.tokens for decision in plan.decisions)
 
 
-@given(topic_turns())
-def test_the_prompts_of_the_turn_are_verbatim_and_behind_all_sources(made: tuple[Story, FrozenTurn]) -> None:
-    story, frozen = made
-    for plan in story.plans(frozen):
+def the_prompts_of_the_turn_are_verbatim_and_behind_all_sources(
+    story: Story, frozen: FrozenTurn, plans: list[Plan]
+) -> None:
+    for plan in plans:
         blocks = [place for place, one in enumerate(plan.messages) if one.content.startswith("## Messages from topic")]
         for memory in story.moments[0].memories:
             if memory.role is Role.USER:
                 place = next(place for place, one in enumerate(plan.messages) if one.memory_id == memory.id)
                 assert plan.messages[place].content.endswith(memory.content)
                 assert not blocks or place > max(blocks)
+
+
+OF_ANY_TURN = (
+    no_request_exceeds_its_budget,
+    packs_stand_in_the_order_of_their_declaration,
+    the_same_turn_has_the_same_bytes_after_it_was_stored,
+    each_character_is_accounted_for_in_a_decision,
+    the_prompts_of_the_turn_are_verbatim_and_behind_all_sources,
+)
+
+
+@given(topic_turns())
+def test_what_holds_for_any_turn_of_topics(made: tuple[Story, FrozenTurn]) -> None:
+    story, frozen = made
+    check_all(OF_ANY_TURN, story, frozen, story.plans(frozen))
