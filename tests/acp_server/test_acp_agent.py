@@ -140,7 +140,7 @@ class TestShownStream:
 
 
 class TestPrompt:
-    @pytest.mark.parametrize(
+    @walk_cases(
         ("block", "why"),
         [
             (helpers.image_block("aGk=", "image/png"), "holds texts and resources, no image"),

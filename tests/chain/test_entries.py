@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.chain.entries import (
     LIFTED_BYTES,
     NOT_EXECUTED,
@@ -69,7 +70,7 @@ def test_a_long_text_is_stored_once_and_a_short_one_stands_in_the_delta() -> Non
     assert encoded.data.count(short.encode()) == 1
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "data",
     [
         b"",
@@ -122,7 +123,7 @@ DONE = ContextCall("zoea_done", '{"summary": "I counted 42 units."}')
 RESULT = ContextEntry(Role.TOOL, "You are done.", position=0)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("entries", "report", "summary"),
     [
         (

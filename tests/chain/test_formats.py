@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.memory_store import memory_store
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
@@ -92,7 +93,7 @@ def test_an_answer_in_several_lines_is_one_entry() -> None:
     assert (note.content, note.is_synthetic) == ("a note", True)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "data",
     [
         b"{",
@@ -111,7 +112,7 @@ def test_messages_that_do_not_parse_whole_are_refused(data: bytes) -> None:
         OPENAI.read(data, no_blob)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("bad", "why"),
     [
         ({"role": "wizard", "content": "x"}, "message 2 has the role 'wizard'"),
@@ -154,15 +155,13 @@ def test_many_bad_messages_are_counted() -> None:
     assert (len(notes), notes[-1]) == (11, "2 more messages could not be read and were left out")
 
 
-@pytest.mark.parametrize(
-    "data", [b"{\n", b"[1]\n", b'{"type": "user"}\n', b'{"type": "user", "message": {"content": 5}}\n']
-)
+@walk_cases("data", [b"{\n", b"[1]\n", b'{"type": "user"}\n', b'{"type": "user", "message": {"content": 5}}\n'])
 def test_a_transcript_that_does_not_parse_whole_is_refused(data: bytes) -> None:
     with pytest.raises(ContextFormatError, match="line 1"):
         CLAUDE.read(data, no_blob)
 
 
-@pytest.mark.parametrize("content", [7, True, {}])
+@walk_cases("content", [7, True, {}])
 def test_a_result_without_readable_content_is_refused(content: object) -> None:
     block = {"type": "tool_result", "tool_use_id": "t", "content": content}
     call = {"type": "tool_use", "id": "t", "name": "read", "input": {}}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.claude_transcript import SESSION, Transcript, text, thinking, use
 from tests.fakes.memory_store import memory_store
 from zoea.chain.chain_reader import ChainReader
@@ -679,7 +680,7 @@ def test_reasoning_is_kept_where_a_format_has_a_place_for_it() -> None:
     assert known_formats()["openai-chat-v1"].read(known_formats()["openai-chat-v1"].write(entries), bytes)[1].reasoning
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("folder", "name"),
     [
         ("/srv/shop", "-srv-shop"),

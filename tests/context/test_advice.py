@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.context.sample_histories import Recorder
 from zoea.context import (
     FrozenTurn,
@@ -82,8 +83,8 @@ def apply_advice(advice: str) -> dict[str, int]:
     return given
 
 
-@pytest.mark.parametrize("window", [None, 5000, 9000, 50_000])
-@pytest.mark.parametrize("budget", [1200, 2500, 4000, 8000])
+@walk_cases("window", [None, 5000, 9000, 50_000])
+@walk_cases("budget", [1200, 2500, 4000, 8000])
 def test_following_the_advice_of_a_turn_keeps_each_pack_whole(budget: int, window: int | None) -> None:
     recorder = Recorder().open("old")
     recorder.slice("get_map", "m" * 9000)
@@ -138,7 +139,7 @@ def test_the_most_that_the_advice_names_is_what_the_setting_allows() -> None:
         Settings.model_validate({"budget": {"token_budget_per_agent": MOST_TOKENS + 1}})
 
 
-@pytest.mark.parametrize("calibration", [0.8, 1.0, 1.37, 2.0])
+@walk_cases("calibration", [0.8, 1.0, 1.37, 2.0])
 def test_following_the_advice_for_tools_leaves_none_out(calibration: float) -> None:
     sizes = {f"peer__tool_{number}": 900 + 7 * number for number in range(30)}
     recorder = Recorder().open("go")

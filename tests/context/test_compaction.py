@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.context.sample_histories import Asked, Recorder
 from zoea.context import PackStatus, Plan, Reason, StepKind, Variant, request_limit
 from zoea.model.enums import Role
@@ -43,7 +44,7 @@ class TestSupersededSnapshots:
         recorder.slice("get_status", "new " * 500)
         assert recorder.plan().steps == ()
 
-    @pytest.mark.parametrize("second", [Asked("get_status", '{"of": 2}'), Asked("get_map"), Asked("list_all")])
+    @walk_cases("second", [Asked("get_status", '{"of": 2}'), Asked("get_map"), Asked("list_all")])
     def test_only_a_call_of_the_same_tool_and_arguments_supersedes(self, second: Asked) -> None:
         recorder = Recorder().open("go")
         recorder.slice("get_status", "old " * 1000)

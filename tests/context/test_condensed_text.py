@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.context import condensed_text
 from zoea.context.condensed_text import (
     LEAST,
@@ -73,7 +74,7 @@ def test_any_stored_arguments_are_cut_to_a_json_object(text: str, keep: int) -> 
     assert short == text or isinstance(json.loads(short), dict)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' * 50_000, '{"a": 1e999, "b": "' + "x" * 5000 + '"}'])
+@walk_cases("text", ["[" * 100_000, '{"a": ' * 50_000, '{"a": 1e999, "b": "' + "x" * 5000 + '"}'])
 def test_arguments_that_json_cannot_express_are_cut_as_text(text: str) -> None:
     assert list(json.loads(cut_arguments(text, 400, 3))) == ["…"]
 
@@ -116,7 +117,7 @@ def test_ordinary_words_and_numbers_are_not_identifiers() -> None:
     assert find_identifiers("You mined 40 units of ore in 3 minutes; fuel is at 87.5 percent.") == []
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "piece",
     ["a-", "a1-", "ab_", "x", "----", "__", "id: ", "id", "-id", "'a_b", '"a_', "AId", "key_", "id   ", " \n", "漢e1"],
 )

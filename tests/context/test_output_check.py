@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.context.topics.output_check import NO_OBJECT, check_output
 
 SCHEMA: dict[str, Any] = {
@@ -19,7 +19,7 @@ SCHEMA: dict[str, Any] = {
 RIGHT = '{"approved": true}'
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "text",
     [
         RIGHT,
@@ -37,7 +37,7 @@ def test_an_object_is_found_whole_in_a_code_block_and_between_sentences(text: st
     assert (json.loads(check.data), check.error) == ({"approved": True}, "")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("text", "said"),
     [
         ("", NO_OBJECT),

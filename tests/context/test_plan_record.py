@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from tests.context.sample_histories import Asked, Recorder
 from zoea.context import FrozenTurn, Pack, Plan, encode, memories_of, plan, rebuild
 from zoea.model.enums import OpenedBy, Role, Source
@@ -43,7 +44,7 @@ def test_the_json_holds_the_hash_of_the_template_and_not_its_text() -> None:
     assert json.loads(text)["template_hash"] == "abc"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "text",
     ["", "{", "[]", '{"mysis_id": 1}', '{"mysis_id":1,"turn_id":1,"turn_number":1,"newer":2}', '{"opened_by":7}'],
 )
@@ -71,7 +72,7 @@ def through_json(made: Plan) -> dict[str, object]:
     return back
 
 
-@pytest.mark.parametrize("max_tokens", [1800, 4000, 9000, 50_000])
+@walk_cases("max_tokens", [1800, 4000, 9000, 50_000])
 def test_messages_are_stored_as_memory_and_form_and_rebuilt_exactly(max_tokens: int) -> None:
     recorder = working()
     made = recorder.plan(max_tokens=max_tokens, situation="tick 7")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.context import Counter, Pack, PackStatus, Plan, Priority, Reason, Variant, plan
 from zoea.model.errors import SettingsError
 
@@ -85,7 +86,7 @@ def test_an_optional_pack_is_compact_if_only_that_fits() -> None:
     assert decision.setting == "max_tokens = 100"
 
 
-@pytest.mark.parametrize("compact", [None, "", "x" * 300])
+@walk_cases("compact", [None, "", "x" * 300])
 def test_an_optional_pack_is_skipped_if_no_form_fits(compact: str | None) -> None:
     (decision,) = plan([Pack("a", "s", "high", "x" * 400, compact)], max_tokens=60).decisions
     assert (decision.status, decision.variant, decision.reason) == (PackStatus.SKIPPED, None, Reason.BUDGET)
@@ -97,7 +98,7 @@ def test_a_skipped_pack_does_not_stop_later_smaller_ones() -> None:
     assert kept(plan(packs, max_tokens=60)) == {"big": "skipped", "small": "full", "s2": "full"}
 
 
-@pytest.mark.parametrize("priority", list(Priority))
+@walk_cases("priority", list(Priority))
 def test_a_pack_without_content_is_skipped_as_empty(priority: Priority) -> None:
     for compact in (None, "", ()):
         (decision,) = plan([Pack("a", "s", priority, "", compact)]).decisions
@@ -118,7 +119,7 @@ def test_the_named_setting_would_have_kept_the_pack() -> None:
     assert kept(again)["b"] == "full"
 
 
-@pytest.mark.parametrize("unset", [None, 0, "0", " 0 "])
+@walk_cases("unset", [None, 0, "0", " 0 "])
 def test_an_unset_budget_is_the_default(unset: int | str | None) -> None:
     assert plan([], max_tokens=unset).budget.max_tokens == 100_000
 
@@ -127,10 +128,8 @@ def test_a_numeric_string_is_read_as_a_number() -> None:
     assert plan([], max_tokens="5000").budget.max_tokens == 5000
 
 
-@pytest.mark.parametrize(
-    "bad", [-1, "-5", "many", "", "1.5", "1e5", "٣", 1.5, float("inf"), float("nan"), True, [], {}]
-)
-@pytest.mark.parametrize("name", ["max_tokens", "max_chars"])
+@walk_cases("bad", [-1, "-5", "many", "", "1.5", "1e5", "٣", 1.5, float("inf"), float("nan"), True, [], {}])
+@walk_cases("name", ["max_tokens", "max_chars"])
 def test_an_invalid_budget_is_a_settings_error(name: str, bad: Any) -> None:
     with pytest.raises(SettingsError, match=name):
         plan([Pack("a", "s", "high", "text")], **{name: bad})

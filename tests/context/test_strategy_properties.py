@@ -16,6 +16,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.context.sample_histories import Recorder, Story, check_all, stories
 from tests.context.test_properties import LIMITS, extends, state
 from tests.context.test_topics_properties import topic_turns
@@ -301,7 +302,7 @@ def answers_of(story: Story, frozen: FrozenTurn, moment: int) -> Mapping[Need, N
     return story.at(moment, frozen)
 
 
-@pytest.mark.parametrize("strategy", ["turns", "topics", "window"])
+@walk_cases("strategy", ["turns", "topics", "window"])
 def test_every_strategy_is_tried(strategy: str) -> None:
     # One example is enough; to look for the smallest takes seconds. It is found among the first ten but for bad luck.
     one = settings(phases=[Phase.generate], max_examples=1000)

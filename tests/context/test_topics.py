@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.context.topics.agent_texts import write_ending, write_opening
 from zoea.context.topics.skip_hints import skip_hints
 from zoea.context.topics.state_snapshot import describe_state, fold_state, restore_state
@@ -29,7 +30,7 @@ def ids(source: TopicSource, positions: LedgerPositions = START, *, is_compact: 
     return [one.id for one in select_messages(LEDGER, source, positions, is_compact=is_compact)]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("given", "wanted"),
     [
         ({}, [1, 2, 3, 4, 5, 6, 7]),
@@ -103,7 +104,7 @@ def test_the_state_keeps_its_limits() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("topic", "part", "field", "most"),
     [
         ("ISSUE_OPENED", "task", "title", 300),
@@ -122,7 +123,7 @@ def test_a_text_of_the_state_is_cut_to_its_limit(topic: str, part: str, field: s
     assert kept(most + 1) == "x" * (most - 3) + "..."
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("topic", "part", "field", "most"),
     [
         ("WORKER_PROGRESS", "progress", "blockers", 5),
@@ -262,8 +263,8 @@ def test_a_hint_is_given_once_for_what_can_still_not_be_validated() -> None:
     assert skip_hints(ledger) == ("AC1: no network here",)
 
 
-@pytest.mark.parametrize("prompt", ["Check it.", "Check it.\n", "\nCheck it.\n\n", "", "\n"])
-@pytest.mark.parametrize("schema", [None, {"type": "object"}])
+@walk_cases("prompt", ["Check it.", "Check it.\n", "\nCheck it.\n\n", "", "\n"])
+@walk_cases("schema", [None, {"type": "object"}])
 def test_one_empty_line_divides_the_parts_of_the_system_message(prompt: str, schema: dict[str, str] | None) -> None:
     opening = write_opening("wanda", "validator", has_schema=schema is not None, prompt=prompt)
     ending = write_ending(schema, "DONE", 7, prompt=prompt)
@@ -290,7 +291,7 @@ def test_the_progress_of_a_zeroshot_worker_is_in_the_state(name: str) -> None:
     assert describe_state(state) == "Progress: 40% | canValidate=false | blocked: no key | next: ask"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("topic", "data", "part", "expected"),
     [
         ("WORKER_PROGRESS", {"canValidate": "true"}, "progress", {"can_validate": True}),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.context.sample_histories import Asked, Recorder
 from zoea.context import (
     CurrentTurn,
@@ -69,7 +70,7 @@ def conversation(recorder: Recorder, rules: WindowRules) -> Conversation:
     return Conversation(tuple(opening), tuple(recorder.memories[len(opening) :]))
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("levels", "size"),
     [
         ((), 50),
@@ -100,7 +101,7 @@ def test_an_unknown_key_of_a_context_names_the_nearest() -> None:
     assert "Did you mean history_window_size?" in raised.value.hint
 
 
-@pytest.mark.parametrize("value", ["much", -1, True, 1.5])
+@walk_cases("value", ["much", -1, True, 1.5])
 def test_a_context_refuses_a_value_that_is_no_number(value: object) -> None:
     with pytest.raises(UsageError, match="primers_count"):
         parse_prompt_context({"primers_count": value})
@@ -115,7 +116,7 @@ def test_ratios_of_a_context_are_clamped() -> None:
     assert (high.compression_trigger_ratio, high.compression_target_ratio) == (0.95, 0.9)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("given", "size"),
     [
         ({}, 50),
@@ -152,7 +153,7 @@ def test_a_thousand_messages_of_a_thousand_characters_cost_what_the_formula_says
     assert estimate_messages(chat(1000).memories) == 280_500
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("messages", "verbatim", "middle", "budget"),
     [(22, 22, 0, 8_000), (23, 23, 0, 8_000), (24, 23, 1, 8_000), (100, 25, 75, 25_000)],
 )
@@ -172,7 +173,7 @@ def test_a_conversation_within_window_and_trigger_stays_whole() -> None:
     assert (len(shape.primers) + len(shape.recents), shape.middle, shape.summary_tokens) == (50, (), 0)
 
 
-@pytest.mark.parametrize("size", [8, 30, 50, 200])
+@walk_cases("size", [8, 30, 50, 200])
 def test_never_more_messages_than_the_window_are_verbatim_and_they_leave_with_headroom(size: int) -> None:
     rules, memories = WindowRules(size=size), chat(400, 40).memories
     counts = []
@@ -273,7 +274,7 @@ def test_a_further_summary_is_written_when_a_hundred_messages_wait_for_one() -> 
     assert all(later >= former for former, later in pairwise(due))
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("text", "kind"),
     [
         ("We decided to use PostgreSQL.", LineKind.DECISION),
@@ -434,7 +435,7 @@ def test_prose_without_spaces_says_a_line_whose_words_it_holds() -> None:
 PORTERS = "Ostrava sends the porters through the side gate."
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("fact", "is_result"),
     [(PORTERS, True), ("门禁的钥匙在老黄牛下面的抽屉里。", True), ("门禁的钥匙在老黄牛下面的抽屉里。", False)],
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.e2e.terminal_screen import TerminalScreen
 from tests.e2e.zoea_process import PATIENCE_S, environment, zoea
 from tests.fakes.fork_server import respect_modes
@@ -50,7 +51,7 @@ def unwritable(where: Places) -> Iterator[Places]:
 
 
 @pytest.mark.usefixtures("unwritable")
-@pytest.mark.parametrize(
+@walk_cases(
     ("command", "says"),
     [
         ("list", "m1"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pyte
-import pytest
 
+from tests.case_tables import walk_cases
 from tests.e2e.text_screen import TextScreen
 
 PIECES = {
@@ -19,8 +19,8 @@ PIECES = {
 }
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-@pytest.mark.parametrize("text", PIECES.values(), ids=PIECES)
+@walk_cases("size", [1, 2, 3, 7, 1000])
+@walk_cases("text", PIECES.values(), ids=PIECES)
 def test_the_text_is_that_of_pyte_however_the_bytes_are_cut(text: str, size: int) -> None:
     ours, screen = TextScreen(20, 6), pyte.Screen(20, 6)
     stream, data = pyte.ByteStream(screen), text.encode()

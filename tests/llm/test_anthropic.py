@@ -307,7 +307,7 @@ def test_an_answer_that_was_not_streamed_is_taken() -> None:
     assert (reader.answer().text, reader.answer().calls) == ("so", (AnswerCall("scan", "{}", "t"),))
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("page", "kind"),
     [
         (b"<html>Sign in</html>", ErrorClass.BAD_REQUEST),

@@ -7,7 +7,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from pydantic import TypeAdapter
 
 from tests.case_tables import walk_cases
@@ -87,7 +86,7 @@ def test_every_request_of_a_turn_is_one_that_the_sdk_would_send(
     assert refusal(body) is None
 
 
-@pytest.mark.parametrize(("history", "opened"), [("nothing", False), ("an answer", True), ("results alone", True)])
+@walk_cases(("history", "opened"), [("nothing", False), ("an answer", True), ("results alone", True)])
 def test_a_user_message_stands_before_a_history_and_only_there(history: str, opened: bool) -> None:
     body = body_of(request(*HISTORY[history], user()), ProviderConfig("anthropic"), provider="reefnet")
     assert (body["messages"][0]["content"][0]["text"] == OPENING) is opened

@@ -7,7 +7,6 @@ import os
 import time
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +27,7 @@ def test_a_valid_object_keeps_its_meaning_and_becomes_compact(value: dict[str, A
     assert repair(text) == (text, "")
 
 
-@pytest.mark.parametrize("nothing", ["", "  \n", "null"])
+@walk_cases("nothing", ["", "  \n", "null"])
 def test_no_arguments_are_an_empty_object(nothing: str) -> None:
     assert repair(nothing) == ("{}", "")
 

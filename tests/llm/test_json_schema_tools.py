@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from tests.case_tables import walk_cases
@@ -136,7 +135,7 @@ def test_a_cut_call_is_broken_and_not_repaired(said: str, arguments: str) -> Non
     assert "the output limit was reached" in cut.broken
 
 
-@pytest.mark.parametrize("said", ['{"name": "Bob"} is my name.', '{"answer": "he said "no""} he', '{"half'])
+@walk_cases("said", ['{"name": "Bob"} is my name.', '{"answer": "he said "no""} he', '{"half'])
 def test_text_that_was_not_cut_stays_unchanged(said: str) -> None:
     assert read(said) == (said, ())
 
@@ -320,7 +319,7 @@ def test_at_most_three_tools_are_shown_and_each_once() -> None:
     assert shown == [["a"], ["a", "b"], ["a", "b", "c"], ["a", "d", "f"]]
 
 
-@pytest.mark.parametrize(("wanted", "there"), [(True, True), (False, False), (None, False)])
+@walk_cases(("wanted", "there"), [(True, True), (False, False), (None, False)])
 def test_examples_are_shown_if_configured(wanted: bool | None, there: bool) -> None:
     config = ProviderConfig("openai", tool_mode=ToolMode.JSON_SCHEMA, examples=wanted)
     sent = body_of(request(tools=(replace(SCAN, upstream="reef"),)), config, provider="reefnet")

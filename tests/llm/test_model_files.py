@@ -116,9 +116,7 @@ def test_a_linked_file_that_is_gone_is_listed_as_missing_and_cannot_be_used(
     assert local_models.list() == ()
 
 
-@pytest.mark.parametrize(
-    ("file_name", "name"), [("A b.gguf", "a-b"), ("...gguf", "model"), ("x.Q4_1.GGUF", "x.q4_1.gguf")]
-)
+@walk_cases(("file_name", "name"), [("A b.gguf", "a-b"), ("...gguf", "model"), ("x.Q4_1.GGUF", "x.q4_1.gguf")])
 def test_a_files_name_becomes_a_models(file_name: str, name: str) -> None:
     assert name_for(Path(file_name)) == name
 

@@ -146,7 +146,7 @@ def read(decoder: StreamDecoder, body: bytes, *, is_whole: bool = False) -> None
     assert all(isinstance(text, str) for text in texts)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("decoder", "sent", "as_body"),
     [
         (ChatStreamDecoder, OPENAI, events),
@@ -173,7 +173,7 @@ def test_no_field_of_an_answer_in_one_piece_can_break_its_reader(
             read(decoder("p", "m"), json.dumps(with_odd(body, at, odd)).encode(), is_whole=True)
 
 
-@pytest.mark.parametrize("decoder", [ChatStreamDecoder, MessageStreamDecoder, OllamaStreamDecoder])
+@walk_cases("decoder", [ChatStreamDecoder, MessageStreamDecoder, OllamaStreamDecoder])
 def test_an_answer_nested_without_end_breaks_no_reader(decoder: Callable[[str, str], StreamDecoder]) -> None:
     deep = b"[" * 100_000
     read(decoder("p", "m"), b"data: " + deep + b"\n\n")
@@ -216,7 +216,7 @@ def test_broken_arguments_nested_too_deeply_are_not_repaired(text: str) -> None:
     assert broken.startswith("the arguments are not valid JSON")
 
 
-@pytest.mark.parametrize("text", ['{"a": 1e999}', '{"a": [-1e999]}', '"{\\"a\\": 1e999}"'])
+@walk_cases("text", ['{"a": 1e999}', '{"a": [-1e999]}', '"{\\"a\\": 1e999}"'])
 def test_a_number_outside_the_range_of_json_is_reported_to_the_model(text: str) -> None:
     assert repair(text) == (text, "the arguments are not valid JSON: a number is beyond all bounds")
 

@@ -75,7 +75,7 @@ async def test_a_call_comes_whole_however_its_stream_is_cut(step: Say) -> None:
     assert found.finish is Finish.CALLS
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "step",
     [
         Say(calls=(LOOK, Call("dock", "{}", "call_y"))),
@@ -241,7 +241,7 @@ async def test_a_server_that_is_not_there_is_transient_and_says_so() -> None:
     assert caught.value.what.endswith("could not be reached: nothing listens at its address")
 
 
-@pytest.mark.parametrize("url", ["localhost:1/v1", "http://[", "ftp://127.0.0.1/v1"])
+@walk_cases("url", ["localhost:1/v1", "http://[", "ftp://127.0.0.1/v1"])
 async def test_an_invalid_address_is_a_bad_request(url: str) -> None:
     config = ProviderConfig("openai", model="reef-1").replace(base_url=url)
     with pytest.raises(ProviderError) as caught:
@@ -300,7 +300,7 @@ async def test_a_connection_is_used_again() -> None:
         await source.close()
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("message", "gone"),
     [
         ("Unknown field: stream_options", "stream_options"),
@@ -416,7 +416,7 @@ async def test_the_window_of_a_llama_cpp_server_is_the_one_it_runs_with() -> Non
         await source.close()
 
 
-@pytest.mark.parametrize("props", [None, {}, {"default_generation_settings": {"n_ctx": "many"}}])
+@walk_cases("props", [None, {}, {"default_generation_settings": {"n_ctx": "many"}}])
 async def test_an_unreported_window_is_unknown(props: dict[str, Any] | None) -> None:
     async with OpenAIServer() as server:
         server.models = [{"id": "reef.gguf", "owned_by": "llamacpp"}]
@@ -563,7 +563,7 @@ async def test_a_llama_cpp_that_supports_tools_or_does_not_say_gets_them(caps: A
         await source.close()
 
 
-@pytest.mark.parametrize(("parameters", "is_held"), [(1_777_088_000, True), (8_030_000_000, False), ("many", False)])
+@walk_cases(("parameters", "is_held"), [(1_777_088_000, True), (8_030_000_000, False), ("many", False)])
 async def test_a_small_model_of_a_llama_cpp_is_held_to_a_schema_though_its_template_has_tools(
     parameters: Any, is_held: bool
 ) -> None:

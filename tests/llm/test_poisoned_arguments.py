@@ -75,7 +75,7 @@ async def test_poisoned_arguments_go_out_as_an_empty_object_with_their_text(wire
     assert (json.dumps(noted)[1:-1] in json.dumps(sent["messages"])) == bool(arguments)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@walk_cases("wire", WIRES)
 async def test_arguments_that_the_result_tells_are_not_noted_twice(wire: str) -> None:
     sent = await send(wire, POISON[0], f"NaN is no JSON value. You wrote: {POISON[0]}", tool_mode=ToolMode.NATIVE)
     assert json.dumps(sent["messages"]).count("NaN") == 2

@@ -64,9 +64,7 @@ def test_what_a_vendor_writes_into_its_cache_costs_more_than_input() -> None:
     assert PriceList().add_cost(answer, "p", "claude-opus-5").usage.cost_micros == 1_250 * 5
 
 
-@pytest.mark.parametrize(
-    "model", ["claude-haiku-4-5-20251001", "anthropic/claude-haiku-4-5", "claude-haiku-4-5@20251001"]
-)
+@walk_cases("model", ["claude-haiku-4-5-20251001", "anthropic/claude-haiku-4-5", "claude-haiku-4-5@20251001"])
 def test_a_dated_release_has_the_price_of_its_model_with_any_vendor_prefix(model: str) -> None:
     assert price_of(model).name == "claude-haiku-4-5"
 

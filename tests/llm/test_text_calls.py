@@ -229,7 +229,7 @@ def test_a_missing_end_between_two_calls_costs_neither() -> None:  # ggml-org/ll
     assert read_text_calls(Answer(f"{one}{one}</tool_call>"), {"note"}, SCHEMAS).calls == (NOTE, NOTE)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "said",
     [
         "note<|channel|>commentary",  # vllm-project/vllm#32587, pydantic/pydantic-ai#7143
@@ -368,7 +368,7 @@ def _server(kind: str) -> WireServer:
     return openai_server.OpenAIServer(openai_server.Say(SCAN_CALL), openai_server.Say(SCAN_CALL))
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic", "ollama"])
+@walk_cases("kind", ["openai", "anthropic", "ollama"])
 async def test_every_wire_reads_calls_from_text_unless_its_mode_is_native(kind: str) -> None:
     async with _server(kind) as server:
         url = f"{server.url}/v1" if kind == "openai" else server.url

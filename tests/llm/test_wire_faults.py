@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.mutations import mutations
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 from tests.llm.sample_requests import answer, provider
@@ -165,8 +166,8 @@ class Faulty(WireServer):
             out.json(404, {"error": "not here"})
 
 
-@pytest.mark.parametrize("wire", BODIES)
-@pytest.mark.parametrize("name", FAULTS)
+@walk_cases("wire", BODIES)
+@walk_cases("name", FAULTS)
 async def test_a_fault_is_the_same_on_every_wire(wire: str, name: str) -> None:
     fault = FAULTS[name]
     async with Faulty(wire, fault.send) as server:
@@ -185,7 +186,7 @@ async def test_a_fault_is_the_same_on_every_wire(wire: str, name: str) -> None:
     assert caught.value.title
 
 
-@pytest.mark.parametrize("wire", BODIES)
+@walk_cases("wire", BODIES)
 @pytest.mark.timeout(900)
 async def test_a_damaged_answer_is_an_answer_or_an_error(wire: str) -> None:
     found = {"answers": 0, "errors": 0}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.case_tables import walk_cases
 from zoea.model.errors import ZoeaError
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("what", "hint", "text"),
     [
         ("the disk is full", "Free some space.", "the disk is full. Free some space."),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from zoea.ipc.codec import decode, encode
 from zoea.model.enums import Activity, MysisState
 from zoea.model.status import MEANINGS, StatusWord, next_change_at
@@ -17,7 +17,7 @@ ERRORED = replace(IDLE, state=MysisState.ERRORED, failure=Failure("x", "It faile
 STOPPED = replace(IDLE, state=MysisState.STOPPED)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("view", "word"),
     [
         (WORKING, "working"),

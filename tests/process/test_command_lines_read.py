@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from zoea.model.errors import UsageError
 from zoea.process.command_line import (
     REQUIRED,
@@ -43,7 +44,7 @@ DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("typed", "values"),
     [
         ("alpha", {}),
@@ -62,7 +63,7 @@ def test_a_line_is_read_as_values(typed: str, values: dict[str, Any]) -> None:
     assert LINE.parse(typed.split()) == DEFAULTS | {"name": "alpha"} | values
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("typed", "error"),
     [
         ("", "NAME is missing"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.processes import is_alive, wait_for_end
 from tests.waiting import until_true
 from zoea.process.group_guard import MARK, GroupGuard, end_marked, find_marked, make_mark
@@ -186,7 +187,7 @@ def test_what_is_left_of_a_group_ends_after_its_first_process_was_reaped() -> No
     guard.close()
 
 
-@pytest.mark.parametrize("group", [-1, 0, 1, os.getpgrp()])
+@walk_cases("group", [-1, 0, 1, os.getpgrp()])
 def test_an_id_that_names_more_than_a_child_is_refused(group: int) -> None:
     with pytest.raises(ValueError, match="is no group of a child"):
         GroupGuard().add(group)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from zoea.model.enums import ASK_TOOL
 from zoea.model.values import ApprovalView, Event
 from zoea.queries.phrases import (
@@ -24,7 +25,7 @@ from zoea.swarm.turn.machine import OUTPUT_NOTE
 from zoea.text.amounts import short_count
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("kind", "data", "needs"),
     [
         ("turn.ended", {"turn": 7}, (EventTextSource.ANSWER, 7)),
@@ -42,7 +43,7 @@ def test_an_event_names_the_text_it_needs(
     assert event_text_source(Event(1, kind, 1, data)) == needs
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("kind", "data", "said"),
     [
         ("turn.ended", {"outcome": "answered"}, "hello {0} [/]"),
@@ -116,7 +117,7 @@ def test_a_reason_equal_to_the_title_of_the_error_is_not_repeated() -> None:
     assert event_sentence(other) == "is idle: Circuit breaker open; three nudges"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("tool", "kind", "arguments", "said"),
     [
         ("sell", "tool", '{"item": "ore", "n": 40}', 'asks to run sell(item="ore", n=40)'),
@@ -151,7 +152,7 @@ def test_the_subject_of_an_event_has_a_name_or_a_number() -> None:
     assert event_subject(Event(1, "hold.set", None), names) == "swarm"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("kind", "data", "bad"),
     [
         ("mysis.state", {"state": "errored"}, True),
@@ -168,7 +169,7 @@ def test_trouble_is_recognized(kind: str, data: dict[str, Any], bad: bool) -> No
     assert is_trouble(Event(1, kind, 1, data)) is bad
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("state", "error_class", "said"),
     [
         ("settled", "", ""),
@@ -182,7 +183,7 @@ def test_a_released_request_did_not_fail(state: str, error_class: str, said: str
     assert failure_phrase(state, error_class) == said
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("count", "said"),
     [
         (999, "999"),

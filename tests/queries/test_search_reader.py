@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.swarm.harness import call, script, swarm
 from zoea.model.enums import Role
 from zoea.model.errors import StoreError
@@ -213,7 +214,7 @@ class TestParsing:
         assert parse_search("   ", NOW) == SwarmSearchQuery()
         assert SwarmSearchQuery().is_empty
 
-    @pytest.mark.parametrize("typed", ["role:nobody", "since:yesterday", "until:", "since:25:99"])
+    @walk_cases("typed", ["role:nobody", "since:yesterday", "until:", "since:25:99"])
     def test_an_invalid_filter_is_reported(self, typed: str) -> None:
         assert parse_search(typed, NOW).problem
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import Failure, MysisView
 from zoea.queries.status_phrases import describe_status, format_span, ordinal
@@ -17,7 +17,7 @@ ERRORED = replace(IDLE, state=MysisState.ERRORED, failure=Failure("x", "The prov
 SOON = NOW + 8 * SECOND
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("view", "said"),
     [
         (RUNNING, "working"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.case_tables import walk_cases
 from zoea.process.clock import SystemClock
 from zoea.runtime import provider_set
 from zoea.runtime.provider_set import ProviderSet, is_on_this_machine
@@ -14,7 +15,7 @@ from zoea.settings.paths import Places
 from zoea.settings.schema import Settings
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("provider", "model", "is_here"),
     [
         ({"type": "ollama"}, "qwen3:4b", True),

@@ -16,6 +16,7 @@ import tomlkit
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from tests.case_tables import walk_cases
 from tests.fakes import mcp_faulty
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.fakes.setting_values import list_limits, list_values
@@ -43,7 +44,7 @@ FIELDS += [(Template, *one) for one in iterate_fields(Template) if one[0][0] not
 NUMBERS = [one for one in FIELDS if list_limits(one[2]) and one[1] not in FREE]
 
 
-@pytest.mark.parametrize(("model", "path", "field"), NUMBERS, ids=[".".join(path) for _, path, _ in NUMBERS])
+@walk_cases(("model", "path", "field"), NUMBERS, ids=[".".join(path) for _, path, _ in NUMBERS])
 def test_a_number_without_meaning_is_refused_or_counts_as_the_nearest_bound(
     model: type[Settings | Template], path: KeyPath, field: FieldInfo
 ) -> None:

@@ -13,6 +13,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
 
+from tests.case_tables import walk_cases
 from tests.swarm.harness import Swarm, script, swarm
 from zoea.files.workbench_tools import WORKBENCH
 from zoea.model.enums import ApprovalAnswer, MysisState
@@ -104,7 +105,7 @@ async def test_a_coder_reads_by_itself_and_asks_before_all_else(tmp_path: Path) 
 ASKS_BEFORE = "Asks before each command line, and before each tool that does more than read."
 
 
-@pytest.mark.parametrize("name", sorted(Templates().names()))
+@walk_cases("name", sorted(Templates().names()))
 def test_a_template_that_says_so_asks_before_commands_and_changes(name: str) -> None:
     says_so = ASKS_BEFORE in (SHIPPED / f"{name}.toml").read_text(encoding="utf-8")
     assert says_so == (name in ("coder", "researcher", "reviewer", "watcher"))
@@ -120,8 +121,8 @@ def test_a_template_that_says_so_asks_before_commands_and_changes(name: str) -> 
     assert asked == [says_so, False, True]
 
 
-@pytest.mark.parametrize("more", [{}, {"ask_unless_read_only": False}])
-@pytest.mark.parametrize("name", sorted(Templates().names()))
+@walk_cases("more", [{}, {"ask_unless_read_only": False}])
+@walk_cases("name", sorted(Templates().names()))
 def test_a_mysis_that_works_on_a_folder_asks_unless_its_template_says_that_it_does_not(
     name: str, more: dict[str, bool]
 ) -> None:
@@ -233,7 +234,7 @@ async def test_a_watcher_writes_only_to_the_commander_and_looks_again_after_its_
         await s.until(lambda: len(s.provider.requests) > asked)
 
 
-@pytest.mark.parametrize("template", ["reef", "miner", "scout", "trader"])
+@walk_cases("template", ["reef", "miner", "scout", "trader"])
 def test_a_captain_is_offered_all_of_reef_but_logout_and_help(template: str) -> None:
     policy = build_policy(Templates().get(template), ("reef",), Settings())
     tools = [ToolSpec(name, "", {}, upstream="reef", origin=name) for name in REEF_TOOLS]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from zoea.model.errors import SettingsError
 from zoea.settings.config_writer import parse_key, set_keys
 from zoea.settings.key_paths import SettingsInvalid
@@ -122,7 +123,7 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         set_keys(tmp_path / "folder" / "config.toml", {"tui.theme": "tide"})
 
 
-@pytest.mark.parametrize("key", ["a b", "", "a = 1\nb"])
+@walk_cases("key", ["a b", "", "a = 1\nb"])
 def test_an_invalid_key_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_key(key)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import zoea
+from tests.case_tables import walk_cases
 from zoea.cli.dispatch import dispatch
 from zoea.model.errors import ZoeaError
 from zoea.settings.document import read_document
@@ -197,7 +198,7 @@ def test_a_bomb_is_read_or_refused_soon(
     assert {name: took for name, took in seconds.items() if took > MOST_S} == {}
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("make", "most"),
     [
         (lambda count: "a = [" + "1," * count + "]", MOST_VALUES - 1),

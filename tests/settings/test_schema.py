@@ -116,7 +116,7 @@ def test_none_lifts_a_bound(written: Any, meant: int | None) -> None:
     assert Settings.model_validate({"budget": {"swarm_per_day": written}}).budget.swarm_per_day == meant
 
 
-@pytest.mark.parametrize("written", ["a, b", '["a", "b"]', ["a", "b"]])
+@walk_cases("written", ["a, b", '["a", "b"]', ["a", "b"]])
 def test_lists_are_written_in_three_ways(written: Any) -> None:
     assert Settings.model_validate({"loop": {"exempt": written}}).loop.exempt == ("a", "b")
 
@@ -133,7 +133,7 @@ def test_a_table_may_be_json_as_the_environment_gives_it() -> None:
     assert made.options == {"a": [1]}
 
 
-@pytest.mark.parametrize("written", ['{"a"', "x", '{"a": 1}'])
+@walk_cases("written", ['{"a"', "x", '{"a": 1}'])
 def test_an_invalid_table_is_refused(written: str) -> None:
     with pytest.raises(ValidationError):
         ProviderSettings.model_validate({"type": "openai", "headers": written})

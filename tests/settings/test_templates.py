@@ -109,7 +109,7 @@ def test_the_templates_of_reef_are_nudged_fast_and_without_bound(name: str) -> N
     assert template.provider == ""
 
 
-@pytest.mark.parametrize("name", ["miner", "scout", "trader"])
+@walk_cases("name", ["miner", "scout", "trader"])
 def test_a_role_has_the_whole_prompt_of_reef_and_more(name: str) -> None:
     templates = Templates()
     assert templates.get(name).prompt.startswith(templates.get("reef").prompt.strip())

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.store.sample_memories import broadcast, check_indexes, database, remember, turn
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.model.errors import StoreError, UsageError
@@ -462,7 +463,7 @@ def test_a_mysis_finds_neither_its_question_nor_earlier_searches_nor_their_resul
     assert len(everything) == 9, "a person finds all of them"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("arguments", "message"),
     [
         ({"text": ""}, "query cannot be empty"),

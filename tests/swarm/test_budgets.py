@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.llm.prices import PriceList
@@ -26,7 +27,7 @@ from zoea.swarm.turn.budget_stage import BudgetStage
 from zoea.swarm.turn.turn_types import BudgetVerdict
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("used", "rest_ms"),
     [(0, 0), (79, 0), (80, 50), (84, 50), (85, 300), (90, 750), (95, 1500), (99, 1500), (100, 5000), (250, 5000)],
 )
@@ -42,7 +43,7 @@ def test_a_budget_of_nothing_is_used_up() -> None:
     assert backpressure(0, 0) == 5_000_000
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("before", "after", "limit", "crossed"),
     [(0, 79, 100, False), (79, 80, 100, True), (0, 500, 100, True), (80, 90, 100, False), (0, 1, 0, False)],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_builtin_backend import templates
 from tests.waiting import until
@@ -35,13 +36,11 @@ HELLO = script(Answer(text="hello"))
 
 
 class TestNames:
-    @pytest.mark.parametrize("name", ["a", "x" * 40, "Älter 2", "a-b_c.d", "ctx", "漢字"])
+    @walk_cases("name", ["a", "x" * 40, "Älter 2", "a-b_c.d", "ctx", "漢字"])
     def test_a_name_may_hold_letters_of_any_script(self, name: str) -> None:
         assert mysis_ops.check_name(f" {name} ") == name
 
-    @pytest.mark.parametrize(
-        "name", ["", "x" * 41, "-a", "Commander", "ctx-1", "TKT-2", "a/b", "a:b", "a\nb", "a@b", "👾"]
-    )
+    @walk_cases("name", ["", "x" * 41, "-a", "Commander", "ctx-1", "TKT-2", "a/b", "a:b", "a\nb", "a@b", "👾"])
     def test_a_name_that_commands_cannot_use_is_refused(self, name: str) -> None:
         with pytest.raises(NameRefused, match=r"cannot be a name|is you"):
             mysis_ops.check_name(name)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.enums import MysisState
 from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec
@@ -253,7 +254,7 @@ def test_a_nudge_tells_the_goal_in_one_line_and_how_to_report_it() -> None:
     assert nudge_text(1, Catalogue(), "Sell the ore.").splitlines()[1:] == ["Your goal: Sell the ore."]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("order", "told"),
     [
         ("Sell the ore.", "If your standing order is carried out, call zoea_done."),

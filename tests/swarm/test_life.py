@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.values import Failure
 from zoea.settings.schema import Settings
@@ -77,7 +78,7 @@ def failed(error_class: ErrorClass, at: int = T, jitter: float = 0.5) -> TurnEnd
 
 
 class TestStates:
-    @pytest.mark.parametrize("state", [MysisState.IDLE, MysisState.STOPPED, MysisState.ERRORED])
+    @walk_cases("state", [MysisState.IDLE, MysisState.STOPPED, MysisState.ERRORED])
     def test_a_start_makes_it_running_clears_the_error_and_the_encouragement(self, state: MysisState) -> None:
         life = replace(idle(), state=state, encouragement=2, retry_at=T + 1, retry_count=2)
         life, effects = fed(life, Start(T))
@@ -153,7 +154,7 @@ class TestStates:
         life, _ = fed(life, TurnEnded(T + HOUR, Outcome.ANSWERED))
         assert life.retry_count == 0
 
-    @pytest.mark.parametrize("kind", [ErrorClass.AUTH, ErrorClass.MODEL_MISSING, ErrorClass.BAD_REQUEST])
+    @walk_cases("kind", [ErrorClass.AUTH, ErrorClass.MODEL_MISSING, ErrorClass.BAD_REQUEST])
     def test_a_lasting_failure_stays_until_a_person_relaunches(self, kind: ErrorClass) -> None:
         life, effects = fed(in_turn(idle()), failed(kind))
         assert effects[-1] == WakeAt(None)
@@ -285,7 +286,7 @@ class TestNudges:
         assert fed(life, Now(T + 30 * SECOND - 1))[1] == (WakeAt(T + 30 * SECOND),)
         assert fed(life, Now(T + 30 * SECOND))[1] == (WakeAt(None), OpenTurn(nudge_level=1))
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         "reset",
         [
             lambda life: fed(life, TurnEnded(T, Outcome.ANSWERED, nudged=True))[0],

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.swarm.harness import call, script, swarm
 from zoea.context import Note
 from zoea.model.enums import CallState, Role, Source
@@ -76,7 +77,7 @@ class TestRepetition:
         others = [past("look", f'{{"n": {number}}}') for number in range(9)]
         assert found(past("act"), past("act"), *others, past("act")) == ""
 
-    @pytest.mark.parametrize("name", RULES.exempt)
+    @walk_cases("name", RULES.exempt)
     def test_exempt_tools_may_repeat_without_end(self, name: str) -> None:
         assert found(*[past(name)] * 10) == ""
 
@@ -121,7 +122,7 @@ class TestFingerprints:
         other = two.replace('"id": 3', '"id": 4')
         assert fingerprint.of_result(one, VOLATILE) != fingerprint.of_result(other, VOLATILE)
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         "content",
         ["plain words", "[1, 2", "[" * 100_000, "[" * 490 + "]" * 490, '{"a": "' + "x" * 70_000 + '"}', "\ud800"],
         ids=["text", "cut short", "open for ever", "nested deep", "very long", "a lone surrogate"],
@@ -136,7 +137,7 @@ class TestWarning:
 
     NOTE = Note(7, loop_guard.NOTE_KIND, loop_guard.warning_text("the same call 3 times: act"))
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         ("text", "kept"),
         [
             (NOTE.content, ""),

@@ -6,8 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.case_tables import walk_cases
 from tests.swarm.harness import call, script, swarm
 from zoea.llm.prices import ModelPrice, PriceList
 from zoea.llm.providers.scripted import ScriptedProvider
@@ -122,9 +121,7 @@ async def test_a_request_without_reported_usage_costs_what_it_reserved(tmp_path:
         assert await s.value("SELECT used_micros FROM spend WHERE scope = 'mysis'") == row["cost_micros"]
 
 
-@pytest.mark.parametrize(
-    ("micros", "said"), [(1_234_567, "$1.23"), (999_999, "$1.00"), (12_345, "$0.0123"), (0, "$0.00")]
-)
+@walk_cases(("micros", "said"), [(1_234_567, "$1.23"), (999_999, "$1.00"), (12_345, "$0.0123"), (0, "$0.00")])
 def test_money_is_written_in_dollars(micros: int, said: str) -> None:
     assert describe_excess("mysis", micros, 2_000_000, is_money=True) == f"Mysis budget exceeded: {said}/$2.00"
 
@@ -136,7 +133,7 @@ def test_messages_say_what_is_left_and_what_the_request_needs() -> None:
     assert describe_spent_day(10, 30, 20, is_money=True).endswith(": raise budget.swarm_money_per_day, then resume")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("tokens", "money", "shown"),
     [
         (5_000, None, describe_spent_day(4_661, 5_561, 5_000)),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.case_tables import walk_cases
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.context import FrozenTurn
 from zoea.model.enums import DeliveryMode, MessageKind, Role, SenderKind
@@ -33,7 +32,7 @@ def test_the_room_is_half_of_what_the_prompt_and_the_tools_leave() -> None:
     assert prompt_budget.room_for_prompts(FrozenTurn(1, 1, 1, tools_tokens=9000, max_tokens=3000)) == 0
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("sizes", "limit", "at_least", "fit"),
     [
         ((), 100, 1, 0),

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.context.sample_histories import HOSTILE, texts
 from tests.swarm.invariants import check_requests
 from tests.swarm.turn_simulator import ASKING, Rows, Run, answered, prepared
@@ -420,7 +421,7 @@ def in_circles(calls: str) -> list[Run]:
     return [run, *(go_on(Run.restored(cut, row, rules, lambda r: t.BudgetVerdict(r.rows.now))) for cut in chosen)]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("calls", "notes", "ends"),
     [
         ("aaaa", [4], True),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.toolboxes import Faulty
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
@@ -299,7 +300,7 @@ async def test_the_lower_limit_of_provider_and_budget_bounds_an_answer(
         assert s.provider.requests[-1].max_output_tokens == sent
 
 
-@pytest.mark.parametrize(("window", "free"), [(8_192, 1_024), (4_096, 512), (2_048, 512), (131_072, 4_096), (512, 256)])
+@walk_cases(("window", "free"), [(8_192, 1_024), (4_096, 512), (2_048, 512), (131_072, 4_096), (512, 256)])
 def test_an_answer_reserves_an_eighth_of_the_window_and_never_more_than_half(window: int, free: int) -> None:
     assert output_limit(Settings(), None, None, window) == free
     assert output_limit(Settings(), 300, None, window) == min(300, window // 2)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from zoea.model.enums import CallState, Role, Source
 from zoea.model.values import Memory, ToolCall
 from zoea.settings.schema import WaitSettings
@@ -62,7 +63,7 @@ class TestByTool:
         assert found is not None
         assert found.until == T + 5 * SECOND
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         "call",
         [
             wait_call(CallState.ERROR, seconds=5),
@@ -123,7 +124,7 @@ class TestByResults:
     def test_what_has_passed_by_the_end_of_the_turn_is_no_wait(self, content: Any) -> None:
         assert asked(result(content), answer(text="hm"), at=T + 11 * SECOND) is None
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         "content",
         [
             '{"cooldown_ticks": 1e308}',
@@ -137,7 +138,7 @@ class TestByResults:
         assert T < found.until <= T + 31 * 24 * 3600 * SECOND
         assert len(found.reason) < 60
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         "content",
         [
             '{"cooldown_ticks": Infinity}',
@@ -166,7 +167,7 @@ def of_upstream(upstream: str) -> Memory:
 
 
 class TestOtherShapes:
-    @pytest.mark.parametrize(
+    @walk_cases(
         "wrapped",
         [
             {"result": {"arrival_tick": 106, "current_tick": 100}},
@@ -234,7 +235,7 @@ class TestTickLength:
         later = result({"current_tick": 101}, at=T + 5 * SECOND)
         assert waits.learn_tick((first, later), RULES, 2 * SECOND) == 5 * SECOND
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         "ticks",
         [(100,), (100, 100), (104, 100), (1, 1 + 1e-9), ("x", "y")],
         ids=["one", "none passed", "backwards", "absurdly long", "no numbers"],

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.case_tables import walk_cases
 from zoea.text.flat_schema import MAX_ITEMS, MAX_REFERENCES, flat
 
@@ -60,7 +58,7 @@ def test_a_recursive_schema_is_cut_off() -> None:
     assert depth == MAX_REFERENCES + 1
 
 
-@pytest.mark.parametrize("reference", ["#/$defs/nowhere", "#/$defs/nowhere/at/all", "elsewhere.json"])
+@walk_cases("reference", ["#/$defs/nowhere", "#/$defs/nowhere/at/all", "elsewhere.json"])
 def test_a_broken_reference_allows_any_value(reference: str) -> None:
     assert flat({"properties": {"a": {"$ref": reference}}}) == {"properties": {"a": {}}}
 

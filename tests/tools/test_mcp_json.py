@@ -44,7 +44,7 @@ def test_comments_and_trailing_commas_are_allowed_and_strings_are_left_alone() -
     assert dict(config.headers) == {"a": "/* no comment */"}
 
 
-@pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
+@walk_cases("key", ["url", "serverUrl", "httpUrl"])
 def test_an_address_goes_by_several_names(key: str) -> None:
     assert (
         read_servers(json.dumps({"mcpServers": {"a": {key: "http://h/mcp"}}})).servers[0].config.url == "http://h/mcp"

@@ -149,7 +149,7 @@ async def test_long_arguments_of_many_calls_keep_one_number_for_each_value() -> 
     assert len(set(re.findall(r"secret:(\d+)", "".join(shown)))) == 50
 
 
-@pytest.mark.parametrize("shape", BROKEN)
+@walk_cases("shape", BROKEN)
 async def test_a_secret_in_broken_arguments_is_a_mark(shape: str) -> None:
     _, shown = await conceal(BROKEN[shape])
     assert SECRET not in shown
@@ -298,7 +298,7 @@ async def test_a_key_of_a_result_that_names_a_secret_counts_wherever_its_json_st
     assert not any(secret in shown for secret in (SECRET, PHRASE, "sonnenschein", "48392011"))
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "named",
     [
         {"password": [SECRET, "canary-9Xq2"]},

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
+from tests.case_tables import walk_cases
 from tests.swarm.harness import Swarm, call, script, swarm
 from tests.text.hidden_characters import is_hidden
 from zoea.model.enums import DONE_TOOL, ErrorClass
@@ -219,9 +220,7 @@ async def test_an_unknown_mysis_cannot_be_exported(tmp_path: Path) -> None:
     assert not target.exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "stem"), [("alpha", "alpha"), ("../../etc", "etc"), ("a b/c", "a-b-c"), ("///", "mysis")]
-)
+@walk_cases(("name", "stem"), [("alpha", "alpha"), ("../../etc", "etc"), ("a b/c", "a-b-c"), ("///", "mysis")])
 def test_a_file_name_has_no_path_separators(name: str, stem: str) -> None:
     made = file_name(name, Format.HTML, 1_700_000_000_000_000)
     assert made.startswith(f"{stem}-2023")

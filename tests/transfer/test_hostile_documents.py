@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from tests.case_tables import walk_cases
 from tests.swarm.harness import call, script, swarm
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
@@ -170,7 +171,7 @@ def test_any_text_in_a_block_or_line_is_shown_as_it_is(text: str) -> None:
     assert shown == ([line, line, f"{line} end"] if line else ["", "**** end"])
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("said", "escaped"), [("1. x", r"1\. x"), ("- x", r"\- x"), ("a-b", "a-b"), ("a_b", r"a\_b"), ("//1.1", r"\//1.1")]
 )
 def test_lines_are_escaped_where_it_is_needed(said: str, escaped: str) -> None:

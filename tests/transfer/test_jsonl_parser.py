@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from tests.case_tables import walk_cases
 from tests.fakes.memory_store import memory_store
 from tests.transfer.sample_exports import SETTINGS
 from zoea.context import FrozenTurn, TopicRules
@@ -42,7 +43,7 @@ def test_a_plan_is_converted_to_the_new_ids() -> None:
     assert jsonl_parser.convert_plan({"zstd": "00"}, {}, {}) is None
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "wrong",
     [
         {**PLAN, "v": "1"},
@@ -78,7 +79,7 @@ def test_each_number_of_a_frozen_turn_is_a_count_or_is_converted(kind: type[Froz
     assert {name for name in names if moved[name] == 7} == names & _COUNTS
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("content", "expected"),
     [
         ("[TOOL_CALLS]a:look", [("a", "look", "{}")]),

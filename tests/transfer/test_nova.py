@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.nova import ALPHA, ODD, PASSWORD, PROMPT, Row, calls, nova_database
 from tests.swarm.harness import script, swarm
 from tests.transfer.sample_exports import count_rows, read_rows
@@ -260,7 +261,7 @@ async def test_an_import_is_atomic_for_each_mysis_and_can_be_repeated(
     assert here("SELECT count(*) FROM message WHERE content = 'All stop'") == [(1,)]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("said", "expected"),
     [
         ("2026-01-31 12:00:01.123456789 +0000 UTC", 1769860801123456),

@@ -9,7 +9,6 @@ import pkgutil
 from pathlib import Path
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -17,6 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 import zoea.tui
+from tests.case_tables import walk_cases
 from tests.fakes.swarm import FakeSwarm
 from zoea.model.enums import MysisState
 from zoea.model.errors import REFUSED_KEY
@@ -96,7 +96,7 @@ def test_every_action_is_carried_out_by_some_screen_or_the_app() -> None:
     assert bound_ids() | {action.id for action in ACTIONS if action.opens} == BY_ID.keys()
 
 
-@pytest.mark.parametrize("path", sorted(action.opens for action in ACTIONS if action.opens))
+@walk_cases("path", sorted(action.opens for action in ACTIONS if action.opens))
 def test_what_an_action_opens_is_a_screen_that_can_be_opened_over_another(path: str) -> None:
     module, _, name = path.rpartition(".")
     kind = getattr(importlib.import_module(f"zoea.tui.{module}"), name)
@@ -127,14 +127,12 @@ def closed() -> ActionContext:
     return ActionContext(is_ready=False)
 
 
-@pytest.mark.parametrize(
-    "action", [a for a in of(ActionPlace.DASHBOARD) if a.id not in ("swarm.attention", "mysis.undo")]
-)
+@walk_cases("action", [a for a in of(ActionPlace.DASHBOARD) if a.id not in ("swarm.attention", "mysis.undo")])
 def test_before_the_swarm_is_open_its_actions_are_not_possible(action: Action) -> None:
     assert action.why_not(closed()) == "the swarm is still opening"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("action_id", "why"),
     [
         ("mysis.message", "there is no mysis yet: press n"),
@@ -157,7 +155,7 @@ def test_in_an_empty_swarm_each_action_names_what_is_missing(action_id: str, why
     assert BY_ID[action_id].why_not(ActionContext()) == why
 
 
-@pytest.mark.parametrize("action_id", ["mysis.message", "mysis.stop", "mysis.delete", "mysis.inspect"])
+@walk_cases("action_id", ["mysis.message", "mysis.stop", "mysis.delete", "mysis.inspect"])
 def test_where_the_cursor_is_on_no_mysis_an_action_names_that(action_id: str) -> None:
     assert BY_ID[action_id].why_not(ActionContext(shown=1)) == "there is no mysis under the cursor"
 

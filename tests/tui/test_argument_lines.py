@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_tables import walk_cases
 from tests.text.hidden_characters import is_hidden
 from tests.tui.argument_parser import parse_shown
 from tests.tui.hostile_texts import HOSTILE
@@ -43,7 +43,7 @@ def test_what_is_shown_parses_to_what_is_sent(values: dict[str, Any]) -> None:
     assert not is_hidden("".join(shown))
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@walk_cases("text", HOSTILE)
 def test_hostile_texts_are_shown_exactly(text: str) -> None:
     values: dict[str, Any] = {
         "path": text,
@@ -60,7 +60,7 @@ def test_hostile_texts_are_shown_exactly(text: str) -> None:
     assert not is_hidden("".join(shown))
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("values", "lines"),
     [
         ({"belt": "b-2", "n": 3}, ['belt: "b-2"', "n: 3"]),
@@ -86,7 +86,7 @@ def test_arguments_are_shown_as_lines(values: dict[str, Any], lines: list[str]) 
     assert texts(json.dumps(values), hidden=MASK) == lines
 
 
-@pytest.mark.parametrize("arguments", ["no json [", "[1]", '{"a": ' + "[" * 200 + "]" * 200 + "}"])
+@walk_cases("arguments", ["no json [", "[1]", '{"a": ' + "[" * 200 + "]" * 200 + "}"])
 def test_arguments_that_cannot_be_listed_stay_json(arguments: str) -> None:
     shown = "\n".join(texts(arguments))
     assert shown.replace("\n", "").replace(" ", "") == arguments.replace(" ", "")
@@ -104,7 +104,7 @@ def test_a_diff_in_a_text_is_coloured_and_a_list_is_not() -> None:
     assert [role for _, role in signs] == roles[1:]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("name", "values", "change"),
     [
         ("edit_file", {"path": "a.py", "edits": [{"oldText": "a\nb", "newText": "b\nc\nd"}]}, ("a.py", 2, 1)),

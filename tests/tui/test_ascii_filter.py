@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from tests.case_tables import walk_cases
 from tests.tui.cockpit import cockpit
 from tests.tui.hostile_texts import HOSTILE
 from zoea.tui.theme import themes
@@ -17,7 +18,7 @@ from zoea.tui.theme.themes import has_utf8, to_ascii
 STATES = ("idle", "running", "stopped", "errored", "asking", "waiting")
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("env", "can"),
     [
         ({}, True),

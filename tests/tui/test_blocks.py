@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.tui.sample_turns import HOSTILE, SECOND, START, answer, call, noted, prompt, result, turn
 from zoea.model.enums import DONE_TOOL, MASK, CallState, MessageKind, OpenedBy, Outcome, SenderKind
 from zoea.model.values import Failure, Sender
@@ -174,7 +175,7 @@ class TestBlocks:
         block = build_turn_blocks(turn(answer(2, " ")), START)[-1]
         assert (block.kind, block.body) == (BlockKind.ANSWER, "empty answer")
 
-    @pytest.mark.parametrize("outcome", [one for one in Outcome if one is not Outcome.ANSWERED])
+    @walk_cases("outcome", [one for one in Outcome if one is not Outcome.ANSWERED])
     def test_every_other_outcome_is_described(self, outcome: Outcome) -> None:
         failure = Failure("quota", "No tokens left", "the day's budget is used", "raise it")
         block = build_turn_blocks(turn(answer(2, "x"), outcome=outcome, failure=failure), START)[-1]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.tui.cockpit import Stage, answering, cockpit
 from tests.tui.test_roster import PLAIN
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats
@@ -112,8 +113,8 @@ def test_a_series_leaves_out_statuses_that_no_mysis_had() -> None:
     assert charts["spend"].build_scale(21)[2][-1] == "$0.01"
 
 
-@pytest.mark.parametrize("rows", [-2, 0, 1, 2, 3, 5, 6, 7, 8, 9, 12, 14, 17, 23, 50])
-@pytest.mark.parametrize("highest", [1, 2, 3, 5, 7, 10, 99, 4_999])
+@walk_cases("rows", [-2, 0, 1, 2, 3, 5, 6, 7, 8, 9, 12, 14, 17, 23, 50])
+@walk_cases("highest", [1, 2, 3, 5, 7, 10, 99, 4_999])
 def test_values_of_an_axis_are_round_and_stand_evenly_in_its_rows(rows: int, highest: float) -> None:
     chart = Chart("", (ChartSeries("", "", (float(highest),)),))
     top, places, _ = chart.build_scale(rows)
@@ -129,7 +130,7 @@ def test_values_of_an_axis_are_round_and_stand_evenly_in_its_rows(rows: int, hig
     assert gaps < 3 or top <= 3 * highest
 
 
-@pytest.mark.parametrize("width", [0, 20, 56, 80, 200])
+@walk_cases("width", [0, 20, 56, 80, 200])
 def test_an_axis_names_the_newest_time_and_only_as_many_as_have_room(width: int) -> None:
     hour = SwarmStats(StatSpan.HOUR, tuple(replace(STATS.points[0], at=at * MINUTE_US) for at in range(60)))
     places, labels = build_ticks(hour, width)
@@ -189,7 +190,7 @@ def test_a_time_in_which_no_swarm_ran_is_blank_and_not_drawn_before_the_first_ro
     assert len(trim_unknown(replace(STATS, points=(unknown,) * 60)).points) == LEAST_POINTS
 
 
-@pytest.mark.parametrize(("span", "points", "minutes"), [("hour", 23, 5), ("day", 96, 240), ("week", 84, 2880)])
+@walk_cases(("span", "points", "minutes"), [("hour", 23, 5), ("day", 96, 240), ("week", 84, 2880)])
 def test_the_labels_of_an_axis_are_a_round_time_apart(span: str, points: int, minutes: int) -> None:
     stats = SwarmStats(StatSpan(span), (STATS.points[0],) * points)
     places, _ = build_ticks(stats, 200)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from textual.screen import Screen
 from textual.style import Style
 
+from tests.case_tables import walk_cases
 from tests.tui.cockpit import Stage, cockpit
 from zoea.tui.dialogs.connect import ConnectDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
@@ -30,7 +30,7 @@ def shows(stage: Stage, kind: type[Screen[Any]]) -> bool:
     return isinstance(stage.screen, kind)
 
 
-@pytest.mark.parametrize("words", ["back", "leave it running", ""])
+@walk_cases("words", ["back", "leave it running", ""])
 def test_text_that_is_no_key_is_not_clickable(words: str) -> None:
     assert key_click_style(words) is None
 
@@ -44,7 +44,7 @@ def test_each_part_of_a_hint_is_a_clickable_key() -> None:
     assert [content.plain[span.start : span.end] for span in coloured] == ["enter", "^t", "esc"]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("width", "shown"),
     [
         (39, "enter new · ^o on/off · esc back"),

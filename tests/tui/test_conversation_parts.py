@@ -14,6 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from tests.case_tables import walk_cases
 from tests.tui.sample_turns import START
 from zoea.model.enums import MysisState
 from zoea.model.values import Mysis
@@ -79,7 +80,7 @@ class TestRoll:
 class TestOverlay:
     STRIP = Strip([Segment("ab"), Segment("漢字", BOLD), Segment("cd")])
 
-    @pytest.mark.parametrize(("start", "end"), [(0, 1), (1, 5), (2, 4), (0, -1), (3, 99)])
+    @walk_cases(("start", "end"), [(0, 1), (1, 5), (2, 4), (0, -1), (3, 99)])
     def test_restyling_keeps_text_and_width(self, start: int, end: int) -> None:
         drawn = restyle_span(self.STRIP, start, end, Style(reverse=True))
         assert drawn.text == self.STRIP.text
@@ -90,7 +91,7 @@ class TestOverlay:
     def test_an_empty_span_changes_nothing(self) -> None:
         assert restyle_span(self.STRIP, 4, 4, BOLD) is self.STRIP
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         ("text", "words", "places"),
         [
             ("Iron iron IRON", "iron", [(0, 4), (5, 9), (10, 14)]),
@@ -106,7 +107,7 @@ class TestOverlay:
 
 
 class TestStreaming:
-    @pytest.mark.parametrize(
+    @walk_cases(
         ("shown", "tail", "before", "new"),
         [
             (0, "The belt", 0, "The belt"),
@@ -285,7 +286,7 @@ class TestSight:
         unsent = replace(seen, state="released", error_class="cancelled")
         assert [("the request was never sent", "waiting")] in focus_lines.build_request_lines(MysisContext(unsent))
 
-    @pytest.mark.parametrize(
+    @walk_cases(
         ("content", "shown"),
         [
             ('{"fuel": 78, "cargo": [1, 2], "at": {"x": 1}}', "fuel 78   cargo 2 items   at 1 field"),

@@ -6,12 +6,12 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import zoea.tui.dialogs
 from documentation import build
+from tests.case_tables import walk_cases
 from tests.tui.cockpit import cockpit
 from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.commands.keymap import DECISIONS, FIXED_KEYS, clashes, normal, problems, resolve_keys
@@ -31,7 +31,7 @@ def test_every_default_is_a_key() -> None:
     assert [action.id for action in ACTIONS if normal(action.key) != action.key] == []
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("written", "meant"),
     [
         ("?", "question_mark"),
@@ -54,7 +54,7 @@ def test_keys_are_read_as_people_write_them(written: str, meant: str) -> None:
     assert normal(written) == meant
 
 
-@pytest.mark.parametrize("wrong", ["", " ", "foo", "ctrl+", "ctrl+foo", "hyperspace+a", "\x1b", "ab", "f99"])
+@walk_cases("wrong", ["", " ", "foo", "ctrl+", "ctrl+foo", "hyperspace+a", "\x1b", "ab", "f99"])
 def test_an_invalid_key_is_refused(wrong: str) -> None:
     assert normal(wrong) == ""
     assert "is not a key" in problems({"swarm.hold": wrong})["swarm.hold"]
@@ -70,7 +70,7 @@ def test_a_clash_names_both_actions() -> None:
     assert "swarm.broadcast (broadcast)" in said
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("action", "key", "use"),
     [
         ("mysis.new", "j", "go to the next line of a list or a conversation"),

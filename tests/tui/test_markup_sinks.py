@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.case_tables import walk_cases
 
 ROOT = Path(__file__).parents[2] / "zoea" / "tui"
 TOLD = {"Static", "Label", "OptionList", "SelectionList", "RichLog", "Link"}
@@ -118,7 +118,7 @@ def test_nothing_but_literals_reaches_a_sink_of_markup() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "line",
     [
         "Static(view.name)",
@@ -138,7 +138,7 @@ def test_a_sink_is_found(line: str) -> None:
     assert list(sinks(f"def draw(self, view):\n    {line}\n"))
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "line",
     [
         "Static(view.name, markup=False)",

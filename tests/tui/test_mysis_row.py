@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 from textual.geometry import Offset
 from textual.selection import Selection
 
+from tests.case_tables import walk_cases
 from tests.tui.cockpit import cockpit
 from tests.tui.test_roster import PLAIN
 from zoea.model.enums import Activity, MysisState
@@ -139,7 +139,7 @@ def test_a_row_names_the_model_or_says_that_there_is_none() -> None:
     assert describe_model("", "autopilot") == describe_model("autopilot", "autopilot") == "autopilot (no model)"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("model", "answered_by", "player"),
     [
         ("", "", "opencode (agent)"),

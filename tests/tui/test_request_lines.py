@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
+from tests.case_tables import walk_cases
 from zoea.context import Budget, Decision, PackStatus, Plan, PlanStep, Priority, Reason, StepKind, Truncation, Variant
 from zoea.context.forms import FormKind
 from zoea.model.enums import Role
@@ -127,7 +128,7 @@ def test_estimate_and_actual_usage_are_shown() -> None:
         assert expected in said, expected
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("changed", "said"),
     [
         ({"error_class": "transient", "attempt": 2}, "failed: likely temporary  attempt 2"),
@@ -144,7 +145,7 @@ def test_the_end_of_a_request_is_described(changed: dict[str, object], said: str
     assert build_request_line(request)
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("form", "kept", "memory", "said"),
     [
         ("", 0, None, ""),
@@ -162,7 +163,7 @@ def test_the_form_of_a_message_is_described(form: str, kept: int, memory: int | 
     assert describe_form(SentMessage(RequestMessage(Role.USER, "x", memory_id=memory), form, kept, 1)) == said
 
 
-@pytest.mark.parametrize("kind", FormKind)
+@walk_cases("kind", FormKind)
 def test_no_form_of_a_memory_is_without_words(kind: FormKind) -> None:
     assert describe_form(SentMessage(RequestMessage(Role.USER, "x", memory_id=5), kind, 400, 1))
 

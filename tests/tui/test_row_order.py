@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
+from tests.case_tables import walk_cases
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit, cockpit_over
 from tests.tui.test_roster import PLAIN
@@ -30,7 +30,7 @@ def names(stage: Stage) -> list[str]:
     return [view.name for view in stage.one(SwarmTable).shown]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("column", "ids"),
     [
         (SortColumn.AGE, [1, 2, 3]),

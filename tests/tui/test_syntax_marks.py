@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.style import Style
 
+from tests.case_tables import walk_cases
 from tests.files.repositories import commit
 from tests.tui.cockpit import Stage
 from tests.tui.test_review import SHOP, lines, open_review, reviewed
@@ -53,7 +54,7 @@ MARKED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "marks"), MARKED)
+@walk_cases(("name", "text", "marks"), MARKED)
 def test_keywords_strings_and_comments_are_marked(name: str, text: str, marks: list[str]) -> None:
     asked = {"name": name, "texts": ["", text], "last": [0, text.count("\n") + 1]}
     assert list(answer(asked)) == [[], [line.rstrip() for line in marks]]
@@ -85,7 +86,7 @@ def test_both_texts_come_back_from_the_later_one_and_its_patch(old: list[str], n
     assert restore_texts(make_diff(old, new, context)[0], text) == (old + tail, new + tail)
 
 
-@pytest.mark.parametrize("text", ["", "a\n", "a\nother\nc\n", "c\nb\na\n", "before\na\nb\nc\n"])
+@walk_cases("text", ["", "a\n", "a\nother\nc\n", "c\nb\na\n", "before\na\nb\nc\n"])
 def test_a_text_that_changes_again_does_not_fit(text: str) -> None:
     assert restore_texts(make_diff(["a", "c"], ["a", "b", "c"])[0], text) is None
 
@@ -238,7 +239,7 @@ EVERY = 1 if os.environ.get("ZOEA_SOAK") else 3
 SHORT = "import syntax_lexer; syntax_lexer.LEX_S = 0.003; syntax_lexer.main()"
 
 
-@pytest.mark.parametrize("name", HOSTILE_NAMES)
+@walk_cases("name", HOSTILE_NAMES)
 def test_hostile_code_is_marked_or_stays_plain_and_the_lexer_ends(name: str) -> None:
     folder = str(Path(syntax_lexer.__file__).parent)
     program = (sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {folder!r}); {SHORT}")

@@ -16,6 +16,7 @@ from textual.app import App
 from textual.events import Key, Paste, Resize
 from textual.message import Message
 
+from tests.case_tables import walk_cases
 from tests.waiting import until
 from zoea.tui.terminal import terminal_input
 from zoea.tui.terminal.paced_driver import MOST_WAITING, READ_BYTES
@@ -108,8 +109,8 @@ def test_an_escape_sequence_before_a_long_text_is_no_part_of_it(keyboard: Termin
     assert fed(keyboard, "\x1b[A") + fed(keyboard, "a\rb") == ["up", "a\nb"]
 
 
-@pytest.mark.parametrize("piece", [1, 2, 3, 4, 5, 7, READ_BYTES])
-@pytest.mark.parametrize("text", ["one\rtwo\r\rthree", "\r  indented\n\n", "one\r\ttwo\r", "a\rX\rX\r"])
+@walk_cases("piece", [1, 2, 3, 4, 5, 7, READ_BYTES])
+@walk_cases("text", ["one\rtwo\r\rthree", "\r  indented\n\n", "one\r\ttwo\r", "a\rX\rX\r"])
 def test_lines_without_marks_send_nothing_and_press_no_key(text: str, piece: int) -> None:
     """Also where they come in pieces, or character by character, as from a Windows console."""
     clock = iter(range(1_000_000))
@@ -120,7 +121,7 @@ def test_lines_without_marks_send_nothing_and_press_no_key(text: str, piece: int
     assert written == f"x{text}".replace("\r", "\n")
 
 
-@pytest.mark.parametrize("piece", [1, 2, 3, READ_BYTES])
+@walk_cases("piece", [1, 2, 3, READ_BYTES])
 def test_lines_after_a_first_line_end_press_no_key(piece: int) -> None:
     clock = iter(range(1_000_000))
     keyboard = TerminalInput(XTermParser(), now=lambda: next(clock) * TYPED_S / 2)
@@ -154,7 +155,7 @@ def test_a_key_after_lines_without_marks_counts_after_a_pause() -> None:
     assert described(keyboard.feed("\x1b[A")) == [f"{LONG}\n{LONG}", "up"]
 
 
-@pytest.mark.parametrize("typed", ["hello\r", "\r", "a\r\r", "j\rk\r"])
+@walk_cases("typed", ["hello\r", "\r", "a\r\r", "j\rk\r"])
 def test_what_a_person_types_is_keys_however_fast(typed: str) -> None:
     clock = iter(range(1_000))
     keyboard = TerminalInput(XTermParser(), now=lambda: next(clock) * TYPED_S * 4)

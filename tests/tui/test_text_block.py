@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.containers import Container
 from textual.content import Content
 from textual.markup import parse_style
 
+from tests.case_tables import walk_cases
 from zoea.tui.theme.role_styles import ConversationPalette
 from zoea.tui.theme.themes import ROLES, STATUS_ROLES, list_theme_folders, read_theme
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -37,7 +37,7 @@ async def test_a_block_is_as_high_as_its_newest_lines_though_a_layout_came_betwe
         assert block.size.height == 6
 
 
-@pytest.mark.parametrize("role", [*ROLES, *STATUS_ROLES, "ok", "called", "quiet", "key"])
+@walk_cases("role", [*ROLES, *STATUS_ROLES, "ok", "called", "quiet", "key"])
 def test_a_role_has_the_colour_that_it_has_in_a_conversation(role: str) -> None:
     theme = read_theme(list_theme_folders(Path("none"))[0] / "nova.toml")
     variables = theme.theme().to_color_system().generate() | theme.theme().variables

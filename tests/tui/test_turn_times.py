@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.tui.cockpit import answering, asks_when_told, cockpit
 from tests.tui.test_approvals import ask
 from zoea.queries.turn_times import TurnTime, TurnWork, read_turn_times, split_turn
@@ -29,7 +30,7 @@ def test_the_time_of_a_turn_is_split_without_gaps_and_the_model_counts_first() -
     assert split_turn(5, 5, [], []) == ()
 
 
-@pytest.mark.parametrize("width", [40, 58, 76, 118, 196])
+@walk_cases("width", [40, 58, 76, 118, 196])
 def test_the_bar_is_as_long_as_the_turn_took(width: int) -> None:
     long = TurnTime(2, 0, 40 * S, "answered", split_turn(0, 40 * S, [(0, 20 * S)], [(20 * S, 30 * S)]))
     half = TurnTime(1, 0, 20 * S, "", split_turn(0, 20 * S, [(0, 20 * S)], []))

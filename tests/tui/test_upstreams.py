@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from textual import events
 from textual.widgets import Input
 
+from tests.case_tables import walk_cases
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit_over, take_steps
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
@@ -215,7 +216,7 @@ async def test_hostile_text_is_shown_as_it_is(api: FakeSwarm, database: Path) ->
             await stage.go_home()
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("schema", "begin"),
     [
         ("no json", {}),

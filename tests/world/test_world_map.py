@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from tests.case_tables import walk_cases
 from zoea.world.goods import BEST_ORE, NEAREST_ORE, ORES
 from zoea.world.world_map import PointKind, WorldMap, count_travel_ticks
@@ -58,7 +56,7 @@ def test_the_map_shows_no_ore() -> None:
     assert len(build_map(WorldMap(1))["systems"]) == 40
 
 
-@pytest.mark.parametrize("systems", [10, 25, 150])
+@walk_cases("systems", [10, 25, 150])
 def test_other_sizes_keep_the_proportions(systems: int) -> None:
     world_map = WorldMap(2, systems)
     kinds = Counter(point.kind for point in world_map.points.values())

@@ -19,6 +19,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import TextContent
 
 import zoea
+from tests.case_tables import walk_cases
 from zoea.model.errors import UsageError, WorldError
 from zoea.world import command
 from zoea.world.__main__ import main, parse
@@ -220,7 +221,7 @@ def test_the_command_line_carries_every_option(tmp_path: Path) -> None:
     assert parse(command(tmp_path)[4:]).seed is None
 
 
-@pytest.mark.parametrize("wrong", [["--tick", "0"], ["--systems", "3"], ["--nonsense"]])
+@walk_cases("wrong", [["--tick", "0"], ["--systems", "3"], ["--nonsense"]])
 def test_an_invalid_command_line_is_refused(wrong: list[str]) -> None:
     with pytest.raises(SystemExit):
         parse(wrong)
