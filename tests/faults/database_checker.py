@@ -5,13 +5,7 @@ Each query finds what is wrong, so that a broken promise shows itself by its row
 
 from __future__ import annotations
 
-import itertools
-import os
-import sqlite3
-import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 from zoea.chain.chain_reader import ChainReader
@@ -236,77 +230,9 @@ AT_REST = {
 }
 
 
-class _PreparedReader:
-    """Reads a copy of each database over one connection, whose statements stay prepared.
-
-    Each check is asked in a millisecond. On a connection of its own SQLite reads the schema and prepares it in ten.
-    """
-
-    _COUNTERS = (slice(24, 28), slice(92, 96))
-    """By these bytes, which count the changes of a database, a connection sees that its file is another."""
-    _MODES = slice(18, 20)
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts = itertools.count(1)
-        self._file = -1
-        self._schema: list[tuple[object, ...]] = []
-        self._connection = sqlite3.connect(":memory:")
-
-    @contextmanager
-    def read(self, path: Path) -> Iterator[sqlite3.Connection]:
-        """Give a connection that reads what the database holds now, with what is still in its log."""
-        content = _read_content(path)
-        count = next(self._counts).to_bytes(4, "big")
-        content[self._MODES] = b"\x01\x01"  # a copy without a log
-        for place in self._COUNTERS:
-            content[place] = count
-        with self._lock:
-            if self._file < 0 or not self._is_of_same_schema(content):
-                self._begin(path.parent, content)
-            yield self._connection
-
-    def _is_of_same_schema(self, content: bytearray) -> bool:
-        self._write(content)
-        return self._read_schema() == self._schema
-
-    def _begin(self, folder: Path, content: bytearray) -> None:
-        """Connect to a file without a name: statements that are prepared hold for one schema."""
-        self._connection.close()
-        if self._file >= 0:
-            os.close(self._file)
-        self._file, name = tempfile.mkstemp(dir=folder)
-        self._write(content)
-        self._connection = sqlite3.connect(name, isolation_level=None, cached_statements=256, check_same_thread=False)
-        self._connection.row_factory = sqlite3.Row
-        self._schema = self._read_schema()
-        Path(name).unlink()
-
-    def _write(self, content: bytearray) -> None:
-        os.pwrite(self._file, content, 0)
-        os.truncate(self._file, len(content))
-
-    def _read_schema(self) -> list[tuple[object, ...]]:
-        rows = self._connection.execute("SELECT name, rootpage, sql FROM sqlite_schema ORDER BY rowid")
-        return [tuple(row) for row in rows]
-
-
-def _read_content(path: Path) -> bytearray:
-    """Return the pages of a database with what is still in its log, where it has one."""
-    log = path.with_name(f"{path.name}-wal")
-    if not log.exists() or not log.stat().st_size:
-        return bytearray(path.read_bytes())
-    with closing(open_reader(path)) as reader:
-        return bytearray(reader.serialize())
-
-
-_prepared = _PreparedReader()
-read_copy = _prepared.read
-
-
 def check(path: Path, checks: dict[str, str]) -> None:
     """Raises AssertionError that names each broken promise, with the first rows that break it."""
-    with read_copy(path) as connection:
+    with closing(open_reader(path)) as connection:
         found = {promise: [tuple(r) for r in connection.execute(sql).fetchmany(5)] for promise, sql in checks.items()}
     broken = [f"not so: {promise}: {rows}" for promise, rows in found.items() if rows]
     if broken:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,6 @@ from mcp.types import ToolAnnotations
 
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.tool_descriptions import described
-from tests.faults.database_checker import read_copy
 from tests.swarm.harness import HandIds, OneProvider
 from tests.waiting import until
 from zoea.llm.providers.scripted import ScriptedProvider
@@ -26,6 +25,7 @@ from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.settings.schema import Settings
 from zoea.settings.template import parse_template
 from zoea.settings.template_library import Templates
+from zoea.store.database_file import open_reader
 from zoea.store.store import Store
 from zoea.store.writer_connection import WriterConnection
 from zoea.swarm.commander import Commander
@@ -109,7 +109,7 @@ class Cut:
 
     @classmethod
     def of(cls, path: Path) -> Cut:
-        with read_copy(path) as connection:
+        with closing(open_reader(path)) as connection:
             consumed = connection.execute(
                 "SELECT count(*) FROM request WHERE state NOT IN ('reserved', 'refused')"
             ).fetchone()[0]
