@@ -128,11 +128,13 @@ async def test_a_context_commit_names_the_tree_of_its_turn(where: Places, tmp_pa
 
 
 def run_and_edit(request: ModelRequest) -> Reply:
-    """Make a file by a command that fails after it, and edit another one."""
+    """Make a file by a command that fails after it, edit another one, and only remove from a third."""
     steps = [
         call("run", command="echo made > made.txt; exit 3"),
         call("read_file", path="sums.py"),
         call("edit_file", path="sums.py", edits=[{"old": " + 1", "new": ""}]),
+        call("read_file", path="list.txt"),
+        call("edit_file", path="list.txt", edits=[{"old": "two\n", "new": ""}]),
         call(DONE_TOOL, summary="made"),
     ]
     done = len(results_of(request))
@@ -141,7 +143,7 @@ def run_and_edit(request: ModelRequest) -> Reply:
 
 async def test_a_change_by_a_command_names_the_approval_of_the_command(where: Places, tmp_path: Path) -> None:
     (where.config / "templates" / "free.toml").write_text('[tools]\npaths = ["*"]\n')
-    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    top = make_repository(tmp_path / "repo", sums__py=SUM, list__txt="one\ntwo\nthree\n")
     async with open_swarm(where, run_and_edit) as (swarm, _):
         await swarm.create("alpha", template="free", task="Make it.", on=str(top), worktree=True)
         [asked] = await until(swarm.approvals)
@@ -153,11 +155,13 @@ async def test_a_change_by_a_command_names_the_approval_of_the_command(where: Pl
     with open_diff(tree, base := find_base(tree, record)) as diff:
         files = parse_patch(diff.patch())
     found = read_origins(where.database, "alpha", tree, base, files)
-    made, edited = (
-        next(origin for (at, _), origin in found.items() if files[at].path == path) for path in ("made.txt", "sums.py")
+    made, edited, shortened = (
+        next(origin for (at, _), origin in found.items() if files[at].path == path)
+        for path in ("made.txt", "sums.py", "list.txt")
     )
     assert (made.turns, made.answer, made.allowed_at > 0, made.is_command) == ((1,), "once", True, True)
     assert (edited.turns, edited.answer, edited.allowed_at, edited.is_command) == ((1,), "", 0, False)
+    assert (shortened.turns, shortened.is_committed) == ((1,), edited.is_committed)
 
 
 def run_the_same(request: ModelRequest) -> Reply:
