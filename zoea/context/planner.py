@@ -50,8 +50,8 @@ _PARTS = {
 
 
 _SHORTENING = (Reason.BUDGET, Reason.MAX_CHARS)
-_CONVERSATION = ("primers", "summary", "recents")
-"""Sections of the strategy `window` that show the conversation before the turn."""
+_CONVERSATION = ("primers", "recents")
+"""Sections of the strategy `window` that show messages before the turn; a summary can stay beside a few short ones."""
 _BESIDE = ("inherited", "order", "recall")
 """Sections of the strategy `window` that are no part of its estimate of a request."""
 _CUT_TOKENS = 64
