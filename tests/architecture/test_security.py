@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-import pytest
 from aiohttp.web_protocol import RequestHandler
 
 from tests.case_tables import walk_cases
@@ -30,7 +30,7 @@ PROMISES = re.findall(r"^- .+$", SECTION, re.MULTILINE)
 
 @cache
 def read_tests(file: Path) -> set[str]:
-    """Return the tests of a file that run, and the steps that they take.
+    """Return the tests of a file that run, and the steps that they take or the properties that they check.
 
     Those of a class are named `TestClass.test_name`.
     """
@@ -44,13 +44,20 @@ def read_tests(file: Path) -> set[str]:
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             }
     tests = {name for name in found if name.rpartition(".")[2].startswith("test_")}
-    bodies = [node for node in tree.body if isinstance(node, ast.AsyncFunctionDef) and node.name in tests]
-    named = {node.id for body in bodies for node in ast.walk(body) if isinstance(node, ast.Name)}
-    steps = [node for node in tree.body if isinstance(node, ast.AsyncFunctionDef) and node.name in named - tests]
-    return tests | {node.name for node in steps if node.args.args and node.args.args[0].arg == "stage"}
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    named = read_names(node for node in functions if node.name in tests)
+    tables = [node for node in tree.body if isinstance(node, ast.Assign) and read_names(node.targets) & named]
+    named |= read_names(node.value for node in tables)
+    steps = [node for node in functions if node.name in named - tests and node.args.args]
+    return tests | {node.name for node in steps if node.args.args[0].arg in ("stage", "example")}
 
 
-@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise[2:40])
+def read_names(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names that stand in parts of a file."""
+    return {inner.id for node in nodes for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
+@walk_cases("promise", PROMISES, ids=lambda promise: promise[2:40])
 def test_each_promise_names_tests_that_exist(promise: str) -> None:
     named = NAMED.findall(promise)
     assert named, "a promise without a test"
