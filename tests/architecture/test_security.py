@@ -30,7 +30,7 @@ PROMISES = re.findall(r"^- .+$", SECTION, re.MULTILINE)
 
 @cache
 def read_tests(file: Path) -> set[str]:
-    """Return the tests of a file that run, and the steps that they take or the properties that they check.
+    """Return the tests of a file that run, with their steps and properties.
 
     Those of a class are named `TestClass.test_name`.
     """

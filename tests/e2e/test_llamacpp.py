@@ -247,7 +247,7 @@ async def test_a_model_ends_with_the_swarm_that_is_killed(local_models: LocalMod
 async def test_the_embedded_provider_loads_the_model_at_its_first_use_and_after_a_kill(
     local_models: LocalModels,
 ) -> None:
-    """A schema with references of its own can be called; it is that of the first use."""
+    """A schema with references of its own can be called, here at the first use."""
     servers: list[LlamaServer] = []
 
     def make_server(model: LocalModel, options: LlamaServerOptions) -> LlamaServer:

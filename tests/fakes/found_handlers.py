@@ -105,7 +105,6 @@ def _is_computed(kind: Any, name: str) -> bool:
 _screen: Any = DOMNode.screen
 
 
-@property  # type: ignore[misc]  # of the class that it is put into
 def find_screen(node: Any) -> Screen[Any]:
     """Return the screen of a node as Textual does, without an import for each. Raises NoScreen."""
     above = node

@@ -28,7 +28,6 @@ def parse_once(stylesheet: Stylesheet, *source: Any, **more: Any) -> list[RuleSe
     return _parse(_find_variables(stylesheet), source, tuple(more.items()))
 
 
-@property  # type: ignore[misc]  # of the class that it is put into
 def tokens_once(stylesheet: Stylesheet) -> dict[str, list[Token]]:
     """Return the tokens of the variables as Textual does, but split them only once."""
     return _split(_find_variables(stylesheet))

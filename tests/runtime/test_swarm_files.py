@@ -128,7 +128,7 @@ async def test_a_context_commit_names_the_tree_of_its_turn(where: Places, tmp_pa
 
 
 def run_and_edit(request: ModelRequest) -> Reply:
-    """Make a file by a command that fails after it, edit another one, and only remove from a third."""
+    """Make a file by a command that fails, edit another, shorten a third."""
     steps = [
         call("run", command="echo made > made.txt; exit 3"),
         call("read_file", path="sums.py"),

@@ -30,7 +30,7 @@ make_caches_late()
 def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep parsed style rules, and their results for widgets, between cockpits of a process."""
     monkeypatch.setattr(Stylesheet, "_parse_rules", parse_once)
-    monkeypatch.setattr(Stylesheet, "_variable_tokens", tokens_once)
+    monkeypatch.setattr(Stylesheet, "_variable_tokens", property(tokens_once))
     monkeypatch.setattr(ColorSystem, "generate", generate_once)
     monkeypatch.setattr(Stylesheet, "apply", apply_known)
     monkeypatch.setattr(Stylesheet, "replace_rules", staticmethod(replace_changed))
@@ -68,7 +68,7 @@ def _handlers_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_callback, "_count_parameters", count_parameters)
     monkeypatch.setattr(message_pump, "log", SilentLog())
     monkeypatch.setattr(Reactive, "__get__", read_value)
-    monkeypatch.setattr(DOMNode, "screen", find_screen)
+    monkeypatch.setattr(DOMNode, "screen", property(find_screen))
 
 
 @pytest.fixture(autouse=True)

@@ -78,7 +78,10 @@ async def focused(
 
 
 async def focus_long(stage: Stage, size: tuple[int, int] = (100, 24)) -> None:
-    """Open the Focus of alpha, which was told 15 things before, at its end, as for the first time."""
+    """Open the Focus of alpha at its end, as for the first time.
+
+    Alpha was told 15 things before.
+    """
     stage.app.bookmarks.clear()
     await focus(stage, prompts=0, size=size)
     await shows(stage, "prompt 15")
