@@ -187,7 +187,9 @@ async def test_a_done_mysis_is_reviewed_or_sent_on(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=("alpha", "beta"), size=(160, 40)) as stage:
         await stage.api.send("beta", "Rest.")
         await stage.until(lambda: stage.view("beta").turns == 1)
-        await stage.swarm.settled("beta")  # later news of it would take its made end away
+        # Later news of it would take its made end away.
+        await stage.swarm.settled("beta")
+        await stage.until(lambda: stage.view("beta").state is stage.swarm.state("beta"))
         await at_rest(stage, "done", ("alpha", "beta"))
         await stage.press("w", until=lambda: cursor(stage) == "beta")
         assert any("d result  . mark reviewed  m message" in line for line in panel(stage))
