@@ -97,6 +97,8 @@ class TerminalScreen:
         while self.process.poll() is None:
             assert time.monotonic() < deadline, f"it did not end:\n{self.text}"
             self._read(0.2)
+        while select.select([self._keyboard], [], [], 0.2)[0] and self._read(0):
+            pass  # its last words, which it may have written just before its end
         os.close(self._keyboard)
         return self.process.returncode
 

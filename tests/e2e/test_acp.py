@@ -106,7 +106,6 @@ async def test_beside_a_running_swarm_it_talks_to_the_mysis_that_is_named(tmp_pa
     async with OpenAIServer(otherwise=lambda _: Say("Iron.")) as server:
         configure(tmp_path, server)
         async with run_headless("--myses", "1") as owner:
-            await until(lambda: ask("SELECT count(*) FROM mysis") == [(1,)], within=60)
             [(name,)] = ask("SELECT name FROM mysis")
             editor = Editor()
             async with agent(editor, "--mysis", name) as (conn, _process):

@@ -53,10 +53,15 @@ def zoea(
 
 @asynccontextmanager
 async def run_headless(*arguments: str, **options: Any) -> AsyncIterator[subprocess.Popen[str]]:
-    """Run a swarm without a screen, and end it when the block is left."""
+    """Run a swarm without a screen, and end it when the block is left.
+
+    It can be reached before the myses that `--myses` asks for are there, so they are waited for.
+    """
     process = spawn("run", "--headless", *arguments, **options)
+    wanted = int(arguments[arguments.index("--myses") + 1]) if "--myses" in arguments else 0
     try:
         assert await until(find_owner, within=PATIENCE_S)
+        await until(lambda: len(ask("SELECT id FROM mysis")) >= wanted, within=PATIENCE_S)
         yield process
     finally:
         process.terminate()
