@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from _pytest.tmpdir import tmppath_result_key
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 
 from tests.fakes.database_template import create_by_copy, migrate_without_waiting
 from tests.fakes.fork_server import execute_child, fork_programs
@@ -32,9 +32,12 @@ from tests.worker_messages import shorten_messages
 from zoea.process.group_guard import guard
 from zoea.store import store as store_module
 
-settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("thorough", max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
-settings.register_profile("soak", max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
+# An explanation of a failure traces each line of all further tries, which takes longer than any test may.
+_PHASES = [phase for phase in Phase if phase is not Phase.explain]
+_NO_DEADLINE = settings(deadline=None, phases=_PHASES, suppress_health_check=list(HealthCheck))
+settings.register_profile("quick", _NO_DEADLINE, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", _NO_DEADLINE, max_examples=500)
+settings.register_profile("soak", _NO_DEADLINE, max_examples=5000)
 settings.load_profile("soak" if os.environ.get("ZOEA_SOAK") else "quick")
 
 # Where the environment forbids to write bytecode, each worker rewrites all assertions and each `zoea` compiles itself.
@@ -53,6 +56,12 @@ _FOLDERS = itertools.count()
 
 SOAK_LIMIT = 3600
 """Seconds of each test at full strength; a test that needs more says so itself."""
+
+SHRINKING_LIMIT = 420
+"""Seconds of a test whose examples are drawn: Hypothesis simplifies one that fails for up to five minutes.
+
+Where it is stopped before, its report does not show the example.
+"""
 
 _TERMINAL = ("COLUMNS", "LINES")  # readline, once imported, sets them for every process started later
 
@@ -83,14 +92,15 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run long tests first, and give each test at least an hour at full strength."""
+    """Run long tests first, and give each test the time that it may need: at full strength at least an hour."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     items[:] = put_long_first(items, workers, lambda item: find_part(item.nodeid))
-    if os.environ.get("ZOEA_SOAK"):
-        for item in items:
-            own = item.get_closest_marker("timeout")
-            if own is None or own.args[0] < SOAK_LIMIT:
-                item.add_marker(pytest.mark.timeout(SOAK_LIMIT), append=False)
+    for item in items:
+        is_drawn = isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
+        least = SOAK_LIMIT if os.environ.get("ZOEA_SOAK") else SHRINKING_LIMIT if is_drawn else 0
+        own = item.get_closest_marker("timeout")
+        if least and (own is None or own.args[0] < least):
+            item.add_marker(pytest.mark.timeout(least), append=False)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
