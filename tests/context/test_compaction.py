@@ -186,6 +186,14 @@ class TestFolding:
         assert plan.messages[2].content.startswith("(earlier in this turn: said: a long tale")
         assert plan.messages[-1].content == "shorter"
 
+    @pytest.mark.parametrize("blank", [{"text": "\n" * 8000}, {"text": "", "reasoning": "t" * 9000}])
+    def test_an_answer_without_words_folds_too(self, blank: dict[str, str]) -> None:
+        recorder = Recorder().open("go")
+        recorder.answer(**blank)
+        recorder.steer("again")
+        plan = recorder.plan(max_tokens=300)
+        assert [message.content for message in plan.messages[2:]] == ["(earlier in this turn: said: nothing)", "again"]
+
     def test_a_slice_shorter_than_its_fold_is_not_folded(self) -> None:
         recorder = working(*["k"] * 3, "z" * 4000)
         plan = recorder.plan(max_tokens=200)  # so little that folding is tried

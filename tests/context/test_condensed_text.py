@@ -142,4 +142,4 @@ def test_a_fold_line_has_tool_arguments_outcome_and_identifiers() -> None:
     assert text[1] == 'mine({"at": 1}) ok: o-1'
     assert text[2].startswith("sell({zzz")
     assert text[2].endswith("…) error")
-    assert join_folds(["a", "", "b"]) == "(earlier in this turn: a\nb)"
+    assert join_folds(["a", "b"]) == "(earlier in this turn: a\nb)"

@@ -100,7 +100,7 @@ def _dump(value: Any) -> str | None:
 
 
 def fold_slice(answer: RequestMessage, results: Sequence[RequestMessage], identifier_chars: int) -> str:
-    """Return one slice as lines: the answer's text, then a line for each call."""
+    """Return one slice as lines: the answer's text, then a line for each call. It is never empty."""
     out = []
     if answer.content.strip():
         out.append(f"said: {head(' '.join(answer.content.split()), TEXT_CHARS)}")
@@ -108,12 +108,12 @@ def fold_slice(answer: RequestMessage, results: Sequence[RequestMessage], identi
         line = f"{call.name}({head(call.arguments, ARGUMENT_CHARS)}) {'error' if result.is_error else 'ok'}"
         identifiers = head(", ".join(find_identifiers(result.content)), identifier_chars)
         out.append(f"{line}: {identifiers}" if identifiers else line)
-    return "\n".join(out)
+    return "\n".join(out) or "said: nothing"
 
 
 def join_folds(parts: Sequence[str]) -> str:
     """Return the text of the assistant message that stands for adjacent folded slices."""
-    return "(earlier in this turn: " + "\n".join(part for part in parts if part) + ")"
+    return "(earlier in this turn: " + "\n".join(parts) + ")"
 
 
 def find_identifiers(text: str) -> list[str]:
