@@ -33,8 +33,10 @@ def test_a_new_and_a_removed_file_are_traced(tmp_path: Path) -> None:
     (folder / "b.txt").unlink()
     gone = commit(folder, "gone")
     assert trace(folder, base, "b.txt") == ({}, {1: gone})
-    (folder / "d.txt").write_text("d\n")
-    assert trace(folder, base, "d.txt") == ({}, {})
+    for name in ("d.txt", "é\t*[d] .txt"):
+        (folder / name).write_text("d\n")
+        added, _ = trace_lines(Git(folder), base, name)
+        assert added[1] == UNCOMMITTED, name
 
 
 def test_without_a_commit_all_is_uncommitted(tmp_path: Path) -> None:
@@ -42,3 +44,37 @@ def test_without_a_commit_all_is_uncommitted(tmp_path: Path) -> None:
     (folder / "a.txt").write_text("changed\n")
     added, removed = trace_lines(Git(folder), git(folder, "rev-parse", "HEAD"), "a.txt")
     assert (added[1], removed[1]) == (UNCOMMITTED, UNCOMMITTED)
+
+
+def test_lines_that_a_branch_removed_are_traced_past_its_merge_of_the_base(tmp_path: Path) -> None:
+    folder = make_repository(tmp_path / "repository", a__txt="a\nb\nc\nd\ne\nf\ng\n")
+    git(folder, "checkout", "--quiet", "-b", "side")
+    commit(folder, "first", a__txt="b\nc\nd\ne\nf\ng\n")
+    second = commit(folder, "second", a__txt="b\nc\nd\ne\nf\n")
+    git(folder, "checkout", "--quiet", "main")
+    base = commit(folder, "others", a__txt="a\nb\nnew\nc\nd\nE\nf\ng\n")
+    git(folder, "checkout", "--quiet", "side")
+    git(folder, "merge", "--quiet", "--no-commit", "main")
+    (folder / "a.txt").write_text("b\nc\nd\nE\n")
+    _, removed = trace(folder, base)
+    lines = (1, 3, 7, 8)  # of the first commit, of the others, still there at the end, of the second commit
+    first = git(folder, "rev-parse", "HEAD^")
+    assert [removed[line] for line in lines] == [first, UNCOMMITTED, UNCOMMITTED, second]
+    merged = commit(folder, "merged")
+    _, removed = trace(folder, base)
+    assert [removed[line] for line in lines] == [first, merged, merged, second]
+    last = commit(folder, "last", a__txt="b\nc\nE\n")
+    _, removed = trace(folder, base)
+    assert [removed[line] for line in (*lines, 5)] == [first, merged, merged, second, last]
+
+
+def test_lines_moved_by_two_commits_are_not_uncommitted(tmp_path: Path) -> None:
+    long, short = "".join(f"long {at}\n" for at in range(5)), "short 1\nshort 2\n"
+    folder = make_repository(tmp_path / "repository", a__txt=long + short)
+    base = git(folder, "rev-parse", "HEAD")
+    commit(folder, "one", a__txt=short)
+    commit(folder, "other", a__txt=short + long)
+    # The patch from first to last moves the short part, which git finds at its place all the time.
+    assert git(folder, "diff", base, "--", "a.txt").count("\n-short") == 2
+    added, removed = trace(folder, base)
+    assert UNCOMMITTED not in {*added.values(), *removed.values()}

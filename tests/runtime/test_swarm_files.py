@@ -14,7 +14,7 @@ import pytest
 
 from tests.agents.agent_harness import write_template
 from tests.fakes.toolboxes import FAULTY
-from tests.files.repositories import git, make_repository, state
+from tests.files.repositories import commit, git, make_repository, state
 from tests.waiting import until
 from zoea.files.changes import find_base, open_diff
 from zoea.files.merge import MergeRules, merge_all
@@ -192,6 +192,24 @@ async def test_a_command_that_the_grant_for_another_question_allowed_names_the_g
         _, calls = change_origins._read_turns(where.database, name)
         allowed[name] = [answer for _, at, answer in calls[""] if at]
     assert allowed == {name: ["template" if name == first.mysis else "grant", "grant"] for name in names}
+
+
+async def test_a_turn_without_a_change_is_not_named_for_what_a_person_committed_before_it(
+    where: Places, tmp_path: Path
+) -> None:
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    async with open_swarm(where) as (swarm, _):
+        await work(swarm, "alpha", top)
+        trees = Worktrees(where.data)
+        commit(trees.owned.path("alpha"), "mine", mine__txt="mine\n")
+        await swarm.send("alpha", "Look again.")
+        await swarm.wait("alpha", timeout_s=60)
+    record = trees.owned.read("alpha")
+    tree = trees.git(record)
+    with open_diff(tree, base := find_base(tree, record)) as diff:
+        files = parse_patch(diff.patch())
+    origins = read_origins(where.database, "alpha", tree, base, files)
+    assert {files[at].path: origin.turns for (at, _), origin in origins.items()} == {"sums.py": (1,), "mine.txt": ()}
 
 
 async def test_a_report_without_a_change_says_so(where: Places, tmp_path: Path) -> None:

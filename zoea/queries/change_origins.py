@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from zoea.files.git import Git
+from zoea.files.work_left import find_changes
 from zoea.model.errors import GitError
 from zoea.queries.stored_swarm import open_database
 from zoea.swarm.persistence import approval_ops
@@ -19,10 +21,10 @@ from zoea.text.patches import FileDiff
 MOST_FILES = 100
 """Files that are traced; the origins of the others stay unknown."""
 UNCOMMITTED = "uncommitted"
-_BLAMED = re.compile(rb"([0-9a-f]{40,64}) \d+ (\d+)(?: \d+)?")
+_BLAMED = re.compile(rb"([0-9a-f]{40,64}) (\d+) (\d+)(?: \d+)?")
 _TREE_DIGITS = 12
 _TURNS = """
-SELECT n.value AS tag, min(t.number) AS number FROM ctx_commit x JOIN ctx_note o ON o.commit_seq = x.seq
+SELECT n.value AS tag, min(t.number) AS number, t.opened_at FROM ctx_commit x JOIN ctx_note o ON o.commit_seq = x.seq
 JOIN json_each(o.tags) n JOIN memory m ON m.id = x.last_memory_id JOIN turn t ON t.id = m.turn_id
 WHERE x.mysis_id = ? AND n.value LIKE 'tree-%' GROUP BY n.value
 """
@@ -62,6 +64,24 @@ class HunkOrigin(Struct, frozen=True):
     is_command: bool = False
 
 
+class History(Struct, frozen=True):
+    """The commits since a base.
+
+    Attributes:
+        times: When each was made, in s.
+        fork: Where their branch began: before the base, where the branch has merged that or merges it now.
+        chain: Those of the branch after it, the oldest first. What they merged is theirs.
+        merge: The one that merged the base.
+        changed: The files with uncommitted changes.
+    """
+
+    times: Mapping[str, int]
+    fork: str
+    chain: Sequence[str]
+    merge: str
+    changed: Collection[str]
+
+
 def read_origins(
     database: Path, name: str, git: Git, base: str, files: Sequence[FileDiff]
 ) -> dict[tuple[int, int], HunkOrigin]:
@@ -72,17 +92,23 @@ def read_origins(
     """
     turns, calls = _read_turns(database, name)
     origins: dict[tuple[int, int], HunkOrigin] = {}
-    since = _list_commits(git, base) if files else []
+    history = read_history(git, base)
+    made = {
+        commit: turns[commit[:_TREE_DIGITS]][0]
+        for commit, time in history.times.items()
+        # A turn without a change ends with what others have committed before it.
+        if commit[:_TREE_DIGITS] in turns and time >= turns[commit[:_TREE_DIGITS]][1] // 1_000_000
+    }
     for at, file in enumerate(files[:MOST_FILES]):
-        added, removed = trace_lines(git, base, file.path, since, {line.sign for line in file.lines})
+        added, removed = trace_lines(git, base, file.path, history, {line.sign for line in file.lines})
         hunks: list[tuple[int, set[str]]] = []
         for number, line in enumerate(file.lines):
             if line.sign == "@":
                 hunks.append((number, set()))
             elif line.sign in ("+", "-") and hunks:
-                hunks[-1][1].add(_find(added, line.new) if line.new else _find(removed, line.old))
+                hunks[-1][1].add(added[line.new] if line.new else removed[line.old])
         for head, commits in hunks:
-            numbers = tuple(sorted({turns[one[:_TREE_DIGITS]] for one in commits if one[:_TREE_DIGITS] in turns}))
+            numbers = tuple(sorted({made[one] for one in commits if one in made}))
             edits, commands = ([call for call in calls.get(key, ()) if call[0] in numbers] for key in (file.path, ""))
             allowed = [call for call in edits or commands if call[1]]
             _, allowed_at, answer = allowed[-1] if allowed else (0, 0, "")
@@ -91,23 +117,17 @@ def read_origins(
     return origins
 
 
-def _find(commits: Mapping[int, str], line: int) -> str:
-    try:
-        return commits[line]
-    except KeyError:
-        return ""
-
-
-def _read_turns(database: Path, name: str) -> tuple[dict[str, int], dict[str, list[tuple[int, int, str]]]]:
+def _read_turns(database: Path, name: str) -> tuple[dict[str, tuple[int, int]], dict[str, list[tuple[int, int, str]]]]:
     """Return the turns by commit, and the calls that may have changed files by path.
 
-    Calls that no one was asked about have the time 0; commands stand below "".
+    A turn has the time when it began, in µs. Calls that no one was asked about have 0; commands stand below "".
     """
     with open_database(database) as reader:
         row = reader.execute("SELECT id FROM mysis WHERE name = ? ORDER BY id DESC LIMIT 1", (name,)).fetchone()
         if row is None:
             return {}, {}
-        turns = {one["tag"].removeprefix("tree-"): one["number"] for one in reader.execute(_TURNS, (row["id"],))}
+        tagged = reader.execute(_TURNS, (row["id"],))
+        turns = {one["tag"].removeprefix("tree-"): (one["number"], one["opened_at"]) for one in tagged}
         calls: dict[str, list[tuple[int, int, str]]] = {}
         reader.create_function("grant_scope", 1, find_grant_scope, deterministic=True)
         for call in reader.execute(_CALLS, (row["id"],)):
@@ -118,41 +138,52 @@ def _read_turns(database: Path, name: str) -> tuple[dict[str, int], dict[str, li
     return turns, calls
 
 
-def _list_commits(git: Git, base: str) -> list[str]:
-    """Return the commits since `base`, the oldest first. Raises GitError."""
-    return git.text("rev-list", "--reverse", "--topo-order", f"{base}..HEAD").split()
+def read_history(git: Git, base: str) -> History:
+    """Return the commits since `base`. Raises GitError."""
+    lines = git.text("rev-list", "--timestamp", "--parents", "--topo-order", f"{base}..HEAD").splitlines()
+    rows = [line.split() for line in lines]
+    parents = {commit: others for _, commit, *others in rows}
+    fork, chain = rows[0][1] if rows else base, list[str]()
+    while parents.get(fork):
+        chain.insert(0, fork)
+        fork = parents[fork][0]
+    merge = next((one for one in chain if base in parents[one]), "")
+    changed = {os.fsencode(one).decode("utf-8", "replace") for one in find_changes(git)} if rows else set[str]()
+    return History({commit: int(time) for time, commit, *_ in rows}, fork, tuple(chain), merge, changed)
 
 
 def trace_lines(
-    git: Git, base: str, path: str, since: Sequence[str] | None = None, signs: Collection[str] = "+-"
+    git: Git, base: str, path: str, history: History | None = None, signs: Collection[str] = "+-"
 ) -> tuple[Mapping[int, str], Mapping[int, str]]:
     """Return by line number the commits since `base` that added or removed each line.
 
-    What git cannot tell is left out, as for a file that has another name now. Raises GitError.
+    What git cannot tell is "", as for a file that has another name now. Raises GitError.
 
     Args:
-        since: All commits since `base`; the default asks git.
+        history: The commits since `base`; the default asks git.
         signs: `+` for lines that were added, `-` for those that were removed. Git is not asked about the others.
     """
-    commits = _list_commits(git, base) if since is None else since
-    if not commits:
-        nothing = defaultdict[int, str](lambda: UNCOMMITTED)
-        return nothing, nothing
-    mine, after = set(commits), dict(zip((base, *commits), (*commits, UNCOMMITTED), strict=True))
-    now = _blame(git, f"^{base}", "--", path) if "+" in signs else []
-    added = {
-        line: commit if commit in mine else UNCOMMITTED
-        for commit, line in now
-        if commit in mine or not commit.strip("0")
-    }
-    lasted = _blame(git, "--reverse", f"{base}..HEAD", "--", path) if "-" in signs else []
-    return added, {line: after[commit] for commit, line in lasted if commit in after}
+    known = history or read_history(git, base)
+    mine, fork = known.times, known.fork
+    end = UNCOMMITTED if path in known.changed or not mine else ""
+    now = _blame(git, f"^{base}", "--", path) if mine and "+" in signs else []
+    own = dict.fromkeys(mine, "") | {"0" * len(base): UNCOMMITTED}
+    added = {line: own[commit] or commit for commit, _, line in now if commit in own}
+    lasted = _blame(git, "--reverse", "--first-parent", f"{fork}..HEAD", "--", path) if mine and "-" in signs else []
+    after = dict(zip((fork, *known.chain), (*known.chain, end), strict=True))
+    removed = {line: after[commit] for commit, _, line in lasted if commit in after}
+    if lasted and fork != base:
+        there = _blame(git, f"^{fork}", base, "--", path)
+        merge = known.merge or end
+        removed = {line: removed.get(first, "") if commit == fork else merge for commit, first, line in there}
+    return defaultdict(lambda: "" if now else end, added), defaultdict(lambda: "" if lasted else end, removed)
 
 
-def _blame(git: Git, *arguments: str) -> list[tuple[str, int]]:
-    """Return the commit of each line; nothing for a file that is not there."""
+def _blame(git: Git, *arguments: str) -> list[tuple[str, int, int]]:
+    """Return the commit of each line, with its number there and here; nothing for a file that is not there."""
     try:
         out = git.run("blame", "-s", "--porcelain", "--no-textconv", "--no-ignore-revs-file", *arguments).out
     except GitError:
         return []
-    return [(match[1].decode(), int(match[2])) for line in out.split(b"\n") if (match := _BLAMED.fullmatch(line))]
+    lines = (_BLAMED.fullmatch(line) for line in out.split(b"\n"))
+    return [(match[1].decode(), int(match[2]), int(match[3])) for match in lines if match]
