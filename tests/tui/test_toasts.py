@@ -17,6 +17,7 @@ from zoea.model.errors import StoreError
 from zoea.model.values import Event, Receipt, ReceiptLine
 from zoea.tui.commands.swarm_commands import show_receipt
 from zoea.tui.dialogs.approvals import ApprovalDialog
+from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.state.timed_notice import LEAST_S, TimedNotice
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
 from zoea.tui.widgets.message_prompt import MessagePrompt
@@ -100,6 +101,22 @@ async def test_the_toast_of_a_message_names_its_recipient_where_nothing_else_sho
         await stage.press("colon")
         await stage.enter("send beta hello")
         await stage.until(lambda: stage.notices == ["Delivered to beta · working"])
+        stage.notices.clear()
+        stage.app.push_screen(FocusScreen(stage.view("beta").id))
+        show_receipt(stage.app, Receipt(3, (ReceiptLine("beta", "started"),)))  # before the screen has its widgets
+        assert stage.notices == ["Delivered to beta · working"]
+
+
+async def test_a_message_that_a_pause_or_a_hold_keeps_is_told_as_queued(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering()) as stage:
+        await stage.press("p", until=lambda: stage.view("alpha").held)
+        await stage.press("m")
+        await stage.enter("hello")
+        await stage.until(lambda: stage.notices[-1:] == ["Delivered to alpha · queued"])
+        await stage.press("x", until=lambda: stage.view("beta").swarm_held)
+        await stage.press("j", "m")
+        await stage.enter("hello")
+        await stage.until(lambda: stage.notices[-1:] == ["Delivered to beta · queued"])
 
 
 async def test_no_toast_follows_a_message_that_the_row_or_the_conversation_shows(tmp_path: Path) -> None:

@@ -293,7 +293,7 @@ class FocusScreen(CockpitScreen[None]):
 
     def shows_message_to(self, recipients: Sequence[ReceiptLine]) -> bool:
         """Return whether the end of the conversation is in sight, where it stands."""
-        view, at_end = self.view, self.transcript.follows and not self.transcript.has_newer
+        view, at_end = self.view, self._has_widgets and self.transcript.follows and not self.transcript.has_newer
         is_own = view is not None and [line.mysis for line in recipients] == [view.name]
         return is_own and at_end and not self._shows_result
 
