@@ -107,6 +107,18 @@ async def test_the_toast_of_a_message_names_its_recipient_where_nothing_else_sho
         assert stage.notices == ["Delivered to beta · working"]
 
 
+async def test_a_toast_tells_of_a_message_where_its_row_may_move_or_leave(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering()) as stage:
+        await stage.press("slash")
+        await stage.enter("idle")
+        await stage.press("m")
+        await stage.enter("hello")
+        await stage.until(lambda: stage.notices == ["Delivered to alpha · working"])
+        await stage.press("escape", "greater_than_sign", "m")
+        await stage.enter("hello")
+        await stage.until(lambda: stage.notices[1:] == ["Delivered to beta · working"])
+
+
 async def test_a_message_that_a_pause_or_a_hold_keeps_is_told_as_queued(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering()) as stage:
         await stage.press("p", until=lambda: stage.view("alpha").held)

@@ -276,13 +276,13 @@ class DashboardScreen(CockpitScreen[None]):
     def shows_message_to(self, recipients: Sequence[ReceiptLine]) -> bool:
         """Return whether the panel of broadcasts, or the row of a single one, shows it.
 
-        The row of a mysis that begins to work shows it; that of one which works on something else does not change.
+        The row of a mysis that begins to work shows it, unless that may move it away; another row does not change.
         """
         if len(recipients) > 1:
             return bool(self._broadcasts_panel.region)
-        (line,), in_sight = recipients, self.table.in_sight
+        (one,), in_sight = recipients, self.table.in_sight
         names = (view.name for view in self.table.shown if view.id in in_sight)
-        return line.status == "started" and line.mysis in names
+        return one.status == "started" and one.mysis in names and not (self.table.order.is_moving or self._filter.text)
 
     def feed_event(self, event: Event) -> None:
         if event.kind.startswith(_FEED_EVENTS):
