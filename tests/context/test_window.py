@@ -233,6 +233,14 @@ def test_kept_messages_take_at_most_a_fifth_of_the_budget_the_newest_first() -> 
     assert shape.steps == ("3 kept messages are left to the summary: kept ones have a fifth of the budget",)
 
 
+def test_a_kept_message_that_is_shown_anyway_is_not_left_to_the_summary() -> None:
+    talk, rules = chat(6, 4000), WindowRules()
+    for place, is_left in ((0, True), (4, False)):
+        kept = replace(conversation(talk, rules), marked=tuple(talk.memories[place : place + 1]))
+        steps = " ".join(shape_conversation(rules, kept, budget=4_500, overhead=0).steps)
+        assert ("1 kept message is left to the summary" in steps) is is_left, steps
+
+
 def test_a_cut_never_splits_a_slice() -> None:
     recorder = Recorder()
     for number in range(30):

@@ -204,7 +204,7 @@ def shape_conversation(
     """
     opening, omitted = read_units(conversation.opening)
     units, more = read_units(conversation.newer)
-    marked, left = _fit_marked(conversation.marked, budget // MARKED_SHARE)
+    marked = _fit_marked(conversation.marked, budget // MARKED_SHARE)
     costs = {memory.id: estimate_memory(memory) for memory in (*conversation.opening, *conversation.newer)}
     first_cost = _cost(opening, costs)
     fixed = overhead + sum(map(estimate_memory, marked))
@@ -223,8 +223,6 @@ def shape_conversation(
         parts = _PartsToFit(rules, tail, opening, costs, budget, summary_tokens)
         primers, start, bound = parts.fit(limit, is_over=is_over)
         steps = parts.steps
-    if left:
-        steps.append(f"{left} kept messages are left to the summary: kept ones have a fifth of the budget")
     recents, shown = _memories(units[start:]), _memories(primers)
     dropped = _memories(opening[len(primers) :])
     begins = min([(one.turn_id, one.seq) for one in recents], default=(1 << 62, 0))
@@ -241,6 +239,9 @@ def shape_conversation(
         middle = tuple(sorted((*middle, *(one.memory for one in lost)), key=_order))
     is_due = bool(middle) and (not conversation.ranges or len(middle) >= RANGE_MESSAGES)
     verbatim = {memory.id for memory in (*shown, *recents)}
+    if left := {memory.id for memory in conversation.marked} - verbatim - {memory.id for memory in marked}:
+        what = "kept message is" if len(left) == 1 else "kept messages are"
+        steps.append(f"{len(left)} {what} left to the summary: kept ones have a fifth of the budget")
     return ConversationShape(
         primers=shown,
         marked=tuple([memory for memory in marked if memory.id not in verbatim]),
@@ -372,16 +373,12 @@ def split_front(units: Sequence[Unit], messages: int) -> tuple[list[Unit], list[
     return list(units), []
 
 
-def _fit_marked(marked: Sequence[Memory], tokens: int) -> tuple[tuple[Memory, ...], int]:
-    """Return the newest marked messages that fit, in conversation order, and how many do not. Slices stay whole."""
+def _fit_marked(marked: Sequence[Memory], tokens: int) -> tuple[Memory, ...]:
+    """Return the newest marked messages that fit, in conversation order. Slices stay whole."""
     taken: list[Unit] = []
-    units, omitted = read_units(sorted(marked, key=_order))
-    left = len(omitted)
-    for unit in reversed(units):
+    for unit in reversed(read_units(sorted(marked, key=_order))[0]):
         cost = sum(map(estimate_memory, unit.memories))
         if cost <= tokens:
             tokens -= ceil(cost)
             taken.append(unit)
-        else:
-            left += len(unit.memories)
-    return _memories(taken[::-1]), left
+    return _memories(taken[::-1])
