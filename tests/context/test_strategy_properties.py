@@ -261,6 +261,25 @@ def test_advice_counts_names_of_tools_and_labels_of_many_small_messages(
     check_advice(Story(recorder, [recorder.record()]), frozen)
 
 
+@walk_cases("calibration", [0.8, 1.0, 1.37])
+def test_under_the_budget_that_an_advice_names_nothing_of_the_conversation_is_summarised(calibration: float) -> None:
+    recorder = Recorder()
+    for turn in range(30):
+        recorder.open(f"prompt {turn} " * 40).answer(f"answer {turn} " * 40)
+    recorder.open("on")
+    story, rules = Story(recorder, [recorder.record()]), WindowRules(100, 3, 10, 0.7, 0.3)
+    frozen = recorder.frozen(
+        strategy="window", window=rules, max_tokens=400, calibration=calibration, situation="s" * 4_000
+    )
+    advised = {one.setting for one in plan_turn(frozen, answers_of(story, frozen, 0)).decisions if one.setting}
+    assert advised
+    for setting in advised:
+        larger = follow(frozen, setting)
+        summary = plan_turn(larger, answers_of(story, larger, 0)).decision("summary")
+        assert summary is not None
+        assert summary.reason is Reason.EMPTY, setting
+
+
 def check_advice(story: Story, frozen: FrozenTurn) -> None:
     """Check at each moment that what an advice names keeps its pack whole."""
     longest = frozen.max_result_chars

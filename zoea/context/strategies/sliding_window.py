@@ -95,7 +95,7 @@ def budgets_of_conversation(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswe
     stored = _stored(answers, need)
     whole: int = stored.get("whole", 0)
     verbatim: int = stored.get("verbatim", 0)
-    return ceil(whole / min(frozen.window.trigger, FULL_SHARE) * frozen.calibration), verbatim
+    return ceil(whole / min(frozen.window.trigger, FULL_SHARE) * max(1.0, frozen.calibration)), verbatim
 
 
 def count_verbatim(conversation: Conversation, frozen: FrozenTurn) -> int:
