@@ -280,6 +280,21 @@ def test_under_the_budget_that_an_advice_names_nothing_of_the_conversation_is_su
         assert summary.reason is Reason.EMPTY, setting
 
 
+def test_an_advice_counts_no_more_of_a_long_conversation_than_its_window_shows() -> None:
+    recorder = Recorder()
+    for turn in range(300):
+        recorder.open(f"prompt {turn} " * 20).answer(f"answer {turn} " * 20)
+    recorder.open("on").slice("look", "r" * 4_000)
+    story, rules = Story(recorder, [recorder.record()]), WindowRules(20, 3, 10, 0.7, 0.3)
+    frozen = recorder.frozen(strategy="window", window=rules, max_tokens=1_500)
+    check_advice(story, frozen)
+    advised = {one.setting for one in plan_turn(frozen, answers_of(story, frozen, 0)).decisions if one.setting}
+    assert advised
+    for setting in advised:
+        larger = follow(frozen, setting)
+        assert larger.max_tokens < 2 * plan_turn(larger, answers_of(story, larger, 0)).tokens, setting
+
+
 def check_advice(story: Story, frozen: FrozenTurn) -> None:
     """Check at each moment that what an advice names keeps its pack whole."""
     longest = frozen.max_result_chars

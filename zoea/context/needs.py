@@ -98,7 +98,8 @@ class ShownConversation(OutsideNeed, frozen=True):
 
     Answer: ids of memories (`primers`, `recents`, `elided`), the text of the `summary`, `steps`: what was given up to
     fit, in words, `is_for_budget`: whether something was, or is summarised now, because of the budget, `whole`: the
-    estimate by which messages are summarised, and `verbatim`: the tokens of all read messages in a request.
+    estimate by which messages are summarised, or 0 where the window cannot show all, and `verbatim`: the tokens of all
+    messages that may be shown.
     """
 
     before: int

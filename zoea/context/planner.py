@@ -212,11 +212,13 @@ def _set_binding_settings(
     limited = [one.before_chars for one in steps if one.before_chars > frozen.max_result_chars]
     # A turn that outgrows its budget once is compacted as a whole, so only a budget for all of it keeps each pack.
     taken = grown + sum(one.full.tokens for one in candidates if one.pack.id != "turn")
-    if unsummarised:
+    if unsummarised or verbatim:
         # A larger budget shows more of the conversation, so it has to hold all of that beside the turn.
         beside = sum(one.full.tokens for one in candidates if one.pack.section in _BESIDE)
         others = sum(one.full.tokens for one in candidates if one.pack.section not in (*_CONVERSATION, "turn"))
-        taken = max(taken, unsummarised + grown + beside, verbatim + grown + others)
+        # Where the window cannot show all, a summary takes its share of any budget.
+        share = 1.0 if unsummarised or frozen.window is None else 1.0 - frozen.window.target
+        taken = max(taken, unsummarised + grown + beside, ceil((verbatim + grown + others) / share))
     # Whole results take more than what they were cut to before the budget cut them further.
     more = [ceil((chars - frozen.max_result_chars) / CHARS_PER_TOKEN) + _CUT_TOKENS for chars in limited]
     whole_results = sum(map(Counter(frozen.calibration).scale, more))

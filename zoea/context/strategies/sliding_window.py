@@ -86,8 +86,8 @@ def is_trimmed(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> bool:
 def budgets_of_conversation(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[int, int]:
     """Return two budgets for the whole conversation; each is 0 where it is unknown.
 
-    Under the first no more is summarised, before the turn grows. The second holds all messages that were read, without
-    anything beside them; it is the larger one where names and frames outweigh texts.
+    Under the first no more is summarised, before the turn grows; it is 0, too, where the window cannot show all. The
+    second holds all messages that may be shown, alone; it is the larger one where names and frames outweigh texts.
     """
     need = ShownConversation(frozen.before)
     if frozen.window is None or need not in answers:
@@ -99,8 +99,9 @@ def budgets_of_conversation(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswe
 
 
 def count_verbatim(conversation: Conversation, frozen: FrozenTurn) -> int:
-    """Return the tokens of all messages that were read, as a request shows them."""
-    parts = (conversation.opening, conversation.between, conversation.newer, conversation.marked)
+    """Return the tokens of all messages that a request may show, as it shows them."""
+    newest = conversation.newer[-frozen.window.size :] if frozen.window is not None else conversation.newer
+    parts = (conversation.opening, newest, conversation.marked)
     memories = {memory.id: memory for part in parts for memory in part}
     counter = Counter(frozen.calibration)
     return sum(

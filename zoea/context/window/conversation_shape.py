@@ -110,7 +110,7 @@ class ConversationShape(Struct, frozen=True):
         middle: The messages that are neither verbatim nor in one of these.
         summary_tokens: The most a summary may take; 0 where nothing is in the middle.
         is_due: True where a summary of `middle` has to be stored.
-        whole: The estimate of the request with all messages verbatim.
+        whole: The estimate of the request with all messages verbatim; 0 where they are more than the window shows.
         cause: `window` or `budget`, whichever has messages summarised; empty where none are.
         is_for_budget: True where something was given up because of the budget.
         is_skipped: True where the trigger was met, but the rate or an empty middle says that none is written.
@@ -250,7 +250,7 @@ def shape_conversation(
         middle=middle,
         summary_tokens=bound if is_summarised else 0,
         is_due=is_due,
-        whole=ceil(whole),
+        whole=ceil(whole) if fits_window else 0,
         cause=cause if is_summarised else "",
         is_for_budget=bool(steps) or (cause == "budget" and is_summarised),
         is_skipped=is_over and not is_due and (not middle or len(middle) >= SKIPPED_MESSAGES),

@@ -49,7 +49,7 @@ class _Prepared(Struct, frozen=True):
     """A shaped conversation with its summary, and the ranges to store, if any.
 
     Attributes:
-        verbatim: The tokens of all messages that were read.
+        verbatim: The tokens of all messages that a request may show.
         compact: A shorter form of the summary.
         before: Messages that summaries cover, as far as they were read; they show what is said often.
         covered: How many messages the summary stands for.
