@@ -180,7 +180,7 @@ def trace_lines(
 
 
 def _blame(git: Git, *arguments: str) -> list[tuple[str, int, int]]:
-    """Return the commit of each line, with its number there and here; nothing for a file that is not there."""
+    """Return commit, number there and number here of each line; nothing for a missing file."""
     try:
         out = git.run("blame", "-s", "--porcelain", "--no-textconv", "--no-ignore-revs-file", *arguments).out
     except GitError:
