@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct
@@ -295,10 +296,7 @@ class AgentSession:
         blocks: list[Any] = [schema.TextContentBlock(type="text", text=text) for text in texts]
         asked = schema.PromptRequest(session_id=self.session_id, prompt=blocks)
 
-        class Ended(schema.PromptResponse):  # an end of another name loses nothing of the turn
-            stop_reason: Annotated[Any, Field(alias="stopReason")] = ""
-
-        answered = await self.connection.request("session/prompt", asked, Ended, within=NEVER)
+        answered = await self.connection.request("session/prompt", asked, _tolerant_end(), within=NEVER)
         await self._await_quiet(is_silent=self._last_update == before)
         return PromptEnd(str(answered.stop_reason), _read_usage(answered.usage))
 
@@ -412,6 +410,16 @@ def _option_values(option: Any) -> tuple[str, ...]:
     for one in option.options:  # values, or groups of them
         values += [inner.value for inner in one.options] if hasattr(one, "options") else [one.value]
     return tuple(values)
+
+
+@cache  # a model is built in milliseconds
+def _tolerant_end() -> type[schema.PromptResponse]:
+    from acp import schema
+
+    class Ended(schema.PromptResponse):  # an end of another name loses nothing of the turn
+        stop_reason: Annotated[Any, Field(alias="stopReason")] = ""
+
+    return Ended
 
 
 def _read_usage(usage: schema.Usage | None) -> Usage:
