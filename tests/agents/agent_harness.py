@@ -23,9 +23,9 @@ from zoea.settings.template_library import Level, Templates
 from zoea.tools import ToolPolicy
 from zoea.web.gateway import GatewayServer
 
-FAKE = Path(acp_agent.__file__)
-PROGRAM = ("-I", "-S", "-c", f"import sys; sys.path.append({str(FAKE.parent)!r}); import acp_agent; acp_agent.main()")
-"""Arguments of Python for the fake agent; a script would be compiled at each start."""
+ROOT = Path(acp_agent.__file__).parents[2]
+PROGRAM = ("-m", acp_agent.__name__)
+"""Arguments of Python for the fake agent. A fork takes two thirds of the time of the leanest interpreter."""
 
 
 def write_template(folder: Path, behaviour: dict[str, Any], more: str = "", acp: str = "", name: str = "outer") -> None:
@@ -34,7 +34,8 @@ def write_template(folder: Path, behaviour: dict[str, Any], more: str = "", acp:
     args = json.dumps([*PROGRAM, json.dumps(behaviour)])
     run = "" if "run = " in more else 'run = "once"\n'
     (folder / f"{name}.toml").write_text(
-        f'runtime = "acp"\n{run}{more}\n[acp]\ncommand = "{sys.executable}"\nargs = {args}\n{acp}\n'
+        f'runtime = "acp"\n{run}{more}\n[acp]\ncommand = "{sys.executable}"\nargs = {args}\n'
+        f'env = {{ PYTHONPATH = "{ROOT}" }}\n{acp}\n'  # for a new interpreter, at full strength
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.agent_harness import FAKE, agent_swarm, conversation, say, work
+from tests.agents.agent_harness import ROOT, agent_swarm, conversation, say, work
 from zoea.agents.agent_launch import build_launch, known_agents
 from zoea.model.enums import MysisState
 from zoea.model.errors import AgentError
@@ -19,8 +19,7 @@ from zoea.settings.template import AgentSettings
 
 WORKS = bool(find_sandbox(Path.cwd()).program)
 """Whether bubblewrap works on this machine; where it does not, a fenced agent must not run at all."""
-CHECKOUT = FAKE.parents[2]
-NEEDED = [str(one) for one in (CHECKOUT, Path(sys.prefix)) if one.is_relative_to("/tmp")]
+NEEDED = [str(one) for one in (ROOT, Path(sys.prefix)) if one.is_relative_to("/tmp")]
 """What the fake agent itself needs: the fence has an empty `/tmp`, and checkout or environment may be there."""
 
 
