@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 from contextlib import closing
@@ -23,7 +24,7 @@ from zoea.store.database_file import connect_reader
 from zoea.store.store import Store
 from zoea.store.writer_connection import WriterConnection
 
-FLIPS = 500
+FLIPS = 500 if os.environ.get("ZOEA_SOAK") else 125
 
 
 async def grow(store: Store, texts: list[str], parent: int | None, ref: str) -> list[ContextCommit]:

@@ -24,7 +24,10 @@ from zoea.chain.entries import (
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError, MissingBlob
 
-texts = st.one_of(st.text(max_size=40), st.text(min_size=LIFTED_BYTES, max_size=LIFTED_BYTES + 50))
+short_texts = st.text(max_size=40)
+long_texts = st.builds(lambda text, size: (text * size)[:size], st.text(min_size=1), st.integers(LIFTED_BYTES, 300))
+"""Repeats what was drawn: drawing so many letters took most of the time."""
+texts = st.one_of(short_texts, long_texts)
 calls = st.builds(ContextCall, st.text(min_size=1, max_size=20), texts)
 media = st.builds(
     ContextMedia, st.binary(min_size=32, max_size=32), st.sampled_from(["image/png"]), st.text(max_size=9)

@@ -67,7 +67,7 @@ def remember(
     """Store a memory with calls (name, arguments); return its id."""
     if turn_id is None:
         turn_id = connection.execute("SELECT max(id) FROM turn WHERE mysis_id = ?", (mysis,)).fetchone()[0]
-    seq = connection.execute("SELECT count(*) FROM memory WHERE turn_id = ?", (turn_id,)).fetchone()[0]
+    seq = connection.execute("SELECT ifnull(max(seq) + 1, 0) FROM memory WHERE turn_id = ?", (turn_id,)).fetchone()[0]
     cursor = connection.execute(
         "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, reasoning, tokens, created_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?)",
