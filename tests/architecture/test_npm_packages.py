@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import sys
 import tarfile
 from pathlib import Path
 
@@ -20,13 +21,28 @@ LOCK = """{"packages": {
   "node_modules/a/node_modules/b": {"name": "@c/b", "version": "1.0.0", "integrity": "sha512-Yg=="}
 }}"""
 
+UNPACKER = (
+    sys.executable,
+    "-c",
+    """
+import json, sys, tarfile
+for line in sys.stdin:
+    file, folder = json.loads(line)
+    with tarfile.open(file) as archive:
+        [member] = archive.getmembers()
+        member.name = "index.js"
+        archive.extract(member, f"{sys.argv[1]}/{folder}")
+""",
+)
+"""What Node does."""
+
 
 def test_the_list_holds_each_version_that_is_installed() -> None:
     assert {f"{one.name}@{one.version}" for one in read_lock()} >= set(INSTALLED)
 
 
 def test_a_version_that_is_not_listed_is_left_to_npm(tmp_path: Path) -> None:
-    assert not unpack_all(tmp_path / "node_modules", ["opencode-ai@0.0.1"])
+    assert not unpack_all(UNPACKER, tmp_path / "node_modules", ["opencode-ai@0.0.1"])
     assert not (tmp_path / "node_modules").exists()
 
 
@@ -40,7 +56,7 @@ def test_a_file_that_is_another_than_listed_is_left_to_npm_and_nothing_of_it_sta
     file.write_bytes(b"content")
     monkeypatch.setattr(npm_packages, "REGISTRY", tmp_path.as_uri())
     (tmp_path / "node_modules").mkdir()
-    assert not unpack_all(tmp_path / "node_modules", ["@c/b@1.0.0"])
+    assert not unpack_all(UNPACKER, tmp_path / "node_modules", ["@c/b@1.0.0"])
     assert not (tmp_path / "node_modules").exists()
 
 
@@ -54,25 +70,39 @@ def test_the_list_is_written_from_what_npm_has_installed(tmp_path: Path, monkeyp
     ]
 
 
+def serve_packages(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Put packages of one file each into a registry and the list."""
+    lines = []
+    for name in names:
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            archive.addfile(tarfile.TarInfo("package/index.js"), io.BytesIO())
+        sha512 = base64.b64encode(hashlib.sha512(packed.getvalue()).digest()).decode()
+        lines.append(f"{name} {name}@1 {sha512}\n")
+        file = folder / "registry" / name / "-" / f"{name}-1.tgz"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(packed.getvalue())
+    monkeypatch.setattr(npm_packages, "LOCK", folder / "list.txt")
+    npm_packages.LOCK.write_text("".join(lines))
+    monkeypatch.setattr(npm_packages, "REGISTRY", (folder / "registry").as_uri())
+
+
 @pytest.mark.parametrize(
     ("wanted", "unpacked"), [([], {".bin", "a"}), (["opencode-ai@1"], {".bin", "a", "opencode-ai"})]
 )
 def test_opencode_is_unpacked_only_where_it_is_wanted(
     wanted: list[str], unpacked: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = []
-    for name in ("a", "opencode-ai"):
-        packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-            archive.addfile(tarfile.TarInfo("package/index.js"), io.BytesIO())
-        sha512 = base64.b64encode(hashlib.sha512(packed.getvalue()).digest()).decode()
-        lines.append(f"{name} {name}@1 {sha512}\n")
-        file = tmp_path / "registry" / name / "-" / f"{name}-1.tgz"
-        file.parent.mkdir(parents=True)
-        file.write_bytes(packed.getvalue())
-    monkeypatch.setattr(npm_packages, "LOCK", tmp_path / "list.txt")
-    npm_packages.LOCK.write_text("".join(lines))
-    monkeypatch.setattr(npm_packages, "REGISTRY", (tmp_path / "registry").as_uri())
-    assert unpack_all(tmp_path / "node_modules", wanted)
+    serve_packages(tmp_path, monkeypatch, "a", "opencode-ai", "es-toolkit")  # nothing loads the last
+    assert unpack_all(UNPACKER, tmp_path / "node_modules", wanted)
     assert {one.name for one in (tmp_path / "node_modules").iterdir()} == unpacked
     assert (tmp_path / "node_modules" / "a" / "index.js").exists()
+
+
+def test_what_cannot_be_unpacked_is_left_to_npm_and_nothing_of_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve_packages(tmp_path, monkeypatch, "a")
+    fails = (sys.executable, "-c", "import sys; sys.stdin.read(); sys.exit('no space left')")
+    assert not unpack_all(fails, tmp_path / "node_modules", [])
+    assert not (tmp_path / "node_modules").exists()

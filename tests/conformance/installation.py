@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.conformance.npm_packages import unpack_all
+from tests.conformance.npm_packages import UNPACKER, unpack_all
 
 CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
 PROGRAMS = Path(sys.prefix) / "conformance"
@@ -75,12 +75,12 @@ def _install_node() -> bool:
 def _install_from_npm(agents: Sequence[str]) -> bool:
     wanted = [name for name in INSTALLED if "opencode" in agents or not name.startswith("opencode")]
     marks = [PROGRAMS / name.replace("@", "_").replace("/", "_") for name in wanted]
-    if all(mark.exists() for mark in marks):
+    if all(mark.exists() for mark in (*marks, PROGRAMS / "node_modules" / ".bin" / "claude")):
         return True
     npm = [str(NODE), str(_NPM), "install", "--prefix", str(PROGRAMS), "--silent", "--no-audit", "--no-fund"]
     npm += ["--fetch-retries", "1", "--fetch-retry-mintimeout", "1000", "--fetch-timeout", "30000"]
     (PROGRAMS / "package.json").write_text(json.dumps(_PACKAGE))
-    if not unpack_all(PROGRAMS / "node_modules", wanted) and not _run(*npm, *wanted):
+    if not unpack_all((NODE, UNPACKER), PROGRAMS / "node_modules", wanted) and not _run(*npm, *wanted):
         return False
     for mark in marks:
         mark.touch()
