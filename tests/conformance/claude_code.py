@@ -86,10 +86,14 @@ class RoundTrip:
             raise Refused(f"Claude Code failed: {said}")
         return str(said["session_id"])
 
-    async def talk(self, session: str, *prompts: str) -> None:
-        """Resume a session in one process and send prompts. Each goes out once the one before is answered."""
+    async def talk(self, *prompts: str, resumes: str = "", script: tuple[Say, ...] = ()) -> str:
+        """Send prompts to one process, which may resume a session, and return the session.
+
+        Each goes out once the one before is answered.
+        """
+        self.model.script.extend(script)
         process = await asyncio.create_subprocess_exec(
-            *(*self._claude, "-p", "--verbose", "--resume", session, *_OPTIONS),
+            *(*self._claude, "-p", "--verbose", *(("--resume", resumes) if resumes else ()), *_OPTIONS),
             *("--input-format", "stream-json", "--output-format", "stream-json"),
             env=self._environment,
             cwd=self.project,
@@ -99,12 +103,13 @@ class RoundTrip:
         )
         assert process.stdin is not None
         assert process.stdout is not None
+        said: dict[str, Any] = {}
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 for prompt in prompts:
                     message = {"type": "user", "message": {"role": "user", "content": prompt}}
                     process.stdin.write(f"{json.dumps(message)}\n".encode())
-                    said: dict[str, Any] = {}
+                    said = {}
                     while said.get("type") != "result":
                         said = json.loads(await process.stdout.readline())  # no JSON: it has ended
                     if said.get("is_error"):
@@ -117,6 +122,7 @@ class RoundTrip:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+        return str(said["session_id"])
 
     async def zoea(self, *arguments: str) -> str:
         return await self._run(sys.executable, "-m", "zoea", "ctx", *arguments)
@@ -162,10 +168,9 @@ async def _import_session(trip: RoundTrip) -> tuple[str, list[dict[str, Any]]]:
     read = Use("Read", json.dumps({"file_path": str(trip.project / "a.py")}), "toolu_read")
     echo = Use("Bash", json.dumps({"command": "echo hello", "description": "say"}), "toolu_echo")
     answers = (Say((Text("I look."), read, echo)), Say((Text("It returns 42."),)))
-    session = await trip.claude("What does a.py return?", script=answers)
     task = json.dumps({"description": "count", "prompt": "Count the lines.", "subagent_type": "general-purpose"})
     work = (Say((Use("Agent", task, "toolu_agent"),)), Say((Text("Two lines."),)), Say((Text("It has two lines."),)))
-    await trip.claude("How many lines?", "--resume", session, script=work)
+    session = await trip.talk("What does a.py return?", "How many lines?", script=(*answers, *work))
     await trip.zoea("import", str(trip.find_transcript(session)), "--name", "real")
     log = json.loads(await trip.zoea("log", "import/real", "--json"))
     _expect("messages of its commits", [one["messages"] for one in log], [4, 5])
@@ -210,11 +215,8 @@ async def _translate(trip: RoundTrip, first: list[dict[str, Any]]) -> None:
 async def _compact(trip: RoundTrip, session: str) -> None:
     """Let Claude Code replace a conversation by a summary. It does so only with some messages."""
     questions = [f"Question {number}." for number in range(4)]
-    trip.model.script.extend(
-        [*[Say((Text("Well."),))] * len(questions), Say((Text("<summary>All is well.</summary>"),))]
-    )
-    await trip.talk(session, *questions, "/compact")
-    await trip.claude("After.", "--resume", session)
+    answers = (*[Say((Text("Well."),))] * len(questions), Say((Text("<summary>All is well.</summary>"),)))
+    await trip.talk(*questions, "/compact", "After.", resumes=session, script=answers)
     await trip.zoea("import", str(trip.find_transcript(session)), "--name", "short")
     kinds = [one["type"] for one in json.loads(await trip.zoea("log", "import/short", "--json"))]
     _expect("a compaction", kinds.count("compaction"), 1)

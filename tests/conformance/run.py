@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -83,6 +84,8 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write("CONFORMANCE WAS NOT RUN: the npm registry cannot be reached (`make conformance` runs it)\n")
     parts: list[Callable[[Path], None]] = [*([partial(play, kinds)] if kinds and "--clients" not in arguments else [])]
     parts += [check_clients] if is_there and "--agents" not in arguments else []
+    # With it, programs whose environment lacks it would not be forked. They are a fifth of all work here.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     fork_programs()
     try:
         with ThreadPoolExecutor(len(parts) or 1) as threads:  # the agents wait more than they work
@@ -110,8 +113,7 @@ def check_clients(folder: Path) -> None:
     for name in ("own", "claude"):
         (folder / name).mkdir()
     own(folder / "own")
-    wrapper = PROGRAMS / "node_modules" / "@anthropic-ai" / "claude-code" / "cli-wrapper.cjs"
-    for line in asyncio.run(claude_code.run_round_trip([str(NODE), str(wrapper)], folder / "claude")):
+    for line in asyncio.run(claude_code.run_round_trip([str(bin_of("claude"))], folder / "claude")):
         sys.stdout.write(f"claude code: {line}\n")
 
 
