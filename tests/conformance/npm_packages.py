@@ -31,7 +31,7 @@ REGISTRY = "https://registry.npmjs.org"
 _CONNECTIONS = 4
 _PATIENCE_S = 30.0
 _PROGRAMS = {
-    "claude": "@anthropic-ai/claude-code-linux-x64/claude",  # its script would put it in the place of one that starts it
+    "claude": "@anthropic-ai/claude-code-linux-x64/claude",  # as its script would link it
     "conformance": "@modelcontextprotocol/conformance/dist/index.js",
     "codex-acp": "@agentclientprotocol/codex-acp/dist/index.js",
     "opencode": "opencode-linux-x64/bin/opencode",  # the script of `opencode-ai` would link it into its own folder
