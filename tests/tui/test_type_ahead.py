@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -216,7 +217,7 @@ async def test_widgets_that_handle_no_message_hold_a_key_up_once_and_not_one_aft
         is_running = True
         is_mounted = True
 
-        def call_later(self, _: object) -> bool:
+        def call_later(self, *_: object) -> bool:
             return True
 
     passed = 0.0
@@ -243,6 +244,53 @@ async def test_widgets_that_handle_no_message_hold_a_key_up_once_and_not_one_aft
     assert not keys.admit(key_event("q"))
     await posted
     assert passed < 2 * PUMP_S
+
+
+async def test_a_widget_that_ends_before_it_answers_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    late: list[Callable[[], object]] = []
+    seen: list[str] = []
+
+    class Widget:
+        def __init__(self, name: str) -> None:
+            self.name, self.is_running = name, name != "ended"
+
+        def call_later(self, go_on: Callable[..., object], *more: object) -> bool:
+            seen.append(f"ask {self.name}")
+            if self.is_running:
+                asyncio.get_running_loop().call_soon(self.answer, partial(go_on, *more))
+            else:
+                late.append(partial(go_on, *more))
+            return True
+
+        def answer(self, go_on: Callable[[], object]) -> None:
+            seen.append(f"{self.name} answers")
+            go_on()
+
+    posted = asyncio.get_running_loop().create_future()
+    app: Any = SimpleNamespace(
+        is_running=True,
+        focused=SimpleNamespace(ancestors_with_self=[Widget(name) for name in ("ended", "inner", "outer")]),
+        screen=SimpleNamespace(is_mounted=True),
+        call_later=Widget("app").call_later,
+        post_message=posted.set_result,
+    )
+    monkeypatch.setattr(type_ahead, "_LOOK_S", 0.001)
+    keys = TypeAhead(app, OpeningWait(bool, lambda: None))
+    keys.watch_click()
+    assert not keys.admit(key_event("q"))
+    while not posted.done():
+        await asyncio.sleep(0)
+        while late and seen[-1] == "ask inner":
+            late.pop()()  # an answer that comes when the next one is asked lets nothing go on a second time
+    assert seen[:7] == [
+        "ask app",
+        "app answers",
+        "ask ended",
+        "ask inner",
+        "inner answers",
+        "ask outer",
+        "outer answers",
+    ]
 
 
 async def test_a_second_is_drawn_after_the_effects_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

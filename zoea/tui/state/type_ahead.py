@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 from textual.app import App, ScreenStackError
@@ -261,10 +261,7 @@ class TypeAhead:
         quiet, begun = 0, time.monotonic()
         while quiet < _QUIET_ROUNDS and self._app.is_running:
             before = self._state()
-            await self._pass(self._app, begun + PUMP_S)
-            self._touch()
-            for node in list(self._touched):
-                await self._pass(node, begun + PUMP_S)
+            await self._pass(begun + PUMP_S)
             is_held = self._opening.holds_keys or (self._is_held() and time.monotonic() < begun + HOLD_S)
             if is_held or not self._is_screen_ready():
                 await asyncio.sleep(_POLL_S)
@@ -273,18 +270,31 @@ class TypeAhead:
                 quiet = quiet + 1 if before == self._state() else 0
         self._touched.clear()
 
-    async def _pass(self, pump: MessagePump, until: float) -> None:
-        """Wait until a message pump has handled its present messages, or until that time."""
-        handled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def _pass(self, until: float) -> None:
+        """Wait until app and touched widgets, one after another, have handled their messages, or until that time."""
+        passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        left = self._find_pumps()
+        waited: MessagePump | None = self._app
 
-        def tell() -> None:
-            if not handled.done():
-                handled.set_result(None)
+        def go_on(after: MessagePump | None) -> None:
+            # Each pump asks the next one itself, because every return to this task takes two more turns of the loop.
+            nonlocal waited
+            if after is not waited:
+                return  # it is no longer waited for
+            waited = next((pump for pump in left if pump.call_later(go_on, pump)), None)
+            if waited is None:
+                passed.set_result(None)
 
-        if not pump.call_later(tell):
-            return
-        while not handled.done() and pump.is_running and time.monotonic() < until:
-            await asyncio.wait((handled,), timeout=_LOOK_S)
+        go_on(waited)
+        while not passed.done() and time.monotonic() < until:
+            await asyncio.wait((passed,), timeout=_LOOK_S)
+            if waited is not None and not waited.is_running:
+                go_on(waited)
+
+    def _find_pumps(self) -> Iterator[MessagePump]:
+        yield self._app
+        self._touch()
+        yield from list(self._touched)
 
     def _touch(self) -> None:
         """Remember the widgets that a key reaches now, from the focused one up."""
