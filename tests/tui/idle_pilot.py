@@ -26,6 +26,10 @@ LASTING_S = 3.0
 
 Longer than any thread takes for its answer on a machine that has much else to do.
 """
+TURNS_OF_A_KEY = 3
+"""Turns of the event loop until an app that waits has got a key."""
+EFFECTS_S = 0.05
+"""Time after which the effects of keys are waited for as other work is, because something holds them back."""
 TIMEOUT_S = 20.0
 """Time after which a busy pump is no longer waited for."""
 MOST_WAITERS = 1_000
@@ -67,12 +71,14 @@ class IdlePilot(Pilot[str]):
     async def press(self, *keys: str) -> None:
         for key in keys:
             self.post(key)
+            await self._have_effect()
             await self._stand_still()
 
     async def press_in_a_burst(self, *keys: str) -> None:
         """Press keys as a terminal does that sends them in one write. Wait until the app is idle after the last."""
         for key in keys:
             self.post(key)
+        await self._have_effect()
         await self._stand_still()
 
     def post(self, key: str) -> None:
@@ -89,6 +95,15 @@ class IdlePilot(Pilot[str]):
             return await super().click(*at, **more)
         finally:
             self.app.CLICK_CHAIN_TIME_THRESHOLD = within  # type: ignore[misc]  # as it was
+
+    async def _have_effect(self) -> None:
+        """Wait for the cockpit's own wait for the effects of keys, which asks less often than this pilot."""
+        if (keys := getattr(self.app, "type_ahead", None)) is not None:
+            for _ in range(TURNS_OF_A_KEY):
+                if (task := keys._task) is not None:
+                    await asyncio.wait((task,), timeout=EFFECTS_S)
+                    break
+                await asyncio.sleep(0)
 
     async def pause(self, delay: float | None = None) -> None:
         if delay is not None:
