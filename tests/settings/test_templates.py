@@ -128,6 +128,39 @@ def test_a_child_inherits_all_keys_it_does_not_set(library: Templates, user: Pat
     assert child.tools.deny == ("x",)
 
 
+def test_a_changed_file_applies_at_once_although_its_time_and_length_stay(library: Templates, user: Path) -> None:
+    base, child = user / "base.toml", user / "child.toml"
+    base.write_text('title = "one"\nprompt = "abc"\n')
+    child.write_text('extends = "base"\n')
+    assert library.get("child").prompt == "abc"
+    assert library.get("child") is library.get("child")  # nothing is parsed for each new mysis
+    before = base.stat()
+    base.write_text('title = "one"\nprompt = "xyz"\n')
+    os.utime(base, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert library.get("child").prompt == "xyz"
+    base.write_text('title = "one"\nprompt = "ab')
+    with pytest.raises(TemplateError, match="not valid TOML"):
+        library.get("child")
+    base.write_text('title = "one"\nprompt = "xyz"\n')
+    assert library.get("child").prompt == "xyz"
+    (user / "base.json").write_text("{}")
+    with pytest.raises(TemplateError, match=r"has the same name as base\.json"):
+        library.get("child")
+
+
+def test_equal_templates_of_two_projects_are_two(tmp_path: Path) -> None:
+    made, link = [], tmp_path / "link"
+    for name in ("one", "two"):
+        (folder := tmp_path / name).mkdir()
+        (folder / "mine.toml").write_text('prompt = "x"\n')
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder)
+        made.append(Templates((Level(Layer.PROJECT, link),)).get("mine"))
+    first, second = made
+    assert first.hash != second.hash
+    assert first.grantee != second.grantee
+
+
 def test_a_template_may_extend_its_own_name_on_a_lower_level(library: Templates, user: Path) -> None:
     (user / "reef.toml").write_text('extends = "reef"\nmodel = "mine"\n')
     assert library.get("reef").model == "mine"

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem
 from zoea.settings.small_file import MOST_BYTES, read_small_file
 from zoea.text.document_bounds import check_settings_text
 
+MOST_KEPT = 16_000
+"""Bytes of templates that are kept as they were parsed, so that 32 hostile ones do not fill the memory."""
 _SYNTAX_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 _EMPTY_LINES = re.compile(r"(?>(?:[ \t]*(?:#[^\n]*)?\n)+)")
 _OUTSIDE = re.compile(r'"""|\'\'\'|["\'#\[\]{}\n]')
@@ -64,7 +67,20 @@ def read_document(file: Path, layer: Layer) -> Document:
         raw = read_small_file(file)
     except OSError as error:
         return Document(problems=(Problem("", f"cannot be read: {error.strerror}", origin),))
+    if layer is Layer.TEMPLATE:
+        return parse_template_file(file, raw)
     return parse_document(raw, origin, is_json=file.suffix == ".json")
+
+
+def parse_template_file(file: Path, raw: bytes) -> Document:
+    """Parse a template's bytes read before. Keeps a small one by its content, which nobody changes."""
+    parse = _parse_template if len(raw) <= MOST_KEPT else _parse_template.__wrapped__
+    return parse(file, raw)
+
+
+@lru_cache(32)
+def _parse_template(file: Path, raw: bytes) -> Document:
+    return parse_document(raw, Origin(Layer.TEMPLATE, str(file)), is_json=file.suffix == ".json")
 
 
 def parse_document(raw: bytes, origin: Origin, *, is_json: bool = False) -> Document:

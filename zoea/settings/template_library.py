@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import ValidationError
 
 from zoea.model.errors import SettingsError, TemplateError, TrustError
-from zoea.settings.document import Document, read_document
+from zoea.settings.document import MOST_KEPT, Document, parse_template_file, read_document
 from zoea.settings.inert_keys import split_keys
 from zoea.settings.key_paths import (
     KeyPath,
@@ -65,6 +66,14 @@ class _Resolved(Struct, frozen=True):
 
     tree: dict[str, Any]
     origins: dict[KeyPath, Origin] = field(default_factory=dict)
+
+
+class _File(NamedTuple):
+    """The content of a template's file, and the file of the same name in the other format."""
+
+    path: Path
+    raw: bytes
+    twin: Path | None
 
 
 class _Link(Struct, frozen=True):
@@ -130,13 +139,11 @@ class Templates:
             TrustError: It belongs to a project and needs trust.
         """
         chain = self._reader().read_chain(name)
-        resolved = _merge_chain(chain)
-        try:
-            template = Template.model_validate(resolved.tree)
-        except ValidationError:
-            raise TemplateInvalid(find_problems(Template, resolved.tree, resolved.origins)) from None
         level = self._levels[chain[0].place]
-        return template.of_folder(level.folder) if level.layer is Layer.PROJECT else template
+        folder = level.folder.resolve() if level.layer is Layer.PROJECT else None
+        files = tuple([_File(link.file, link.document.raw, _find_twin(link.file)) for link in chain])
+        is_kept = sum(len(file.raw) for file in files) <= MOST_KEPT
+        return (_build_template if is_kept else _build_template.__wrapped__)(files, folder)
 
     def problems(self) -> list[Problem]:
         """Return the problems of all templates, for `zoea config check`."""
@@ -287,13 +294,14 @@ class _Reader:
             level, document = self._levels[place], read_document(file, Layer.TEMPLATE)
             is_trusted = not level.needs_trust or bool(self._trust and self._trust.is_trusted(file, document.raw))
             is_replacement = not is_trusted and self._has(file.stem, place + 1)
-            rights = tuple(map(format_key, find_untrusted_keys(document.tree, is_replacement=is_replacement)))
+            rights: tuple[str, ...] = ()
+            if level.layer is not Layer.DEFAULT:
+                rights = tuple(map(format_key, find_untrusted_keys(document.tree, is_replacement=is_replacement)))
             held = () if is_trusted else rights
             if is_replacement:
                 held = (f"takes the place of another {file.stem}", *held)
             if not self._is_whole:
                 document = Document({"extends": document.tree.get("extends")}, problems=document.problems)
-            rights = () if level.layer is Layer.DEFAULT else rights
             self._links[file] = _Link(place, file, document, not is_trusted, held, rights)
         return self._links[file]
 
@@ -331,8 +339,32 @@ def _files(folder: Path) -> list[Path]:
     return sorted(files, key=lambda file: (file.stem, file.suffix != ".toml"))
 
 
-def _read_own(file: Path, document: Document) -> _Resolved:
+def _find_twin(file: Path) -> Path | None:
+    """Return the file of the same name in the other format, if there is one."""
+    other = file.with_suffix(".json" if file.suffix == ".toml" else ".toml")
+    return other if other.is_file() else None
+
+
+@lru_cache(32)
+def _build_template(files: Sequence[_File], folder: Path | None) -> Template:
+    """Merge each file's template over the one that it extends, as one of a project's folder. Raises TemplateInvalid.
+
+    Kept by what the files hold, because each new mysis asks for its template.
+    """
+    own = [_read_own(file) for file in files]
+    merged = own[-1]
+    for file, values in zip(files[-2::-1], own[-2::-1], strict=True):
+        merged = _extend(merged, values, file.path)
+    try:
+        template = Template.model_validate(merged.tree)
+    except ValidationError:
+        raise TemplateInvalid(find_problems(Template, merged.tree, merged.origins)) from None
+    return template if folder is None else template.of_folder(folder)
+
+
+def _read_own(own: _File) -> _Resolved:
     """Return the part of one file, validated alone so that errors name its lines."""
+    file, document = own.path, parse_template_file(own.path, own.raw)
     tree, lines = use_snake_case(document.tree, document.lines)
     origins = {path: Origin(Layer.TEMPLATE, str(file), line) for path, line in lines.items()}
     tree.pop("extends", None)
@@ -340,22 +372,12 @@ def _read_own(file: Path, document: Document) -> _Resolved:
     problems = find_problems(Template, tree, {(): Origin(Layer.TEMPLATE, str(file)), **origins}, partial=True)
     if not problems and named != file.stem:
         problems = [Problem("name", f"{named!r} is not the name of its file", origins[("name",)])]
-    other = file.with_suffix(".json" if file.suffix == ".toml" else ".toml")
-    if not problems and other.is_file():
+    if not problems and own.twin is not None:
         place = Origin(Layer.TEMPLATE, str(file))
-        problems = [Problem("", f"has the same name as {other.name}; rename one", place)]
+        problems = [Problem("", f"has the same name as {own.twin.name}; rename one", place)]
     if problems:
         raise TemplateInvalid(problems)
     return _Resolved(tree, origins)
-
-
-def _merge_chain(chain: Sequence[_Link]) -> _Resolved:
-    """Merge each template over the one that it extends. Raises TemplateInvalid."""
-    own = [_read_own(link.file, link.document) for link in chain]
-    merged = own[-1]
-    for link, values in zip(chain[-2::-1], own[-2::-1], strict=True):
-        merged = _extend(merged, values, link.file)
-    return merged
 
 
 def _extend(base: _Resolved, own: _Resolved, file: Path) -> _Resolved:
