@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -153,23 +154,23 @@ class Stage:
         await self.go_home()
         commander = self.swarm.commander
         await self.resize(*SIZE)
-        await commander.hold(False)
+        if commander.swarm.hold_switch.swarm:
+            await commander.hold(False)
         for grant in await self.api.grants():
             await self.api.revoke(grant.id)
-        before, ids = [runner.mysis.name for runner in commander.swarm.runners.values()], set[int]()
-        for name in {*before}.difference(self.names):
-            await commander.delete(name)
-        for name in self.names:  # one after the other, because without any mysis the welcome would open
-            if name in before:
-                await commander.delete(name)
-            ids.add((await commander.create(name, start=self.starts)).id)
+        names = [runner.mysis.name for runner in commander.swarm.runners.values()]
+        await asyncio.gather(*map(commander.delete, names))
+        made = [commander.create(name, start=self.starts) for name in self.names]
+        ids = [view.id for view in await asyncio.gather(*made)]  # together: written at once, and drawn at once
+        assert ids == sorted(ids)
         self.swarm.peer.seen.clear()
-        await self.until(lambda: self.app.feed.myses.keys() == ids and not self.app.approvals.open)
+        await self.until(lambda: self.app.feed.myses.keys() == {*ids} and not self.app.approvals.open)
         for key in list(self.app.drafts._by_key):
             self.app.drafts.keep(key, "")
         self.app.new_myses = StartOptions()
         self.app.undo.clear()
-        await self.press("escape", "home")
+        await waiting.until(self._admits_keys)
+        await self.pilot.press_in_a_burst("escape", "home")
 
     async def read_at_once(self, typed: str) -> None:
         """Get what one read of the terminal gives, and the silence after it."""
@@ -303,6 +304,18 @@ async def take_steps(
         except Exception as error:
             error.add_note(f"in the step {getattr(step, '__name__', step)}")
             raise
+
+
+async def take_steps_anew(folder: Path, *steps: Callable[[Stage], Awaitable[None]], **more: Any) -> None:
+    """Take steps in one cockpit, each over a swarm of new myses without a history.
+
+    Args:
+        more: Arguments for `cockpit`.
+    """
+    *before, last = steps
+    async with cockpit(folder, **more) as stage:
+        await take_steps(stage, *before, after=Stage.start_anew)
+        await take_steps(stage, last)
 
 
 def patched(

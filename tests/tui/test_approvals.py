@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from tests.fakes.no_connections import NoConnections
 from tests.swarm.harness import call, plain
 from tests.text.hidden_characters import is_hidden
 from tests.tui.argument_parser import parse_shown
-from tests.tui.cockpit import Stage, asks_when_told, cockpit, patched, take_steps
+from tests.tui.cockpit import Stage, asks_when_told, cockpit, patched, take_steps_anew
 from tests.tui.idle_pilot import key_event
 from zoea.model.enums import ASK_TOOL, ApprovalAnswer, DeliveryMode, Role
 from zoea.model.errors import NoRunningSwarm, UsageError
@@ -698,12 +698,6 @@ async def no_key_of_the_dialog_is_named_twice(stage: Stage) -> None:
         await stage.go_home()
 
 
-async def take_steps_anew(folder: Path, *steps: Callable[[Stage], Awaitable[None]]) -> None:
-    """Take steps in a cockpit, each with new myses that ask when told to."""
-    async with cockpit(folder, asks_when_told) as stage:
-        await take_steps(stage, *steps, after=Stage.start_anew)
-
-
 async def test_questions_are_shown_until_they_end(tmp_path: Path) -> None:
     listed = all_that_waits_is_listed_with_who_tool_age_and_risk
     await take_steps_anew(
@@ -718,6 +712,7 @@ async def test_questions_are_shown_until_they_end(tmp_path: Path) -> None:
         a_risk_that_is_still_read_or_of_no_listed_tool_says_so,
         a_tool_of_files_tells_its_risk_before_its_first_call,
         hostile_arguments_are_shown_as_text,
+        rules=asks_when_told,
     )
 
 
@@ -740,6 +735,7 @@ async def test_each_key_gives_its_answer(tmp_path: Path) -> None:
             partial(an_answer_that_was_refused_is_not_shown_as_one, is_answered=is_answered)
             for is_answered in (False, True)
         ),
+        rules=asks_when_told,
     )
 
 
@@ -753,6 +749,7 @@ async def test_no_key_answers_by_accident(tmp_path: Path) -> None:
         after_an_answer_the_dialog_stays_and_the_next_question_ignores_keys_again,
         the_dialog_stays_at_a_question_that_was_answered_and_another_key_answers_nothing,
         the_dialog_stays_when_all_is_answered_so_that_no_key_falls_through,
+        rules=asks_when_told,
     )
 
 
@@ -770,4 +767,5 @@ async def test_a_call_of_any_length_is_read_to_its_end(tmp_path: Path) -> None:
         the_keys_stand_below_a_call_of_any_length,
         a_call_that_first_needs_a_scroll_bar_is_wrapped_beside_it,
         no_key_of_the_dialog_is_named_twice,
+        rules=asks_when_told,
     )

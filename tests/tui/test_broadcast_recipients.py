@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.cockpit import Stage, cockpit, take_steps
+from tests.tui.cockpit import Stage, cockpit, take_steps_anew
 from zoea.model.enums import MysisState
 from zoea.settings.early_defaults import EARLY
 from zoea.settings.schema import Settings
@@ -168,29 +168,26 @@ async def a_typed_hold_with_a_name_pauses_that_mysis(stage: Stage) -> None:
 
 
 async def test_broadcasts_go_to_what_the_list_shows(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await take_steps(
-            stage,
-            a_broadcast_goes_to_the_myses_that_the_filter_shows,
-            capital_b_speaks_to_all_while_a_filter_is_on,
-            marks_come_before_the_filter,
-            a_filter_without_a_match_opens_no_prompt,
-            a_typed_broadcast_goes_to_the_filtered_too,
-            a_broadcast_whose_round_costs_much_asks,
-            an_undo_of_a_stop_starts_only_those_that_ran,
-            a_broadcast_to_many_asks_once_and_keeps_the_text_after_a_no,
-            after=Stage.start_anew,
-        )
+    await take_steps_anew(
+        tmp_path,
+        a_broadcast_goes_to_the_myses_that_the_filter_shows,
+        capital_b_speaks_to_all_while_a_filter_is_on,
+        marks_come_before_the_filter,
+        a_filter_without_a_match_opens_no_prompt,
+        a_typed_broadcast_goes_to_the_filtered_too,
+        a_broadcast_whose_round_costs_much_asks,
+        an_undo_of_a_stop_starts_only_those_that_ran,
+        a_broadcast_to_many_asks_once_and_keeps_the_text_after_a_no,
+    )
 
 
 async def test_commands_to_running_myses_go_to_what_the_list_shows(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, start=True) as stage:
-        await take_steps(
-            stage,
-            stop_all_stops_what_the_filter_shows_and_says_so,
-            z_undoes_a_stop_of_several,
-            p_pauses_one_mysis_and_resumes_it,
-            a_typed_hold_with_a_name_pauses_that_mysis,
-            a_command_to_many_marked_myses_asks,
-            after=Stage.start_anew,
-        )
+    await take_steps_anew(
+        tmp_path,
+        stop_all_stops_what_the_filter_shows_and_says_so,
+        z_undoes_a_stop_of_several,
+        p_pauses_one_mysis_and_resumes_it,
+        a_typed_hold_with_a_name_pauses_that_mysis,
+        a_command_to_many_marked_myses_asks,
+        start=True,
+    )

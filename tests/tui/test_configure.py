@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, TextArea
 
-from tests.tui.cockpit import Stage, cockpit, take_steps
+from tests.tui.cockpit import Stage, cockpit, take_steps_anew
 from zoea.agents.agent_launch import KnownAgent
 from zoea.model.enums import MysisState
 from zoea.model.values import ProviderView
@@ -147,12 +147,10 @@ async def test_an_agent_is_named_that_plays_the_mysis_and_none_is_offered_as_a_p
 
 
 async def test_myses_are_configured_in_a_form(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await take_steps(
-            stage,
-            up_and_down_lead_out_of_the_text_of_settings,
-            changed_fields_are_sent_and_the_rest_stays,
-            an_invalid_value_is_reported_in_the_form,
-            marked_myses_are_configured_together_and_keep_their_other_values,
-            after=Stage.start_anew,
-        )
+    await take_steps_anew(
+        tmp_path,
+        up_and_down_lead_out_of_the_text_of_settings,
+        changed_fields_are_sent_and_the_rest_stays,
+        an_invalid_value_is_reported_in_the_form,
+        marked_myses_are_configured_together_and_keep_their_other_values,
+    )

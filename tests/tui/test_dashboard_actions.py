@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.swarm.harness import plain
-from tests.tui.cockpit import Stage, asks_when_told, cockpit, take_steps
+from tests.tui.cockpit import Stage, asks_when_told, cockpit, take_steps_anew
 from tests.tui.test_approvals import ask
 from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import ErrorClass, MysisState
@@ -252,37 +252,34 @@ async def test_marks_that_scrolling_hides_are_counted_as_hidden(tmp_path: Path) 
 
 
 async def test_actions_of_idle_myses_key_by_key(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await take_steps(
-            stage,
-            space_marks_the_mysis_under_the_cursor_and_goes_on,
-            star_marks_all_that_are_shown_then_none,
-            r_relaunches_stopped_myses,
-            a_slash_filters_while_typing_and_escape_shows_all,
-            marks_outside_the_filter_still_count,
-            y_deletes_and_z_restores_the_whole_batch,
-            an_undo_that_is_refused_can_be_tried_again,
-            z_without_anything_to_undo_says_so,
-            x_holds_the_swarm_and_resumes_it,
-            a_draft_outlives_a_terminal_that_was_too_small,
-            after=Stage.start_anew,
-        )
+    await take_steps_anew(
+        tmp_path,
+        space_marks_the_mysis_under_the_cursor_and_goes_on,
+        star_marks_all_that_are_shown_then_none,
+        r_relaunches_stopped_myses,
+        a_slash_filters_while_typing_and_escape_shows_all,
+        marks_outside_the_filter_still_count,
+        y_deletes_and_z_restores_the_whole_batch,
+        an_undo_that_is_refused_can_be_tried_again,
+        z_without_anything_to_undo_says_so,
+        x_holds_the_swarm_and_resumes_it,
+        a_draft_outlives_a_terminal_that_was_too_small,
+    )
 
 
 async def test_actions_of_running_myses_key_by_key(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, start=True) as stage:
-        await take_steps(
-            stage,
-            escape_takes_the_marks_off_and_stops_nothing,
-            s_stops_the_mysis_under_the_cursor_and_no_other,
-            s_stops_the_marked,
-            a_refused_key_says_why,
-            enter_keeps_the_filter_and_keys_mean_actions_again,
-            letters_typed_into_the_filter_do_nothing_else,
-            d_names_who_is_deleted_and_does_nothing_until_confirmed,
-            stop_all_needs_two_presses_and_shows_the_first,
-            another_key_between_the_two_presses_cancels_the_first,
-            marks_are_counted_in_the_title_and_the_commanded_myses_are_named,
-            below_60_by_16_it_shows_its_size_and_ignores_keys,
-            after=Stage.start_anew,
-        )
+    await take_steps_anew(
+        tmp_path,
+        escape_takes_the_marks_off_and_stops_nothing,
+        s_stops_the_mysis_under_the_cursor_and_no_other,
+        s_stops_the_marked,
+        a_refused_key_says_why,
+        enter_keeps_the_filter_and_keys_mean_actions_again,
+        letters_typed_into_the_filter_do_nothing_else,
+        d_names_who_is_deleted_and_does_nothing_until_confirmed,
+        stop_all_needs_two_presses_and_shows_the_first,
+        another_key_between_the_two_presses_cancels_the_first,
+        marks_are_counted_in_the_title_and_the_commanded_myses_are_named,
+        below_60_by_16_it_shows_its_size_and_ignores_keys,
+        start=True,
+    )

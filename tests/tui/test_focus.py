@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tests.swarm.harness import call, script
-from tests.tui.cockpit import QUIET, SIZE, Stage, cockpit, patched, take_steps
+from tests.tui.cockpit import QUIET, SIZE, Stage, cockpit, patched, take_steps, take_steps_anew
 from tests.tui.sample_turns import HOSTILE
 from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import DONE_TOOL, ErrorClass, MysisState, Role
@@ -855,12 +855,6 @@ async def test_reports_are_reviewed_one_after_the_other_without_leaving(tmp_path
         assert "No other mysis needs you" in stage.notices[-1]
 
 
-async def take_steps_anew(folder: Path, *steps: Callable[[Stage], Awaitable[None]]) -> None:
-    """Take steps in one cockpit, each with new myses that run."""
-    async with cockpit(folder, start=True) as stage:
-        await take_steps(stage, *steps, after=Stage.start_anew)
-
-
 async def test_a_conversation_is_shown_as_it_goes_on(tmp_path: Path) -> None:
     await take_steps_anew(
         tmp_path,
@@ -876,6 +870,7 @@ async def test_a_conversation_is_shown_as_it_goes_on(tmp_path: Path) -> None:
         a_failure_and_its_hint_are_shown_until_the_mysis_runs_again,
         a_deleted_mysis_stays_readable,
         focus_fits_every_size_and_theme,
+        start=True,
     )
 
 
@@ -914,6 +909,7 @@ async def test_blocks_are_folded_found_kept_and_copied(tmp_path: Path) -> None:
         *(partial(a_copied_text_holds_escapes_for_hidden_characters, length=length) for length in (1, 30_000)),
         copying_a_cut_block_gives_its_full_text,
         text_is_selected_across_blocks,
+        start=True,
     )
 
 
@@ -928,4 +924,5 @@ async def test_a_mysis_is_told_stopped_and_exported_from_its_conversation(tmp_pa
         the_redaction_of_an_export_is_shown_and_can_be_changed,
         an_invalid_export_path_is_reported,
         each_export_format_is_written_to_the_given_path,  # the last one: the format stays chosen
+        start=True,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from textual.geometry import Size
 
-from tests.tui.cockpit import Stage, cockpit, take_steps
+from tests.tui.cockpit import Stage, cockpit, take_steps_anew
 from zoea.tui.commands.action import ActionContext, ActionPlace
 from zoea.tui.commands.actions import BY_ID
 from zoea.tui.screens.help import HelpScreen
@@ -162,16 +162,14 @@ async def the_footer_says_that_a_message_relaunches_a_stopped_mysis(stage: Stage
 
 
 async def test_the_footer_names_the_keys_that_work_and_takes_clicks(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await take_steps(
-            stage,
-            a_click_on_a_footer_key_presses_it,
-            a_key_that_switches_something_back_says_so,
-            the_footer_names_find_and_filter_apart,
-            a_click_on_a_disabled_key_shows_the_reason,
-            a_click_outside_the_keys_does_nothing,
-            clicks_hit_the_visible_keys_of_a_narrow_footer,
-            the_footer_is_empty_under_a_dialog_that_takes_the_keys,
-            the_footer_says_that_a_message_relaunches_a_stopped_mysis,
-            after=Stage.start_anew,
-        )
+    await take_steps_anew(
+        tmp_path,
+        a_click_on_a_footer_key_presses_it,
+        a_key_that_switches_something_back_says_so,
+        the_footer_names_find_and_filter_apart,
+        a_click_on_a_disabled_key_shows_the_reason,
+        a_click_outside_the_keys_does_nothing,
+        clicks_hit_the_visible_keys_of_a_narrow_footer,
+        the_footer_is_empty_under_a_dialog_that_takes_the_keys,
+        the_footer_says_that_a_message_relaunches_a_stopped_mysis,
+    )

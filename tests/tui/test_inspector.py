@@ -10,7 +10,7 @@ import pytest
 
 from tests.queries.test_request_inspection import ROOMY, comparable, send_prompts, working_model
 from tests.swarm.harness import call, script, swarm
-from tests.tui.cockpit import QUIET, Stage, answering, cockpit, cockpit_over, patched, take_steps
+from tests.tui.cockpit import QUIET, Stage, answering, cockpit, cockpit_over, patched, take_steps_anew
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings.schema import Settings
@@ -236,14 +236,14 @@ async def test_the_head_takes_the_form_of_the_width_when_the_terminal_grows(tmp_
 
 
 async def test_requests_are_read_one_after_the_other(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
-        await take_steps(
-            stage,
-            bracket_keys_move_from_turn_to_turn,
-            messages_unfold_and_the_tools_are_another_part,
-            a_plan_without_stored_details_says_so,
-            new_requests_are_counted_and_do_not_move_the_shown_one,
-            it_opens_at_a_request_and_reads_on_in_both_directions,
-            a_damaged_plan_is_reported,
-            after=Stage.start_anew,
-        )
+    await take_steps_anew(
+        tmp_path,
+        bracket_keys_move_from_turn_to_turn,
+        messages_unfold_and_the_tools_are_another_part,
+        a_plan_without_stored_details_says_so,
+        new_requests_are_counted_and_do_not_move_the_shown_one,
+        it_opens_at_a_request_and_reads_on_in_both_directions,
+        a_damaged_plan_is_reported,
+        rules=answering("yes"),
+        names=("alpha",),
+    )

@@ -15,7 +15,7 @@ from textual import events
 from textual.widgets import Input
 
 from tests.fakes.slow_mount import delay_mounts, delayed
-from tests.tui.cockpit import Stage, cockpit, take_steps
+from tests.tui.cockpit import Stage, cockpit, take_steps, take_steps_anew
 from tests.tui.idle_pilot import key_event
 from tests.tui.test_prompt import messages
 from zoea.model.values import ProviderView
@@ -105,13 +105,11 @@ async def nothing_unseen_is_submitted(stage: Stage, line: str, key: str, is_done
 
 @pytest.mark.usefixtures("slow")
 async def test_a_line_that_is_read_at_once_submits_nothing_that_was_not_seen(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await take_steps(
-            stage,
-            lambda stage: nothing_unseen_is_submitted(stage, "ndexter\r", "\r", lambda: has_goal(stage, "dexter")),
-            lambda stage: nothing_unseen_is_submitted(stage, "Dy", "y", lambda: not stage.has("alpha")),
-            after=Stage.start_anew,
-        )
+    await take_steps_anew(
+        tmp_path,
+        lambda stage: nothing_unseen_is_submitted(stage, "ndexter\r", "\r", lambda: has_goal(stage, "dexter")),
+        lambda stage: nothing_unseen_is_submitted(stage, "Dy", "y", lambda: not stage.has("alpha")),
+    )
 
 
 async def a_text_that_is_pasted_where_nothing_takes_it_is_said(stage: Stage) -> None:
@@ -321,16 +319,14 @@ async def test_what_a_burst_opens_takes_the_rest_of_it_however_late_it_is_mounte
 
 
 async def test_a_burst_does_what_its_keys_do_one_by_one(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await take_steps(
-            stage,
-            a_broadcast_is_written_and_sent_in_one_burst,
-            two_messages_in_one_burst_are_both_sent,
-            a_text_that_is_pasted_where_nothing_takes_it_is_said,
-            a_pasted_text_follows_the_key_that_opens_the_prompt,
-            a_filter_and_the_key_after_it_arrive_in_one_burst,
-            a_long_burst_in_an_input_keeps_its_order,
-            a_key_typed_before_its_input_was_refused_runs_no_command_however_late_it_comes,
-            each_tab_of_a_burst_leads_to_the_next_field_of_a_form,
-            after=Stage.start_anew,
-        )
+    await take_steps_anew(
+        tmp_path,
+        a_broadcast_is_written_and_sent_in_one_burst,
+        two_messages_in_one_burst_are_both_sent,
+        a_text_that_is_pasted_where_nothing_takes_it_is_said,
+        a_pasted_text_follows_the_key_that_opens_the_prompt,
+        a_filter_and_the_key_after_it_arrive_in_one_burst,
+        a_long_burst_in_an_input_keeps_its_order,
+        a_key_typed_before_its_input_was_refused_runs_no_command_however_late_it_comes,
+        each_tab_of_a_burst_leads_to_the_next_field_of_a_form,
+    )
