@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.agent_harness import FAKE, write_template
+from tests.agents.agent_harness import ROOT, write_template
 from tests.cli.conftest import Zoea
 from zoea.process.sandbox import find_sandbox
 from zoea.settings.paths import places
-
-CHECKOUT = FAKE.parents[2]
 
 
 def test_known_agents_are_listed_with_how_to_install_them(zoea: Zoea, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +56,7 @@ def test_a_login_that_is_wanted_is_named(zoea: Zoea) -> None:
 
 def test_a_trial_in_the_fence_reaches_its_folder_alone_and_counts_the_memory_inside(zoea: Zoea, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
-    named = [str(one) for one in (CHECKOUT, Path(sys.prefix)) if one.is_relative_to("/tmp")]
+    named = [str(one) for one in (ROOT, Path(sys.prefix)) if one.is_relative_to("/tmp")]
     write_template(places().templates, {}, acp=f"writable = {named}")
     steps = json.dumps([["touch", "/usr/outside"], ["touch", "inside"], ["touch", str(outside)]])
     tried = zoea("agents", "test", "outer", "--fence", "--prompt", steps, "--json")

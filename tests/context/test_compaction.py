@@ -186,10 +186,10 @@ class TestFolding:
         assert plan.messages[2].content.startswith("(earlier in this turn: said: a long tale")
         assert plan.messages[-1].content == "shorter"
 
-    @pytest.mark.parametrize("blank", [{"text": "\n" * 8000}, {"text": "", "reasoning": "t" * 9000}])
-    def test_an_answer_without_words_folds_too(self, blank: dict[str, str]) -> None:
+    @pytest.mark.parametrize(("text", "reasoning"), [("\n" * 8000, ""), ("", "t" * 9000)])
+    def test_an_answer_without_words_folds_too(self, text: str, reasoning: str) -> None:
         recorder = Recorder().open("go")
-        recorder.answer(**blank)
+        recorder.answer(text, reasoning=reasoning)
         recorder.steer("again")
         plan = recorder.plan(max_tokens=300)
         assert [message.content for message in plan.messages[2:]] == ["(earlier in this turn: said: nothing)", "again"]

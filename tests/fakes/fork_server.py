@@ -317,7 +317,10 @@ def _fork_beside() -> int:
 
 
 def _find_thread_number() -> int:
-    """Return where the C library keeps the number of this thread, which it changes in a fork. 0 if that is unknown."""
+    """Return where the C library keeps the number of this thread. 0 if that is unknown.
+
+    It changes in a fork.
+    """
     if os.uname().machine != "x86_64" or len([*Path("/proc/self/task").iterdir()]) > 1:
         return 0
     find_self = ctypes.CDLL(None).pthread_self

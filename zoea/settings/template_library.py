@@ -69,7 +69,10 @@ class _Resolved(Struct, frozen=True):
 
 
 class _File(NamedTuple):
-    """The content of a template's file, and the file of the same name in the other format."""
+    """The content of a template's file.
+
+    Beside it stands the file of the same name in the other format.
+    """
 
     path: Path
     raw: bytes
@@ -347,9 +350,9 @@ def _find_twin(file: Path) -> Path | None:
 
 @lru_cache(32)
 def _build_template(files: Sequence[_File], folder: Path | None) -> Template:
-    """Merge each file's template over the one that it extends, as one of a project's folder. Raises TemplateInvalid.
+    """Merge each file's template over the one that it extends. Raises TemplateInvalid.
 
-    Kept by what the files hold, because each new mysis asks for its template.
+    It is one of a project's folder. Kept by what the files hold, because each new mysis asks for its template.
     """
     own = [_read_own(file) for file in files]
     merged = own[-1]

@@ -271,7 +271,7 @@ class TypeAhead:
         self._touched.clear()
 
     async def _pass(self, until: float) -> None:
-        """Wait until app and touched widgets, one after another, have handled their messages, or until that time."""
+        """Wait until app and touched widgets have each handled their messages, or until that time."""
         passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         left = self._find_pumps()
         waited: MessagePump | None = self._app
