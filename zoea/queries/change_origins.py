@@ -172,10 +172,15 @@ def trace_lines(
     lasted = _blame(git, "--reverse", "--first-parent", f"{fork}..HEAD", "--", path) if mine and "-" in signs else []
     after = dict(zip((fork, *known.chain), (*known.chain, end), strict=True))
     removed = {line: after[commit] for commit, _, line in lasted if commit in after}
-    if lasted and fork != base:
+    if fork != base and "-" in signs:
+        # A line that the merge kept went later. Another one went before, or came with the base and went with the merge.
+        lasted, after[base] = _blame(git, "--reverse", f"{base}..HEAD", "--", path), ""
+        kept = {line: after.get(commit, "") for commit, _, line in lasted}
         there = _blame(git, f"^{fork}", base, "--", path)
-        merge = known.merge or end
-        removed = {line: removed.get(first, "") if commit == fork else merge for commit, first, line in there}
+        early = {
+            line: removed.get(first, "") if commit == fork else known.merge or end for commit, first, line in there
+        }
+        removed = {line: kept.get(line) or commit for line, commit in early.items()}
     return defaultdict(lambda: "" if now else end, added), defaultdict(lambda: "" if lasted else end, removed)
 
 
