@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.agents.agent_harness import write_template
 from tests.fakes.toolboxes import FAULTY
@@ -154,7 +155,7 @@ async def test_a_change_by_a_command_names_the_approval_of_the_command(where: Pl
     tree = trees.git(record)
     with open_diff(tree, base := find_base(tree, record)) as diff:
         files = parse_patch(diff.patch())
-    found = read_origins(where.database, "alpha", tree, base, files)
+    found = read_origins(where.database, record, tree, base, files)
     made, edited, shortened = (
         next(origin for (at, _), origin in found.items() if files[at].path == path)
         for path in ("made.txt", "sums.py", "list.txt")
@@ -189,7 +190,7 @@ async def test_a_command_that_the_grant_for_another_question_allowed_names_the_g
             await swarm.wait(name, timeout_s=60)
     allowed: dict[str, list[str]] = {}
     for name in names:
-        _, calls = change_origins._read_turns(where.database, name)
+        _, calls = change_origins._read_turns(where.database, Worktrees(where.data).owned.read(name))
         allowed[name] = [answer for _, at, answer in calls[""] if at]
     assert allowed == {name: ["template" if name == first.mysis else "grant", "grant"] for name in names}
 
@@ -208,8 +209,25 @@ async def test_a_turn_without_a_change_is_not_named_for_what_a_person_committed_
     tree = trees.git(record)
     with open_diff(tree, base := find_base(tree, record)) as diff:
         files = parse_patch(diff.patch())
-    origins = read_origins(where.database, "alpha", tree, base, files)
+    origins = read_origins(where.database, record, tree, base, files)
     assert {files[at].path: origin.turns for (at, _), origin in origins.items()} == {"sums.py": (1,), "mine.txt": ()}
+
+
+async def test_a_worktree_names_the_turns_of_its_own_mysis_beside_a_later_one_of_that_name(
+    where: Places, tmp_path: Path
+) -> None:
+    top = make_repository(tmp_path / "repo", sums__py=SUM)
+    async with open_swarm(where) as (swarm, _):
+        await work(swarm, "alpha", top)
+        await swarm.delete("alpha")
+        await swarm.create("alpha", template="free")
+    trees = Worktrees(where.data)
+    record = trees.owned.read("alpha")
+    tree = trees.git(record)
+    with open_diff(tree, base := find_base(tree, record)) as diff:
+        files = parse_patch(diff.patch())
+    for one, turns in ((record, (1,)), (replace(record, uid=""), ())):
+        assert [origin.turns for origin in read_origins(where.database, one, tree, base, files).values()] == [turns]
 
 
 async def test_a_report_without_a_change_says_so(where: Places, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from zoea.files.git import Git
+from zoea.files.ownership import Record
 from zoea.files.work_left import find_changes
 from zoea.model.errors import GitError
 from zoea.queries.stored_swarm import open_database
@@ -23,6 +24,7 @@ MOST_FILES = 100
 UNCOMMITTED = "uncommitted"
 _BLAMED = re.compile(rb"([0-9a-f]{40,64}) (\d+) (\d+)(?: \d+)?")
 _TREE_DIGITS = 12
+_MYSIS = "SELECT id FROM mysis WHERE iif(:uid = '', name = :name, uid = :uid) ORDER BY id DESC LIMIT 1"
 _TURNS = """
 SELECT n.value AS tag, min(t.number) AS number, t.opened_at FROM ctx_commit x JOIN ctx_note o ON o.commit_seq = x.seq
 JOIN json_each(o.tags) n JOIN memory m ON m.id = x.last_memory_id JOIN turn t ON t.id = m.turn_id
@@ -83,14 +85,14 @@ class History(Struct, frozen=True):
 
 
 def read_origins(
-    database: Path, name: str, git: Git, base: str, files: Sequence[FileDiff]
+    database: Path, record: Record, git: Git, base: str, files: Sequence[FileDiff]
 ) -> dict[tuple[int, int], HunkOrigin]:
     """Return the origin of each hunk, by file and line of its head. Raises StoreError, GitError.
 
     Args:
-        name: The mysis, the newest of that name.
+        record: The worktree. One without a mysis of its own is that of the newest mysis of its name.
     """
-    turns, calls = _read_turns(database, name)
+    turns, calls = _read_turns(database, record)
     origins: dict[tuple[int, int], HunkOrigin] = {}
     history = read_history(git, base)
     made = {
@@ -117,13 +119,15 @@ def read_origins(
     return origins
 
 
-def _read_turns(database: Path, name: str) -> tuple[dict[str, tuple[int, int]], dict[str, list[tuple[int, int, str]]]]:
+def _read_turns(
+    database: Path, record: Record
+) -> tuple[dict[str, tuple[int, int]], dict[str, list[tuple[int, int, str]]]]:
     """Return the turns by commit, and the calls that may have changed files by path.
 
     A turn has the time when it began, in µs. Calls that no one was asked about have 0; commands stand below "".
     """
     with open_database(database) as reader:
-        row = reader.execute("SELECT id FROM mysis WHERE name = ? ORDER BY id DESC LIMIT 1", (name,)).fetchone()
+        row = reader.execute(_MYSIS, {"uid": record.uid, "name": record.name}).fetchone()
         if row is None:
             return {}, {}
         tagged = reader.execute(_TURNS, (row["id"],))

@@ -20,6 +20,7 @@ from zoea.text.control_characters import one_line
 if TYPE_CHECKING:
     from zoea.files.changes import ChangedFile
     from zoea.files.git import Git
+    from zoea.files.ownership import Record
     from zoea.files.worktrees import Worktrees
 
 
@@ -77,13 +78,13 @@ def diff(
     with open_diff(git, base.commit) as changed:
         counts = changed.count(base.target)
         patch = "" if stat else changed.patch()
-    origins = _read_origins(where, name, git, counts.base, patch) if patch and output.is_json else []
+    origins = _read_origins(where, record, git, counts.base, patch) if patch and output.is_json else []
     value = {"name": name, "branch": record.branch, **asdict(counts)}
     shown = [*map(_describe, counts.files), counts.text] if stat else [patch or "nothing changed"]
     return Output(value | ({} if stat else {"patch": patch, "origins": origins}), shown)
 
 
-def _read_origins(where: Places, name: str, git: Git, base: str, patch: str) -> list[dict[str, Any]]:
+def _read_origins(where: Places, record: Record, git: Git, base: str, patch: str) -> list[dict[str, Any]]:
     """Return the turn and the approval of each hunk. Nothing without a database."""
     from zoea.queries.change_origins import read_origins
     from zoea.text.patches import parse_patch
@@ -93,7 +94,7 @@ def _read_origins(where: Places, name: str, git: Git, base: str, patch: str) -> 
     files = parse_patch(patch)
     return [
         {"path": files[at].path, "hunk": files[at].lines[head].text, **asdict(origin)}
-        for (at, head), origin in read_origins(where.database, name, git, base, files).items()
+        for (at, head), origin in read_origins(where.database, record, git, base, files).items()
     ]
 
 

@@ -110,8 +110,8 @@ def read_change_origins(places: Places, name: str, review: Review) -> dict[tuple
     from zoea.queries.change_origins import read_origins
 
     trees = open_worktrees(places)
-    git = trees.git(trees.owned.read(name))
-    return read_origins(places.database, name, git, review.base, review.files)
+    record = trees.owned.read(name)
+    return read_origins(places.database, record, trees.git(record), review.base, review.files)
 
 
 def list_owned(places: Places, names: Sequence[str], *, with_work: bool = False) -> list[str]:
