@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.files.repositories import commit, git, make_repository
 from zoea.files.git import Git
 from zoea.queries.change_origins import UNCOMMITTED, trace_lines
+from zoea.text.patches import parse_patch
 
 
 def trace(folder: Path, base: str, path: str = "a.txt") -> tuple[dict[int, str], dict[int, str]]:
@@ -79,3 +80,22 @@ def test_lines_moved_by_two_commits_are_not_uncommitted(tmp_path: Path) -> None:
     assert git(folder, "diff", base, "--", "a.txt").count("\n-short") == 2
     added, removed = trace(folder, base)
     assert UNCOMMITTED not in {*added.values(), *removed.values()}
+
+
+def test_lines_that_were_removed_from_a_renamed_file_are_traced(tmp_path: Path) -> None:
+    folder = make_repository(tmp_path / "repository")
+    former, now = 'ö "old.txt', "é\ttab.txt"
+    lines = [f"line {at}\n" for at in range(1, 21)]
+    (folder / former).write_text("".join(lines))
+    base = commit(folder, "base")
+    commits = list[str]()
+    for name, line in ((former, 3), (now, 6), (now, 12)):
+        if name == now and not commits[1:]:
+            (folder / former).rename(folder / now)
+        lines[line - 1] = ""
+        (folder / name).write_text("".join(lines))
+        commits.append(commit(folder, f"without {line}"))
+    (file,) = parse_patch(git(folder, "diff", "--find-renames", base))
+    assert (file.former, file.path) == (former, now)
+    _, removed = trace_lines(Git(folder), base, file.path, former=file.former)
+    assert [removed[line] for line in (3, 6, 12)] == commits

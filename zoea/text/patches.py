@@ -27,25 +27,26 @@ class ChangedLine(Struct, frozen=True, gc=False):
 
 
 class FileDiff(Struct, frozen=True):
-    """The change of one file."""
+    """The change of one file. `former` is its name before a rename."""
 
     path: str
     lines: tuple[ChangedLine, ...]
     added: int = 0
     removed: int = 0
+    former: str = ""
 
 
 def parse_patch(patch: str) -> tuple[FileDiff, ...]:
     """Return the files of a patch that git wrote. The counts of a hunk say which lines belong to it."""
     files: list[FileDiff] = []
-    path = ""
+    path = former = ""
     lines: list[ChangedLine] = []
     left = right = old = new = 0
 
     def end() -> None:
         if path:
             signs = [line.sign for line in lines]
-            files.append(FileDiff(path, tuple(lines), signs.count("+"), signs.count("-")))
+            files.append(FileDiff(path, tuple(lines), signs.count("+"), signs.count("-"), former))
 
     for text in patch.removesuffix("\n").split("\n"):
         sign = text[:1]
@@ -56,14 +57,14 @@ def parse_patch(patch: str) -> tuple[FileDiff, ...]:
         elif text.startswith("diff --git "):
             end()
             names = text.removeprefix("diff --git ")  # `a/NAME b/NAME`; names that differ are told by later lines
-            path, lines, left, right = _unquote(names[: len(names) // 2])[2:], [], 0, 0
+            path, former, lines, left, right = _unquote(names[: len(names) // 2])[2:], "", [], 0, 0
         elif hunk := _HUNK.match(text):
             old, new = int(hunk[1]), int(hunk[3])
             left, right = (1 if count is None else int(count) for count in (hunk[2], hunk[4]))
             lines.append(ChangedLine("@", text, old, new))
         else:
-            if text.startswith("rename to "):
-                path = _unquote(text.removeprefix("rename to "))
+            if text.startswith(("rename from ", "rename to ")):  # in this order
+                former, path = path, _unquote(text.split(" ", 2)[2])
             if text and not text.startswith(_NOT_SHOWN):
                 lines.append(ChangedLine("", text))
     end()
@@ -95,8 +96,7 @@ def restore_texts(file: FileDiff, text: str) -> tuple[list[str], list[str]] | No
             if len(new) == len(now) or now[len(new)].rstrip("\r") != line.text.rstrip("\r"):
                 return None
             new.append(line.text)
-    same = now[len(new) :]
-    return old + same, new + same
+    return old + now[len(new) :], new + now[len(new) :]
 
 
 def _unquote(name: str) -> str:
