@@ -7,9 +7,12 @@ import os
 import shutil
 import subprocess
 from functools import lru_cache
+from hashlib import sha1
 from pathlib import Path
+from struct import pack_into
 from tempfile import mkdtemp
 
+_WORD = 0xFFFF_FFFF
 DATE = "2026-01-01T00:00:00Z"
 
 
@@ -51,8 +54,23 @@ def make_repository(folder: Path, **files: str) -> Path:
     """Make a repository with one commit on `main`. It is a copy of one that was made before."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(_make_template(tuple((files or {"a__txt": "one\ntwo\nthree\n"}).items())), folder)
-    git(folder, "update-index", "--refresh")  # the index holds times and inodes of the files
+    _refresh_index(folder)
     return folder
+
+
+def _refresh_index(folder: Path) -> None:
+    """Write times and inodes of a copy's files into its index, as `git update-index --refresh` does."""
+    file = folder / ".git" / "index"
+    index = bytearray(file.read_bytes()[:-20])  # gitformat-index(5): version 2, a checksum at the end
+    assert index.startswith(b"DIRC\0\0\0\2")
+    place = 12
+    for _ in range(int.from_bytes(index[8:12], "big")):
+        end = index.index(0, place + 62)
+        status = (folder / os.fsdecode(bytes(index[place + 62 : end]))).lstat()
+        times = (*divmod(status.st_ctime_ns, 10**9), *divmod(status.st_mtime_ns, 10**9))
+        pack_into(">6I", index, place, *times, status.st_dev & _WORD, status.st_ino & _WORD)
+        place = end + 8 - (end - place) % 8
+    file.write_bytes(index + sha1(index, usedforsecurity=False).digest())
 
 
 @lru_cache
