@@ -49,7 +49,7 @@ def read_tests(file: Path) -> set[str]:
     tables = [node for node in tree.body if isinstance(node, ast.Assign) and read_names(node.targets) & named]
     named |= read_names(node.value for node in tables)
     steps = [node for node in functions if node.name in named - tests and node.args.args]
-    return tests | {node.name for node in steps if node.args.args[0].arg in ("stage", "example")}
+    return tests | {node.name for node in steps if node.args.args[0].arg in ("stage", "glass", "example")}
 
 
 def read_names(nodes: Iterable[ast.AST]) -> set[str]:

@@ -81,68 +81,18 @@ def test_a_new_user_creates_a_swarm_and_finds_it_again(cockpit: OpenSwarm) -> No
     assert not before
 
 
-def test_ctrl_o_opens_the_editor_and_takes_its_text(cockpit: OpenSwarm, tmp_path: Path) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text('#!/bin/sh\necho "this is the editor"\nread line\nprintf "%s, %s" "$(cat "$1")" "$line" > "$1"\n')
-    editor.chmod(0o700)
-    glass = cockpit("--myses", "1", "--provider", "scripted", EDITOR=str(editor), VISUAL="")
-    glass.until("alpha", "1 mysis")
-    glass.press("m", shows="enter send")
-    glass.press("Dear alpha", "ctrl+o", shows="this is the editor")
-    glass.press("dig deeper", "enter")
-    glass.until("Dear alpha, dig deeper", "enter send")
-    glass.press("enter")
-    glass.until(lambda text: "enter send" not in text)
-    glass.press("enter")
-    glass.until("from you", "Dear alpha, dig deeper")
-    glass.press("q", shows="end the swarm")
-    glass.press("s")
-    assert glass.end() == 0
+def keys_typed_before_the_cockpit_has_the_terminal_are_not_lost(glass: TerminalScreen) -> None:
+    # The terminal itself still echoes them, and makes a line of each enter.
+    glass.press("bdig xx and X\r:theme tide\r")
+    glass.until("dig xx and X", "3 answered")
+    assert find_sent("broadcast") == ["dig xx and X"]
 
 
-def test_keys_in_one_write_reach_the_prompt_that_the_first_of_them_opens(cockpit: OpenSwarm) -> None:
-    glass = cockpit("--myses", "3", "--provider", "scripted")
-    glass.until("alpha", "3 myses")
-    glass.press("bxd and X\r")
-    glass.until("xd and X", "3 answered")
-    glass.press("mdig xx\r", shows="dig xx")
-    glass.press(":hold\r", shows="ON HOLD")
-    glass.press(":hold\rq")  # a line and more in one read is a pasted text, and presses no key
-    glass.until("Nothing here takes a pasted text", "ON HOLD")
-    glass.press("q", shows="end the swarm")
-    glass.press("s")
-    assert glass.end() == 0
-    assert len(listed()) == 3
+def the_cockpit_is_as_large_as_its_terminal_in_spite_of_its_environment(glass: TerminalScreen) -> None:
+    glass.until(lambda text: max(map(len, text.splitlines())) > 80 and "? help" in text.splitlines()[-1])
 
 
-def test_lines_pasted_without_marks_stay_together_in_the_prompt(cockpit: OpenSwarm) -> None:
-    glass = cockpit("--myses", "2", "--provider", "scripted")
-    glass.until("alpha", "2 myses")
-    glass.press("m", shows="enter send")
-    glass.press("first line\rn second line\rXX third\r")
-    glass.until("first line", "n second line", "XX third", "enter send")
-    assert ask("SELECT content FROM message") == []
-    glass.press("enter")
-    until_true(lambda: ask("SELECT content FROM message") == [("first line\nn second line\nXX third\n",)])
-    glass.press("q", shows="end the swarm")
-    glass.press("s")
-    assert glass.end() == 0
-    assert len(listed()) == 2
-
-
-def test_keys_typed_before_the_cockpit_has_the_terminal_are_not_lost(cockpit: OpenSwarm) -> None:
-    glass = cockpit("--myses", "2", "--provider", "scripted")
-    glass.press("bdig xx and X\r:theme tide\r")  # the terminal itself still echoes them, and makes a line of each enter
-    glass.until("dig xx and X", "2 answered")
-    glass.press("q", shows="end the swarm")
-    glass.press("s")
-    assert glass.end() == 0
-    assert ask("SELECT content FROM message WHERE kind = 'broadcast'") == [("dig xx and X",)]
-
-
-def test_a_line_of_ten_megabytes_and_bytes_that_are_no_text_leave_the_cockpit_as_it_was(cockpit: OpenSwarm) -> None:
-    glass = cockpit("--myses", "1", "--provider", "scripted")
-    glass.until("alpha", "1 mysis")
+def a_line_of_ten_megabytes_and_bytes_that_are_no_text_leave_the_cockpit_as_it_was(glass: TerminalScreen) -> None:
     glass.press("m", shows="enter send")
     before = read_peak_kb(glass.process.pid)
     for marks in ((b"", b""), (b"\x1b[200~", b"\x1b[201~")):
@@ -152,10 +102,91 @@ def test_a_line_of_ten_megabytes_and_bytes_that_are_no_text_leave_the_cockpit_as
     glass.until("dig caf\ufffd \ufffd")
     assert read_peak_kb(glass.process.pid) - before < 50_000
     glass.press("enter")
-    until_true(lambda: ask("SELECT content FROM message") == [("dig caf\ufffd \ufffd",)])
+    until_true(lambda: find_sent("direct") == ["dig caf\ufffd \ufffd"])
+
+
+def lines_pasted_without_marks_stay_together_in_the_prompt(glass: TerminalScreen) -> None:
+    glass.press("m", shows="enter send")
+    before = find_sent("direct")
+    glass.press("first line\rn second line\rXX third\r")
+    glass.until("first line", "n second line", "XX third", "enter send")
+    assert find_sent("direct") == before
+    glass.press("enter")
+    until_true(lambda: find_sent("direct") == [*before, "first line\nn second line\nXX third\n"])
+    assert len(listed()) == 3
+
+
+def ctrl_o_opens_the_editor_and_takes_its_text(glass: TerminalScreen) -> None:
+    glass.press("m", shows="enter send")
+    glass.press("Dear alpha", "ctrl+o", shows="this is the editor")
+    glass.press("dig deeper", "enter")
+    glass.until("Dear alpha, dig deeper", "enter send")
+    glass.press("enter")
+    glass.until(lambda text: "enter send" not in text)
+    glass.press("enter")
+    glass.until("from you", "Dear alpha, dig deeper", "esc back")
+    glass.press("escape", shows="INBOX AND BROADCASTS")
+
+
+def a_task_is_given_with_the_mysis_and_replaced_in_the_cockpit(glass: TerminalScreen) -> None:
+    assert zoea("new", "delta", "--task", "Count to three.", "--provider", "scripted").returncode == 0
+    glass.until("4 myses")
+    assert [row["goal"] for row in listed() if row["name"] == "delta"] == ["Count to three."]
+    glass.press("down", "down", "down", "t", shows="TASK for delta")
+    glass.press("Count to four.", shows="Count to four.")
+    glass.press("enter")
+    until_true(lambda: ask("SELECT 1 FROM mysis WHERE goal = 'Count to four.'"))
+    assert [row["goal"] for row in listed() if row["name"] == "delta"] == ["Count to four."]
+
+
+def keys_in_one_write_reach_the_prompt_that_the_first_of_them_opens(glass: TerminalScreen) -> None:
+    glass.press("bxd and X\r")
+    until_true(lambda: find_sent("broadcast")[1:] == ["xd and X"])
+    glass.until("xd and X", "4 answered")
+    glass.press("mdig xx\r")
+    until_true(lambda: find_sent("direct")[-1] == "dig xx")
+    glass.press(":hold\r", shows="ON HOLD")
+    glass.press(":hold\rq")  # a line and more in one read is a pasted text, and presses no key
+    glass.until("Nothing here takes a pasted text", "ON HOLD")
+    assert len(listed()) == 4
+
+
+def find_sent(kind: str) -> list[str]:
+    """Return what the commander sent: `direct` messages or a `broadcast`."""
+    sent = f"SELECT content FROM message WHERE kind = '{kind}' AND sender_kind = 'commander' ORDER BY id"
+    return [str(content) for (content,) in ask(sent)]
+
+
+def test_keys_and_texts_of_a_terminal_reach_the_cockpit_whole(cockpit: OpenSwarm, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho "this is the editor"\nread line\nprintf "%s, %s" "$(cat "$1")" "$line" > "$1"\n')
+    editor.chmod(0o700)
+    own = {"EDITOR": str(editor), "VISUAL": "", "COLUMNS": "80", "LINES": "24"}
+    glass = cockpit("--myses", "3", "--provider", "scripted", **own)
+    take_steps(
+        glass,
+        keys_typed_before_the_cockpit_has_the_terminal_are_not_lost,
+        the_cockpit_is_as_large_as_its_terminal_in_spite_of_its_environment,
+        a_line_of_ten_megabytes_and_bytes_that_are_no_text_leave_the_cockpit_as_it_was,
+        lines_pasted_without_marks_stay_together_in_the_prompt,
+        ctrl_o_opens_the_editor_and_takes_its_text,
+        a_task_is_given_with_the_mysis_and_replaced_in_the_cockpit,
+        keys_in_one_write_reach_the_prompt_that_the_first_of_them_opens,
+    )
     glass.press("q", shows="end the swarm")
     glass.press("s")
     assert glass.end() == 0
+
+
+def take_steps(glass: TerminalScreen, *steps: Callable[[TerminalScreen], None]) -> None:
+    """Take steps in one cockpit, each from its list without a prompt. A failure names its step."""
+    for step in steps:
+        try:
+            step(glass)
+            glass.until(lambda text: "enter send" not in text)
+        except Exception as error:
+            error.add_note(f"in the step {step.__name__}")
+            raise
 
 
 def test_stored_rows_stand_there_before_the_swarm_is_open_and_keys_wait_for_it(
@@ -329,24 +360,6 @@ def test_an_unsent_text_stands_in_the_prompt_of_the_next_cockpit(cockpit: OpenSw
     third.press("s")
     assert third.end() == 0
     assert json.loads(places("").drafts.read_text()) == {}
-
-
-def test_a_task_is_given_with_the_mysis_and_replaced_in_the_cockpit(cockpit: OpenSwarm) -> None:
-    glass = cockpit(ZOEA_SWARM__DISCOVER="false")
-    glass.until("There is no mysis yet")
-    assert zoea("new", "alpha", "--task", "Count to three.", "--provider", "scripted").returncode == 0
-    glass.until("1 mysis")
-    assert [row["goal"] for row in listed()] == ["Count to three."]
-    glass.press("t", shows="TASK for alpha")
-    glass.press("Count to four.", shows="Count to four.")
-    glass.press("enter")
-    until_true(lambda: ask("SELECT 1 FROM mysis WHERE goal = 'Count to four.'"))
-    assert [row["goal"] for row in listed()] == ["Count to four."]
-
-
-def test_the_cockpit_is_as_large_as_its_terminal_in_spite_of_its_environment(cockpit: OpenSwarm) -> None:
-    glass = cockpit(COLUMNS="80", LINES="24")
-    glass.until(lambda text: max(map(len, text.splitlines())) > 80 and "quit" in text.splitlines()[-1])
 
 
 def test_more_myses_than_the_limit_are_refused_before_the_cockpit_opens(cockpit: OpenSwarm) -> None:
