@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from textual.app import App, ScreenStackError
@@ -262,8 +262,10 @@ class TypeAhead:
         while quiet < _QUIET_ROUNDS and self._app.is_running:
             before = self._state()
             await self._pass(begun + PUMP_S)
-            is_held = self._opening.holds_keys or (self._is_held() and time.monotonic() < begun + HOLD_S)
-            if is_held or not self._is_screen_ready():
+            is_ready = self._is_screen_ready()
+            # Not `isinstance` of a protocol, which takes long and is asked often while a key waits.
+            holds = is_ready and getattr(self._screen, "holds_keys", False) and time.monotonic() < begun + HOLD_S
+            if holds or self._opening.holds_keys or not is_ready:
                 await asyncio.sleep(_POLL_S)
                 quiet = 0
             else:
@@ -273,7 +275,7 @@ class TypeAhead:
     async def _pass(self, until: float) -> None:
         """Wait until app and touched widgets have each handled their messages, or until that time."""
         passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        left = self._find_pumps()
+        left = (pump for find in (lambda: [self._app], self._touch) for pump in find())
         waited: MessagePump | None = self._app
 
         def go_on(after: MessagePump | None) -> None:
@@ -291,15 +293,11 @@ class TypeAhead:
             if waited is not None and not waited.is_running:
                 go_on(waited)
 
-    def _find_pumps(self) -> Iterator[MessagePump]:
-        yield self._app
-        self._touch()
-        yield from list(self._touched)
-
-    def _touch(self) -> None:
-        """Remember the widgets that a key reaches now, from the focused one up."""
+    def _touch(self) -> Sequence[MessagePump]:
+        """Remember the widgets that a key reaches now, from the focused one up. Return those of all keys."""
         if (screen := self._screen) is not None:
             self._touched |= dict.fromkeys((self._app.focused or screen).ancestors_with_self)
+        return [pump for pump in self._touched if pump is not self._app]
 
     @property
     def _screen(self) -> Screen[object] | None:
@@ -315,10 +313,6 @@ class TypeAhead:
     def _is_screen_ready(self) -> bool:
         screen = self._screen
         return screen is not None and screen.is_mounted
-
-    def _is_held(self) -> bool:
-        # Not `isinstance` of a protocol, which takes long and is asked often while a key waits.
-        return self._is_screen_ready() and bool(getattr(self._screen, "holds_keys", False))
 
     def _is_stuck(self) -> bool:
         return self._task is not None and (self._opening.holds_keys or time.monotonic() - self._begun > PATIENCE_S)
