@@ -97,7 +97,7 @@ class IdlePilot(Pilot[str]):
             self.app.CLICK_CHAIN_TIME_THRESHOLD = within  # type: ignore[misc]  # as it was
 
     async def _have_effect(self) -> None:
-        """Wait as the cockpit does for the effects of keys, less often than this pilot asks."""
+        """Wait until the cockpit has seen the effects of its keys. It asks less often than this pilot."""
         if (keys := getattr(self.app, "type_ahead", None)) is not None:
             for _ in range(TURNS_OF_A_KEY):
                 if (task := keys._task) is not None:

@@ -69,10 +69,7 @@ class _Resolved(Struct, frozen=True):
 
 
 class _File(NamedTuple):
-    """The content of a template's file.
-
-    Beside it stands the file of the same name in the other format.
-    """
+    """A template's file, what it holds, and its twin in the other format."""
 
     path: Path
     raw: bytes
@@ -352,7 +349,7 @@ def _find_twin(file: Path) -> Path | None:
 def _build_template(files: Sequence[_File], folder: Path | None) -> Template:
     """Merge each file's template over the one that it extends. Raises TemplateInvalid.
 
-    It is one of a project's folder. Kept by what the files hold, because each new mysis asks for its template.
+    Kept by what the files hold, because each new mysis asks for its template.
     """
     own = [_read_own(file) for file in files]
     merged = own[-1]

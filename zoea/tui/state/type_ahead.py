@@ -273,7 +273,7 @@ class TypeAhead:
         self._touched.clear()
 
     async def _pass(self, until: float) -> None:
-        """Wait until app and touched widgets have each handled their messages, or until that time."""
+        """Wait until app and touched widgets, one after another, have handled their messages."""
         passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         left = (pump for find in (lambda: [self._app], self._touch) for pump in find())
         waited: MessagePump | None = self._app
@@ -294,7 +294,7 @@ class TypeAhead:
                 go_on(waited)
 
     def _touch(self) -> Sequence[MessagePump]:
-        """Remember the widgets that a key reaches now, from the focused one up. Return those of all keys."""
+        """Remember the widgets that a key reaches now, and return all touched ones."""
         if (screen := self._screen) is not None:
             self._touched |= dict.fromkeys((self._app.focused or screen).ancestors_with_self)
         return [pump for pump in self._touched if pump is not self._app]
