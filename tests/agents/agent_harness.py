@@ -126,6 +126,13 @@ async def conversation(s: Swarm) -> list[tuple[str, str]]:
     return [(row["role"], row["content"]) for row in rows]
 
 
+async def work_anew(s: Swarm, *steps: list[Any]) -> list[tuple[str, str]]:
+    """As `work`, and return what is new in the conversation."""
+    before = len(await conversation(s))
+    await work(s, *steps)
+    return (await conversation(s))[before:]
+
+
 async def last_outcome(s: Swarm) -> str:
     found = await s.value("SELECT outcome FROM turn ORDER BY id DESC LIMIT 1")
     return str(found)

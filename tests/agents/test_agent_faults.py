@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from acp import schema
 
-from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say, work
+from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say, work, work_anew
 from tests.case_tables import walk_cases
 from tests.swarm.harness import Swarm
 from tests.waiting import until, until_true
@@ -173,11 +173,9 @@ async def test_long_lines_are_taken_and_endless_ones_are_not(tmp_path: Path, mon
         assert "a line of over 500,000 bytes" in failure(s)
 
 
-@pytest.mark.parametrize("method", ["fs/delete_everything", "terminal/create", "elicitation/create", "_vendor/thing"])
-async def test_unknown_requests_are_answered(tmp_path: Path, method: str) -> None:
-    async with agent_swarm(tmp_path) as s:
-        await work(s, ["request", method, {"sessionId": "s"}])
-        assert "-32601" in (await conversation(s))[-1][1]
+@walk_cases("method", ["fs/delete_everything", "terminal/create", "elicitation/create", "_vendor/thing"])
+async def test_unknown_requests_are_answered(one_swarm: Swarm, method: str) -> None:
+    assert "-32601" in (await work_anew(one_swarm, ["request", method, {"sessionId": "s"}]))[-1][1]
 
 
 async def test_an_answer_that_never_ends_counts_once_its_text_came(tmp_path: Path) -> None:
@@ -366,7 +364,7 @@ async def test_an_error_for_the_prompt_is_the_failure_of_the_mysis(tmp_path: Pat
         assert await conversation(s) == [("assistant", "I begin")]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "update",
     [
         {"sessionUpdate": "from_the_future", "x": 1},
@@ -376,11 +374,9 @@ async def test_an_error_for_the_prompt_is_the_failure_of_the_mysis(tmp_path: Pat
         {"sessionUpdate": "usage_update", "used": -5, "size": -5},
     ],
 )
-async def test_strange_updates_are_skipped(tmp_path: Path, update: dict[str, Any]) -> None:
-    async with agent_swarm(tmp_path) as s:
-        await work(s, ["update", update], ["say", "a"])
-        assert (await conversation(s))[-1][1].endswith("a")
-        assert await last_outcome(s) == "answered"
+async def test_strange_updates_are_skipped(one_swarm: Swarm, update: dict[str, Any]) -> None:
+    assert (await work_anew(one_swarm, ["update", update], ["say", "a"]))[-1][1].endswith("a")
+    assert await last_outcome(one_swarm) == "answered"
 
 
 async def test_an_agent_is_started_with_the_listed_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,16 +417,15 @@ async def test_notes_hold_no_character_that_the_database_refuses(
         assert told in await s.value("SELECT content FROM turn_note")
 
 
-@pytest.mark.parametrize("tokens", [(10**30, 1), (2**63 - 1, 1), (1, -5), (-5, 1)])
-async def test_impossible_counts_of_tokens_are_none(tmp_path: Path, tokens: tuple[int, int]) -> None:
+@walk_cases("tokens", [(10**30, 1), (2**63 - 1, 1), (1, -5), (-5, 1)])
+async def test_impossible_counts_of_tokens_are_none(one_swarm: Swarm, tokens: tuple[int, int]) -> None:
     usage = {"totalTokens": 1, "inputTokens": tokens[0], "outputTokens": tokens[1]}
-    async with agent_swarm(tmp_path) as s:
-        await work(s, ["say", "fine"], ["end_with", usage])
-        assert s.state() is MysisState.IDLE
-        assert await s.value("SELECT input_tokens FROM request") in (
-            None,
-            await s.value("SELECT estimated_tokens FROM request"),
-        )
+    before = await one_swarm.value("SELECT count(*) FROM request")
+    await work(one_swarm, ["say", "fine"], ["end_with", usage])
+    assert one_swarm.state() is MysisState.IDLE
+    *earlier, row = await one_swarm.rows("SELECT input_tokens, estimated_tokens FROM request ORDER BY id")
+    assert len(earlier) == before
+    assert row["input_tokens"] in (None, row["estimated_tokens"])
 
 
 async def test_every_change_of_the_mode_is_noted_once_and_not_without_end(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,19 @@ async def ask(s: Swarm, *steps: list[Any]) -> int:
     row = s.commander.swarm.live_view.row(1)
     await s.until(lambda: row.approvals)
     return (await s.commander.approvals())[-1].id
+
+
+async def deny(s: Swarm, asked: int) -> None:
+    """Deny a permission, and wait until the turn has ended."""
+    await s.commander.answer(asked, ApprovalAnswer.DENIED)
+    await s.settled()
+
+
+@pytest.fixture
+async def covered(tmp_path: Path) -> AsyncIterator[Swarm]:
+    """A swarm whose template allows changes of some files."""
+    async with agent_swarm(tmp_path, more='tools = { paths = ["src/*", "~/*"] }') as s:
+        yield s
 
 
 async def test_the_commander_answers_a_permission(tmp_path: Path) -> None:
@@ -107,7 +121,7 @@ async def test_a_template_covers_files(tmp_path: Path, tools: str, path: str, is
         assert bool(s.commander.swarm.live_view.row(1).approvals) is is_asked
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "more",
     [
         {"rawInput": {"path": "src/a.py", "destination": "/etc/a"}},
@@ -118,11 +132,10 @@ async def test_a_template_covers_files(tmp_path: Path, tools: str, path: str, is
     ],
 )
 async def test_a_template_covers_no_change_that_names_another_file_anywhere(
-    tmp_path: Path, more: dict[str, Any]
+    covered: Swarm, more: dict[str, Any]
 ) -> None:
     call = {"toolCallId": "a", "title": "it", "kind": "edit", "locations": [{"path": "src/a.py"}], **more}
-    async with agent_swarm(tmp_path, more='tools = { paths = ["src/*", "~/*"] }') as s:
-        await ask(s, ["ask", call])
+    await deny(covered, await ask(covered, ["ask", call]))
 
 
 async def test_a_template_covers_commands_and_forbids_kinds(tmp_path: Path) -> None:
@@ -202,7 +215,7 @@ async def test_a_change_shows_its_difference_to_the_commander(tmp_path: Path) ->
         assert "a.py" in view.arguments
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "call",
     [
         {"kind": "execute", "title": "rm -rf x", "rawInput": {"timeout": 5}},
@@ -216,14 +229,14 @@ async def test_a_change_shows_its_difference_to_the_commander(tmp_path: Path) ->
     ],
 )
 async def test_nothing_that_an_agent_tells_of_a_call_is_left_out_where_it_asks(
-    tmp_path: Path, call: dict[str, Any]
+    one_swarm: Swarm, call: dict[str, Any]
 ) -> None:
     told = dict(call)
     if "content" in call:
         told["content"] = [{"type": "content", "content": {"type": "text", "text": call["content"]}}]
-    async with agent_swarm(tmp_path) as s:
-        await ask(s, ["ask", {"toolCallId": "a", **told}])
-        [view] = await s.commander.approvals()
+    asked = await ask(one_swarm, ["ask", {"toolCallId": "a", **told}])
+    [view] = await one_swarm.commander.approvals()
+    await deny(one_swarm, asked)
     shown = json.loads(view.arguments, parse_constant=pytest.fail)
     texts = [call.get("title"), call.get("content"), *(each["path"] for each in call.get("locations", ()))]
     for text in filter(None, texts):

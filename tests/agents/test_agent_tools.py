@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say, work
+from tests.case_tables import walk_cases
 from tests.fakes.acp_agent import post
 from tests.swarm.harness import Swarm
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
@@ -19,6 +21,13 @@ from zoea.settings.schema import Settings
 HTTP: dict[str, Any] = {"http": True}
 SEND = ["zoea_send_message", {"mysis": "beta", "text": "hello"}]
 DONE = ["zoea_done", {"summary": "all is well"}]
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Swarm]:
+    """A swarm whose agent has Zoea's own tools, and is asked for each case of a table."""
+    async with agent_swarm(tmp_path, HTTP, serves=True) as s:
+        yield s
 
 
 async def calls(s: Swarm) -> list[tuple[str, str, str]]:
@@ -131,7 +140,7 @@ async def test_a_message_joins_a_turn_whose_agent_did_not_wait_for_an_answer(tmp
         assert await last_outcome(s) == "answered"
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("title", "kind"),
     [
         ("zoea_zoea_send_message", "other"),
@@ -140,11 +149,12 @@ async def test_a_message_joins_a_turn_whose_agent_did_not_wait_for_an_answer(tmp
         ("mcp.zoea.zoea_send_message", "execute"),
     ],
 )
-async def test_what_the_agent_tells_of_its_calls_of_zoea_is_stored_once(tmp_path: Path, title: str, kind: str) -> None:
-    async with agent_swarm(tmp_path, HTTP, serves=True) as s:
-        await s.commander.create("beta", start=False)
-        await work(s, ["tool", *SEND, title, kind])
-        assert await calls(s) == [("", "zoea_send_message", "done")]
+async def test_what_the_agent_tells_of_its_calls_of_zoea_is_stored_once(served: Swarm, title: str, kind: str) -> None:
+    before = len(await calls(served))
+    if not before:
+        await served.commander.create("beta", start=False)
+    await work(served, ["tool", *SEND, title, kind])
+    assert (await calls(served))[before:] == [("", "zoea_send_message", "done")]
 
 
 async def test_a_call_that_never_came_to_zoea_is_stored_as_the_agent_tells_it(tmp_path: Path) -> None:
@@ -158,7 +168,7 @@ async def test_a_call_that_never_came_to_zoea_is_stored_as_the_agent_tells_it(tm
 CODEX_TITLE, IN_CODEX = "mcp.zoea.zoea_list_myses", {"server": "zoea", "tool": "zoea_list_myses", "arguments": {}}
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     "more",
     [
         {"rawInput": {"command": "rm -r ."}},
@@ -178,19 +188,20 @@ CODEX_TITLE, IN_CODEX = "mcp.zoea.zoea_list_myses", {"server": "zoea", "tool": "
     ],
 )
 async def test_a_permission_for_a_tool_of_zoea_is_the_template_s_and_that_of_another_is_asked(
-    tmp_path: Path, more: dict[str, Any]
+    served: Swarm, more: dict[str, Any]
 ) -> None:
     own = {"toolCallId": "a", "kind": "other", "title": "zoea_zoea_list_myses", "rawInput": {}}
     codex = {"toolCallId": "c", "kind": "execute", "title": CODEX_TITLE, "rawInput": IN_CODEX}
     other = {"toolCallId": "b", "kind": "other", "title": "zoea_zoea_list_myses", **more}
-    async with agent_swarm(tmp_path, HTTP, serves=True) as s:
-        await say(s, ["ask", own], ["ask", codex], ["ask", other])
-        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
-        [asked] = await s.commander.approvals()
-        await s.commander.answer(asked.id, ApprovalAnswer.DENIED)
-        await s.settled()
-        texts = [text for role, text in await conversation(s) if role == "assistant"]
-        assert "".join(texts) == "[yes][yes][no]"
+    before = len(await conversation(served))
+    # Who has not asked which tools there are by the end of a turn is taken to have none.
+    await say(served, ["list_tools"], ["ask", own], ["ask", codex], ["ask", other])
+    await served.until(lambda: served.commander.swarm.live_view.row(1).approvals)
+    [asked] = await served.commander.approvals()
+    await served.commander.answer(asked.id, ApprovalAnswer.DENIED)
+    await served.settled()
+    texts = [text for role, text in (await conversation(served))[before:] if role == "assistant"]
+    assert "".join(texts) == "[yes][yes][no]"
 
 
 async def test_a_goal_is_reached_by_its_report_and_the_mysis_rests(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say, work
+from tests.agents.agent_harness import agent_swarm, conversation, last_outcome, received, say, work, work_anew
+from tests.case_tables import walk_cases
+from tests.swarm.harness import Swarm
 from tests.swarm.test_commit_capture import read_messages
 from zoea.agents import agent_session
 from zoea.model.enums import DeliveryMode, MysisState
@@ -149,22 +151,20 @@ async def test_a_call_that_was_only_announced_is_told_with_its_arguments(tmp_pat
         assert await s.value("SELECT arguments FROM tool_call") == '{"command": "make"}'
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("reason", "outcome", "state"),
     [
         ("end_turn", "answered", MysisState.IDLE),
         ("max_tokens", "answered", MysisState.IDLE),
         ("max_turn_requests", "iteration_limit", MysisState.IDLE),
-        ("refusal", "failed", MysisState.ERRORED),
         ("cancelled", "cancelled", MysisState.IDLE),
+        ("refusal", "failed", MysisState.ERRORED),
     ],
 )
-async def test_reasons_of_ends_are_outcomes(tmp_path: Path, reason: str, outcome: str, state: MysisState) -> None:
-    async with agent_swarm(tmp_path) as s:
-        await work(s, ["say", "text"], ["end", reason])
-        assert await last_outcome(s) == outcome
-        assert s.state() is state
-        assert [text for _, text in await conversation(s)] == ["text"]
+async def test_reasons_of_ends_are_outcomes(one_swarm: Swarm, reason: str, outcome: str, state: MysisState) -> None:
+    assert [text for _, text in await work_anew(one_swarm, ["say", "text"], ["end", reason])] == ["text"]
+    assert await last_outcome(one_swarm) == outcome
+    assert one_swarm.state() is state
 
 
 async def test_a_steer_interrupts_the_agent_and_joins_the_turn(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ async def test_an_agent_without_a_word_is_no_answer(tmp_path: Path) -> None:
         assert await conversation(s) == [("assistant", "(no response)")]
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("block", "told"),
     [
         ({"type": "image", "data": "AAAA" * 500, "mimeType": "image/png"}, "[image image/png, 1,500 bytes]"),
@@ -298,16 +298,15 @@ async def test_an_agent_without_a_word_is_no_answer(tmp_path: Path) -> None:
     ],
     ids=["picture", "sound", "bytes", "text", "link"],
 )
-async def test_what_is_no_text_is_told_in_the_record(tmp_path: Path, block: dict[str, Any], told: str) -> None:
+async def test_what_is_no_text_is_told_in_the_record(one_swarm: Swarm, block: dict[str, Any], told: str) -> None:
     ended = {"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "completed"}
-    async with agent_swarm(tmp_path) as s:
-        await work(
-            s,
-            ["call", "a", "read", {"path": "a"}, "in_progress"],
-            ["update", {**ended, "content": [{"type": "content", "content": block}]}],
-            ["update", {"sessionUpdate": "agent_message_chunk", "content": block}],
-        )
-        assert (await conversation(s))[1:] == [("tool", told), ("assistant", told)]
+    new = await work_anew(
+        one_swarm,
+        ["call", "a", "read", {"path": "a"}, "in_progress"],
+        ["update", {**ended, "content": [{"type": "content", "content": block}]}],
+        ["update", {"sessionUpdate": "agent_message_chunk", "content": block}],
+    )
+    assert new[1:] == [("tool", told), ("assistant", told)]
 
 
 async def test_plans_and_modes_are_notes_that_people_see(tmp_path: Path) -> None:
