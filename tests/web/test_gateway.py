@@ -435,29 +435,32 @@ async def test_an_answer_in_any_frame_is_given_on_as_it_is_and_counted(tmp_path:
             assert (row["state"], row["error_class"], row["finish_reason"]) == ("estimated", None, "stop"), title
 
 
-@pytest.mark.parametrize("title", BAD)
 async def test_an_error_in_any_frame_is_counted_and_told_in_its_own_words(
-    tmp_path: Path, title: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    body, content_type, words = BAD[title]
-    async with rig(tmp_path, server=Vendor(Fail(200, body, {"content-type": content_type}))) as r:
+    answers = [Fail(200, body, {"content-type": content_type}) for body, content_type, _ in BAD.values()]
+    async with rig(tmp_path, server=Vendor(*answers)) as r:
         request = {"model": "m", "messages": MESSAGES, "stream": True}
-        with suppress(aiohttp.ClientPayloadError):  # what is no stream breaks off
-            async with r.http.post(f"{r.access.openai_url}/chat/completions", json=request) as reply:
-                await reply.read()
-        [row] = await r.requests()
-        assert (row["state"], row["error_class"]) == ("released", "transient")
-        assert words in caplog.text
+        for count, (title, (_, _, words)) in enumerate(BAD.items(), 1):
+            caplog.clear()
+            with suppress(aiohttp.ClientPayloadError):  # what is no stream breaks off
+                async with r.http.post(f"{r.access.openai_url}/chat/completions", json=request) as reply:
+                    await reply.read()
+            *_, row = rows = await r.requests()
+            assert len(rows) == count, title
+            assert (row["state"], row["error_class"]) == ("released", "transient"), title
+            assert words in caplog.text, title
 
 
-@pytest.mark.parametrize("status", [301, 303, 304, 307])
-async def test_a_redirect_is_told_as_a_failure_because_no_client_could_follow_it(tmp_path: Path, status: int) -> None:
-    server = Vendor(Fail(status, "", {"location": "http://127.0.0.1:9/v1/chat/completions"}))
-    async with rig(tmp_path, server=server) as r:
-        got, said = await r.chat()
-        assert got in (400, 502)
-        assert f"reef answered {status}" in said["error"]["message"]
-        assert (await r.requests())[0]["state"] == "released"
+async def test_a_redirect_is_told_as_a_failure_because_no_client_could_follow_it(tmp_path: Path) -> None:
+    statuses = (301, 303, 304, 307)
+    head = {"location": "http://127.0.0.1:9/v1/chat/completions"}
+    async with rig(tmp_path, server=Vendor(*(Fail(status, "", head) for status in statuses))) as r:
+        for count, status in enumerate(statuses, 1):
+            got, said = await r.chat()
+            assert got in (400, 502), status
+            assert f"reef answered {status}" in said["error"]["message"]
+            assert [row["state"] for row in await r.requests()] == ["released"] * count, status
 
 
 async def _gone(r: Rig, server: Vendor) -> None:
