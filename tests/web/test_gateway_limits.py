@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.fakes.openai_server import Fail, Say
 from tests.web.gateway_rig import MARK, Rig, Vendor, rig
 from zoea.llm.prices import PriceList
@@ -281,32 +283,40 @@ FAULTS: list[tuple[str, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "has_begun"), FAULTS)
-async def test_an_error_of_zoeas_own_is_told_in_the_form_of_the_vendor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str, has_begun: bool
-) -> None:
+@pytest.fixture
+async def mining(tmp_path: Path) -> AsyncIterator[Rig]:
+    """A gateway that is asked for each case of a table."""
     async with rig(tmp_path, server=ore()) as r:
-        method, body = ROUTES[path], {"model": "m", "stream": has_begun, "messages": [], "input": MARK}
+        yield r
 
-        def fail(*_: object, **_options: object) -> None:
-            raise KeyError("a mistake")
 
-        with monkeypatch.context() as patched:
-            if has_begun:
-                patched.setattr(AnswerReader, "feed", fail)
-            else:
-                patched.setattr(gateway_requests, "build_profile", fail)
-                patched.setattr(gateway, "build_profile", fail)
-            async with r.http.request(method, f"{r.access.anthropic_url}{path}", json=body) as reply:
-                status, text = reply.status, await reply.text()
-        said = json.loads(text.rpartition("data: ")[2]) if has_begun else json.loads(text)
-        assert status == (200 if has_begun else 500)
-        assert said.get("error", said)["message"] == INTERNAL
-        assert said.get("type") == ("error" if "messages" in path or (has_begun and "responses" in path) else None)
-        assert [one.levelname for one in caplog.records if "an error of Zoea's own" in one.message] == ["ERROR"]
-        caplog.clear()
-        assert (await r.chat())[0] == 200
-        assert [row["state"] for row in await r.requests()] == ["estimated"] * has_begun + ["settled"]
+@walk_cases(("path", "has_begun"), FAULTS)
+async def test_an_error_of_zoeas_own_is_told_in_the_form_of_the_vendor(
+    mining: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str, has_begun: bool
+) -> None:
+    r, before = mining, len(await mining.requests())
+    method, body = ROUTES[path], {"model": "m", "stream": has_begun, "messages": [], "input": MARK}
+
+    def fail(*_: object, **_options: object) -> None:
+        raise KeyError("a mistake")
+
+    with monkeypatch.context() as patched:
+        if has_begun:
+            patched.setattr(AnswerReader, "feed", fail)
+        else:
+            patched.setattr(gateway_requests, "build_profile", fail)
+            patched.setattr(gateway, "build_profile", fail)
+        async with r.http.request(method, f"{r.access.anthropic_url}{path}", json=body) as reply:
+            status, text = reply.status, await reply.text()
+    said = json.loads(text.rpartition("data: ")[2]) if has_begun else json.loads(text)
+    assert status == (200 if has_begun else 500)
+    assert said.get("error", said)["message"] == INTERNAL
+    assert said.get("type") == ("error" if "messages" in path or (has_begun and "responses" in path) else None)
+    assert [one.levelname for one in caplog.records if "an error of Zoea's own" in one.message] == ["ERROR"]
+    caplog.clear()
+    assert (await r.chat())[0] == 200
+    new = (await r.requests())[before:]
+    assert [row["state"] for row in new] == ["estimated"] * has_begun + ["settled"]
 
 
 async def test_a_body_that_breaks_off_is_refused(tmp_path: Path) -> None:
