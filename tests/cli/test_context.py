@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.case_tables import walk_cases
 from tests.chain.test_formats import TALK
 from tests.cli.conftest import Zoea
 from tests.fakes.claude_transcript import Transcript, text, thinking, use
@@ -29,6 +30,12 @@ def transcript(tmp_path: Path) -> Path:
     file = tmp_path / "shop.jsonl"
     file.write_bytes(CLAUDE.write(TALK))
     return file
+
+
+@pytest.fixture
+def imported(zoea: Zoea, transcript: Path) -> None:
+    """Import the transcript, as import/shop."""
+    zoea("ctx", "import", str(transcript))
 
 
 def test_a_transcript_is_imported_and_written_back_as_it_was(zoea: Zoea, transcript: Path) -> None:
@@ -122,7 +129,7 @@ def test_a_session_is_written_where_claude_code_looks_for_it(
     assert f"cd {tmp_path} && claude --resume " in elsewhere.out
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("arguments", "says"),
     [
         (("--claude", "import/shop", "shop.bundle"), "has one conversation"),
@@ -132,10 +139,8 @@ def test_a_session_is_written_where_claude_code_looks_for_it(
         (("import/shop",), "a commit or the file is missing"),
     ],
 )
-def test_an_export_that_makes_no_sense_is_refused(
-    zoea: Zoea, transcript: Path, arguments: tuple[str, ...], says: str
-) -> None:
-    zoea("ctx", "import", str(transcript))
+@pytest.mark.usefixtures("imported")
+def test_an_export_that_makes_no_sense_is_refused(zoea: Zoea, arguments: tuple[str, ...], says: str) -> None:
     refused = zoea("ctx", "export", *arguments)
     assert (refused.code, says in refused.err) == (2, True)
 
@@ -328,7 +333,7 @@ def test_a_damaged_commit_is_found_and_named(zoea: Zoea, transcript: Path) -> No
     assert made["blob"][:16] in found.out
 
 
-@pytest.mark.parametrize(
+@walk_cases(
     ("arguments", "says"),
     [
         (("show", "import/shp"), "Did you mean import/shop?"),
@@ -344,10 +349,8 @@ def test_a_damaged_commit_is_found_and_named(zoea: Zoea, transcript: Path) -> No
         (("import", "/nowhere/at/all"), "cannot read /nowhere/at/all"),
     ],
 )
-def test_what_cannot_be_found_is_said_with_what_to_do(
-    zoea: Zoea, transcript: Path, arguments: tuple[str, ...], says: str
-) -> None:
-    zoea("ctx", "import", str(transcript))
+@pytest.mark.usefixtures("imported")
+def test_what_cannot_be_found_is_said_with_what_to_do(zoea: Zoea, arguments: tuple[str, ...], says: str) -> None:
     refused = zoea("ctx", *arguments)
     assert refused.code in (2, 4)
     assert says in refused.err
@@ -405,9 +408,9 @@ def test_a_tag_keeps_a_commit_until_it_is_removed(zoea: Zoea, transcript: Path) 
     assert zoea("ctx", "refs", "--json").json == {"import/shop": made["id"]}
 
 
-@pytest.mark.parametrize("name", ["@beta", "x~3", "a^^", "a@{10:30}", " ", "", "a\x1b[31mb", "\udcff", "-x", "a" * 81])
-def test_a_tag_that_no_revision_could_name_is_refused(zoea: Zoea, transcript: Path, name: str) -> None:
-    zoea("ctx", "import", str(transcript))
+@walk_cases("name", ["@beta", "x~3", "a^^", "a@{10:30}", " ", "", "a\x1b[31mb", "\udcff", "-x", "a" * 81])
+@pytest.mark.usefixtures("imported")
+def test_a_tag_that_no_revision_could_name_is_refused(zoea: Zoea, name: str) -> None:
     refused = zoea("ctx", "note", "import/shop", "--name", name)
     assert refused.code == 2
     assert "cannot be the name of a commit" in refused.err
@@ -425,7 +428,7 @@ def test_an_import_gets_a_name_that_a_revision_can_say(zoea: Zoea, transcript: P
     assert zoea("ctx", "show", ref).code == 0
 
 
-@pytest.mark.parametrize("name", ["x~3", "@beta", "a\x1b[31mb", "\udcff", " ", "a" * 201])
+@walk_cases("name", ["x~3", "@beta", "a\x1b[31mb", "\udcff", " ", "a" * 201])
 def test_an_import_under_a_name_that_no_revision_could_say_is_refused(zoea: Zoea, transcript: Path, name: str) -> None:
     refused = zoea("ctx", "import", str(transcript), "--name", name)
     assert refused.code == 2

@@ -77,9 +77,8 @@ def test_a_path_that_is_not_utf8_is_written_as_valid_json(zoea: Zoea, tmp_path: 
 TOO_LONG, OF_NOBODY = "a" * 300, "~no-such-user/x"
 
 
-@pytest.mark.usefixtures("stored_mysis")
-@pytest.mark.parametrize("path", [TOO_LONG, OF_NOBODY])
-@pytest.mark.parametrize(
+@walk_cases("path", [TOO_LONG, OF_NOBODY])
+@walk_cases(
     "line",
     [
         "trust",
@@ -96,6 +95,7 @@ TOO_LONG, OF_NOBODY = "a" * 300, "~no-such-user/x"
         "workbench",
     ],
 )
+@pytest.mark.usefixtures("stored_mysis")
 def test_a_path_that_cannot_be_is_an_error_without_a_traceback(zoea: Zoea, line: str, path: str) -> None:
     if line.startswith("export") and path is OF_NOBODY:
         path += "/"  # else it is a file to write, of an odd name
