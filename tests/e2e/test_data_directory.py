@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ import pytest
 from tests.case_tables import walk_cases
 from tests.e2e.terminal_screen import TerminalScreen
 from tests.e2e.zoea_process import PATIENCE_S, environment, zoea
-from tests.fakes.fork_server import respect_modes
+from tests.fakes.fork_server import FileLimit, respect_modes
 from tests.store.sample_memories import workspace
 from zoea.model.errors import StoreError
 from zoea.settings.paths import Places, places
@@ -214,7 +212,7 @@ def test_a_run_with_few_open_files_ends_in_time_and_says_why() -> None:
     assert zoea("run", *options).returncode == 0
     # With few of them Zoea fails to open the database, with some more it runs.
     for most in (16, 20, 24, 28) if os.environ.get("ZOEA_SOAK") else (16, 24):
-        ran = zoea("run", *options, preexec_fn=partial(resource.setrlimit, resource.RLIMIT_NOFILE, (most, most)))
+        ran = zoea("run", *options, preexec_fn=FileLimit(most))
         assert "Traceback" not in ran.stderr, most
         assert ran.returncode in (0, 4, 5), most
         assert ran.stdout if ran.returncode == 0 else "hint" in ran.stderr, most

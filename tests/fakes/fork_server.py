@@ -27,6 +27,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -189,6 +190,16 @@ def respect_modes() -> None:
         libc.capset(header, sets)
 
 
+@dataclass(frozen=True)
+class FileLimit:
+    """Lets a program have only so many files open. A `preexec_fn` that forks too."""
+
+    most: int
+
+    def __call__(self) -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self.most, self.most))
+
+
 _execute_new = subprocess.Popen._execute_child  # type: ignore[attr-defined]  # private
 
 
@@ -199,11 +210,13 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
     folder = os.fspath(given_folder or Path.cwd())
     program = _read_program(args)
     # Then: whether signals are restored, three ids, the umask, the session and the group.
-    is_plain = closes and not is_shell and executable is None and preexec_fn in (None, control_terminal, respect_modes)
+    can_repeat = preexec_fn in (None, control_terminal, respect_modes) or isinstance(preexec_fn, FileLimit)
+    is_plain = closes and not is_shell and executable is None and can_repeat
     is_plain &= [*rest[13:17], *rest[19:]] == [True, None, None, None, -1]
     if program is None or not is_plain or not Path(folder).is_dir() or not server.can_fork(environment):
         _execute_new(process, args, executable, preexec_fn, *rest)
         return
+    most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     program |= {
         "environment": dict(environment),
         "folder": folder,
@@ -212,7 +225,7 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
         "has_terminal": preexec_fn is control_terminal,
         "respects_modes": preexec_fn is respect_modes,
         "kept": list(kept),
-        "most_files": resource.getrlimit(resource.RLIMIT_NOFILE),
+        "most_files": [preexec_fn.most] * 2 if isinstance(preexec_fn, FileLimit) else most_files,
         "ignored": [one for one in _SIGNALS if signal.getsignal(one) == signal.SIG_IGN],
     }
     streams = [own if one == -1 else one for own, one in enumerate((pipes[0], pipes[3], pipes[5]))]
