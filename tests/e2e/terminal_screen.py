@@ -24,6 +24,7 @@ KEYS = {
     "escape": "\x1b",
     "ctrl+o": "\x0f",
     "tab": "\t",
+    "up": "\x1b[A",
     "down": "\x1b[B",
     "right": "\x1b[C",
     "left": "\x1b[D",
@@ -144,6 +145,17 @@ class TerminalScreen:
 def paste(text: str) -> bytes:
     """Return a text as a terminal sends it when a person pastes it: between marks, each line end as enter."""
     return f"\x1b[200~{text.replace(chr(10), chr(13))}\x1b[201~".encode()
+
+
+def take_steps(glass: TerminalScreen, *steps: Callable[[TerminalScreen], None]) -> None:
+    """Take steps in one cockpit, each from its list without a prompt. A failure names its step."""
+    for step in steps:
+        try:
+            step(glass)
+            glass.until(lambda text: "enter send" not in text)
+        except Exception as error:
+            error.add_note(f"in the step {step.__name__}")
+            raise
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.hindered_cockpit import SECRET
-from tests.e2e.terminal_screen import TerminalScreen, paste
+from tests.e2e.terminal_screen import TerminalScreen, paste, take_steps
 from tests.e2e.zoea_process import ask, find_owner, read_peak_kb, spawn, zoea
 from tests.waiting import until_true
 from zoea.settings.paths import places
@@ -176,17 +176,6 @@ def test_keys_and_texts_of_a_terminal_reach_the_cockpit_whole(cockpit: OpenSwarm
     glass.press("q", shows="end the swarm")
     glass.press("s")
     assert glass.end() == 0
-
-
-def take_steps(glass: TerminalScreen, *steps: Callable[[TerminalScreen], None]) -> None:
-    """Take steps in one cockpit, each from its list without a prompt. A failure names its step."""
-    for step in steps:
-        try:
-            step(glass)
-            glass.until(lambda text: "enter send" not in text)
-        except Exception as error:
-            error.add_note(f"in the step {step.__name__}")
-            raise
 
 
 def test_stored_rows_stand_there_before_the_swarm_is_open_and_keys_wait_for_it(

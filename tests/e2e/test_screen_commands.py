@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.e2e.terminal_screen import TerminalScreen, paste
+from tests.e2e.terminal_screen import TerminalScreen, paste, take_steps
 from tests.e2e.zoea_process import ask, zoea
 from tests.waiting import until_true
 
@@ -53,20 +53,96 @@ def open_three(cockpit: OpenCockpit, *arguments: str) -> TerminalScreen:
     return screen
 
 
-def test_a_broadcast_goes_to_those_that_the_filter_shows_and_capital_b_to_all(cockpit: OpenCockpit) -> None:
-    screen = open_three(cockpit)
-    screen.press("/")
-    screen.press("bet", "enter")
-    screen.until(lambda text: "gamma" not in text)
-    screen.press("b")
-    screen.until("BROADCAST to 1 (filter 'bet'", "beta")
-    screen.press("only one", "enter")
+def the_hive_the_charts_and_one_panel_alone_are_a_key_away(glass: TerminalScreen) -> None:
+    glass.press("v")
+    glass.until("idle 3", "⬡ alpha  idle")
+    glass.press("right")
+    glass.until("⬡ beta  idle")
+    glass.press("left", shows="⬡ alpha  idle")
+    glass.press("v")
+    glass.until(lambda text: "idle 3" not in text)
+    glass.press("C")
+    glass.until("TOKENS", "last hour")
+    glass.press("]")
+    glass.until("last day")
+    glass.press("escape")
+    glass.until("SWARM", "INBOX")
+    glass.press("+")
+    glass.until(lambda text: "SWARM" in text and "INBOX" not in text)
+    stats = json.loads(zoea("stats", "--last", "day", "--json").stdout)
+    assert (stats["span"], stats["tokens"]) == ("day", 0)
+    glass.press("+")
+    glass.until("INBOX")
+
+
+def a_paste_in_the_write_of_its_key_is_text_and_never_commands(glass: TerminalScreen) -> None:
+    before = len(find_sent())
+    lines = "dig xx\nand X\n\nqdy"
+    glass.write(b"b" + paste(lines) + b"\r")
+    until_true(lambda: find_sent()[before:] == [lines])
+    assert recipients(lines) == {"alpha", "beta", "gamma"}
+    glass.write(b"m" + paste("xd and X\nq"))
+    glass.until("xd and X", "MESSAGE to alpha", "enter send")
+    assert find_sent()[before:] == [lines]
+    glass.write(b"\r")
+    until_true(lambda: recipients("xd and X\nq") == {"alpha"})
+    glass.write(b":" + paste("send beta dig\nhere\n") + b"\r")
+    until_true(lambda: find_sent()[before + 2 :] == ["dig here"])
+    glass.write(b":" + paste("hold"))
+    glass.until(":hold", "Hold the swarm: what runs now finishes")
+    glass.press("escape")
+    glass.until(lambda text: ":hold" not in text)
+    assert "ON HOLD" not in glass.text
+
+
+def a_hundred_kilobytes_are_pasted_in_the_write_of_their_key(glass: TerminalScreen) -> None:
+    long = "".join(f"{number} x and X, qdy\n" for number in range(6_000)).strip()
+    assert len(long) > 100_000
+    before = find_sent()
+    glass.write(b"b" + paste(long) + b"\r")
+    until_true(lambda: find_sent() == [*before, long])
+    glass.write(b"m" + paste(long + "!"))
+    glass.until("send to alpha", "‹text ", "6,000 lines")
+    glass.press("escape")
+    glass.write(b":" + paste(long) + b"\r")
+    glass.until("0 x and X")
+    glass.press("escape")
+    glass.until("SWARM", "b broadcast")
+    assert find_sent() == [*before, long]
+    assert "ON HOLD" not in glass.text
+
+
+def a_broadcast_goes_to_those_that_the_filter_shows_and_capital_b_to_all(glass: TerminalScreen) -> None:
+    glass.press("/")
+    glass.press("bet", "enter")
+    glass.until(lambda text: "gamma" not in text)
+    glass.press("b")
+    glass.until("BROADCAST to 1 (filter 'bet'", "beta")
+    glass.press("only one", "enter")
     until_true(lambda: recipients("only one") == {"beta"})
-    screen.press("B")
-    screen.until("BROADCAST to all 3 myses")
-    screen.press("every one", "enter")
+    glass.press("B")
+    glass.until("BROADCAST to all 3 myses")
+    glass.press("every one", "enter")
     until_true(lambda: recipients("every one") == {"alpha", "beta", "gamma"})
     assert recipients("only one") == {"beta"}
+    glass.press("escape")
+    glass.until("gamma")
+    glass.press("up", shows="─ ⬡ alpha ")
+
+
+def find_sent() -> list[str]:
+    """Return what the commander sent."""
+    return [str(text) for (text,) in ask("SELECT content FROM message WHERE sender_kind = 'commander' ORDER BY id")]
+
+
+def test_views_a_filter_and_pastes_do_what_the_screen_shows(cockpit: OpenCockpit) -> None:
+    take_steps(
+        open_three(cockpit),
+        the_hive_the_charts_and_one_panel_alone_are_a_key_away,
+        a_broadcast_goes_to_those_that_the_filter_shows_and_capital_b_to_all,
+        a_paste_in_the_write_of_its_key_is_text_and_never_commands,
+        a_hundred_kilobytes_are_pasted_in_the_write_of_their_key,
+    )
 
 
 def test_one_mysis_is_paused_a_stop_of_several_is_undone_and_lines_are_typed(cockpit: OpenCockpit) -> None:
@@ -91,26 +167,6 @@ def test_one_mysis_is_paused_a_stop_of_several_is_undone_and_lines_are_typed(coc
     screen.until(lambda text: " paused " not in text)
 
 
-def test_the_hive_the_charts_and_one_panel_alone_are_a_key_away(cockpit: OpenCockpit) -> None:
-    screen = open_three(cockpit)
-    screen.press("v")
-    screen.until("idle 3", "⬡ alpha  idle")
-    screen.press("right")
-    screen.until("⬡ beta  idle")
-    screen.press("v")
-    screen.until(lambda text: "idle 3" not in text)
-    screen.press("C")
-    screen.until("TOKENS", "last hour")
-    screen.press("]")
-    screen.until("last day")
-    screen.press("escape")
-    screen.until("SWARM", "INBOX")
-    screen.press("+")
-    screen.until(lambda text: "SWARM" in text and "INBOX" not in text)
-    stats = json.loads(zoea("stats", "--last", "day", "--json").stdout)
-    assert (stats["span"], stats["tokens"]) == ("day", 0)
-
-
 def test_a_cockpit_that_attaches_shows_the_contexts_at_once(cockpit: OpenCockpit) -> None:
     first = open_three(cockpit)
     assert zoea("send", "beta", "look around").returncode == 0
@@ -118,41 +174,3 @@ def test_a_cockpit_that_attaches_shows_the_contexts_at_once(cockpit: OpenCockpit
     second = cockpit()
     second.until("3 myses")
     second.until(lambda text: context_of("beta", text))
-
-
-def test_a_paste_in_the_write_of_its_key_is_text_and_never_commands(cockpit: OpenCockpit) -> None:
-    screen = open_three(cockpit)
-    stored = "SELECT content FROM message ORDER BY id"
-    lines = "dig xx\nand X\n\nqdy"
-    screen.write(b"b" + paste(lines) + b"\r")
-    until_true(lambda: ask(stored) == [(lines,)])
-    assert recipients(lines) == {"alpha", "beta", "gamma"}
-    screen.write(b"m" + paste("xd and X\nq"))
-    screen.until("xd and X", "MESSAGE to alpha", "enter send")
-    assert ask(stored) == [(lines,)]
-    screen.write(b"\r")
-    until_true(lambda: recipients("xd and X\nq") == {"alpha"})
-    screen.write(b":" + paste("send beta dig\nhere\n") + b"\r")
-    until_true(lambda: ask(stored)[2:] == [("dig here",)])
-    screen.write(b":" + paste("hold"))
-    screen.until(":hold", "Hold the swarm: what runs now finishes")
-    screen.press("escape")
-    screen.until(lambda text: ":hold" not in text)
-    assert "ON HOLD" not in screen.text
-
-
-def test_a_hundred_kilobytes_are_pasted_in_the_write_of_their_key(cockpit: OpenCockpit) -> None:
-    screen = open_three(cockpit)
-    long = "".join(f"{number} x and X, qdy\n" for number in range(6_000)).strip()
-    assert len(long) > 100_000
-    screen.write(b"b" + paste(long) + b"\r")
-    until_true(lambda: ask("SELECT content FROM message") == [(long,)])
-    screen.write(b"m" + paste(long + "!"))
-    screen.until("send to alpha", "‹text ", "6,000 lines")
-    screen.press("escape")
-    screen.write(b":" + paste(long) + b"\r")
-    screen.until("0 x and X")
-    screen.press("escape")
-    screen.until("SWARM", "b broadcast")
-    assert ask("SELECT count(*) FROM message") == [(1,)]
-    assert "ON HOLD" not in screen.text
