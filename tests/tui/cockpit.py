@@ -160,11 +160,9 @@ class Stage:
             await self.api.revoke(grant.id)
         names = [runner.mysis.name for runner in commander.swarm.runners.values()]
         await asyncio.gather(*map(commander.delete, names))
-        made = [commander.create(name, start=self.starts) for name in self.names]
-        ids = [view.id for view in await asyncio.gather(*made)]  # together: written at once, and drawn at once
-        assert ids == sorted(ids)
+        ids = {(await commander.create(name, start=self.starts)).id for name in self.names}
         self.swarm.peer.seen.clear()
-        await self.until(lambda: self.app.feed.myses.keys() == {*ids} and not self.app.approvals.open)
+        await self.until(lambda: self.app.feed.myses.keys() == ids and not self.app.approvals.open)
         for key in list(self.app.drafts._by_key):
             self.app.drafts.keep(key, "")
         self.app.new_myses = StartOptions()
