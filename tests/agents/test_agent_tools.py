@@ -25,7 +25,7 @@ DONE = ["zoea_done", {"summary": "all is well"}]
 
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Swarm]:
-    """A swarm whose agent has Zoea's own tools, and is asked for each case of a table."""
+    """A swarm whose agent has Zoea's own tools."""
     async with agent_swarm(tmp_path, HTTP, serves=True) as s:
         yield s
 

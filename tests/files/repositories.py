@@ -59,7 +59,10 @@ def make_repository(folder: Path, **files: str) -> Path:
 
 
 def _refresh_index(folder: Path) -> None:
-    """Write times and inodes of a copy's files into its index, as `git update-index --refresh` does."""
+    """Write times and inodes of files into the index of a copy.
+
+    `git update-index --refresh` writes the same.
+    """
     file = folder / ".git" / "index"
     index = bytearray(file.read_bytes()[:-20])  # gitformat-index(5): version 2, a checksum at the end
     assert index.startswith(b"DIRC\0\0\0\2")
