@@ -111,11 +111,11 @@ async def test_a_toast_tells_of_a_message_where_its_row_may_move_or_leave(tmp_pa
     async with cockpit(tmp_path, answering()) as stage:
         await stage.press("slash")
         await stage.enter("idle")
-        await stage.press("m")
-        await stage.enter("hello")
+        await stage.press("colon")
+        await stage.enter("send alpha hello")
         await stage.until(lambda: stage.notices == ["Delivered to alpha · working"])
-        await stage.press("escape", "greater_than_sign", "m")
-        await stage.enter("hello")
+        await stage.press("escape", "greater_than_sign", "colon")
+        await stage.enter("send beta hello")
         await stage.until(lambda: stage.notices[1:] == ["Delivered to beta · working"])
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -304,11 +305,13 @@ class ZoeaAgent:
             )
             for name, (description, hint) in _COMMANDS.items()
         ]
-        send: Callable[..., Awaitable[None]] = self._editor.session_update
-        await send(session_id=session_id, update=helpers.update_available_commands(commands))
+        told: list[Any] = [helpers.update_available_commands(commands)]
         if mysis.works_on.startswith(_WORKTREE):
             where = f"{mysis.name} works in a {mysis.works_on}, apart from others: `zoea diff {mysis.name}` shows what"
-            await send(session_id=session_id, update=updates.say(f"{where} it changes, `zoea merge` brings it in.\n\n"))
+            told.append(updates.say(f"{where} it changes, `zoea merge` brings it in.\n\n"))
+        with suppress(ConnectionError):  # the editor has gone
+            for update in told:
+                await self._editor.session_update(session_id=session_id, update=update)
 
     async def _find(self, session_id: str) -> MysisView:
         number = session_id.removeprefix(_PREFIX)
