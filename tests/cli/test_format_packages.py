@@ -12,7 +12,6 @@ import pytest
 
 from tests.cli.conftest import Zoea
 
-pytestmark = pytest.mark.usefixtures("forked_programs")
 PACKAGE = Path(__file__).parents[1] / "fakes" / "toy_format"
 
 
