@@ -24,7 +24,7 @@ from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Swarm, call, plain, swarm
 from tests.tui.idle_pilot import IdlePilot
 from zoea.llm.providers.scripted import Rule
-from zoea.model.enums import Role
+from zoea.model.enums import MysisState, Role
 from zoea.model.request import Answer, ModelRequest
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
@@ -162,7 +162,9 @@ class Stage:
         await asyncio.gather(*map(commander.delete, names))
         ids = {(await commander.create(name, start=self.starts)).id for name in self.names}
         self.swarm.peer.seen.clear()
-        await self.until(lambda: self.app.feed.myses.keys() == ids and not self.app.approvals.open)
+        new = dict.fromkeys(ids, MysisState.RUNNING if self.starts else MysisState.IDLE)
+        known = self.app.feed.myses  # it is kept as one object
+        await self.until(lambda: {one: known[one].state for one in known} == new and not self.app.approvals.open)
         for key in list(self.app.drafts._by_key):
             self.app.drafts.keep(key, "")
         self.app.new_myses = StartOptions()

@@ -617,8 +617,7 @@ async def a_deleted_mysis_stays_readable(stage: Stage) -> None:
     await focus(stage)
     await stage.swarm.commander.delete("alpha")
     await settles(stage, lambda: "deleted" in stage.text())
-    await stage.press("m")
-    assert stage.notices
+    await stage.press("m", until=lambda: stage.notices)
     assert "prompt 1" in view(stage).plain
 
 
