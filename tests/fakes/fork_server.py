@@ -49,12 +49,6 @@ _ROOM = " " * 8192
 """An argument and a variable of the server, which leave that much for the command line and environment of a fork."""
 _SET_CHILD_SUBREAPER = 36
 _CAPBSET_DROP = 24
-_CLONE = 56
-_CLONE_PARENT = 0x8000
-_CLONE_CHILD_CLEARTID = 0x200000
-_CLONE_CHILD_SETTID = 0x1000000
-_THREAD_WORDS = 512
-"""How much the C library keeps of a thread at least, in words of four bytes."""
 _CAPABILITY_VERSION = 0x20080522
 _OVERRIDES = (1, 2)
 """The capabilities by which root ignores modes of files (capabilities(7))."""
@@ -120,11 +114,11 @@ class ForkServer:
         """
         with self._lock:
             channel = self._channel = self._channel or self._start(program["environment"])
-            # A fork whose parent ends at once is given to this process by the kernel, so that it can wait for it.
+            # The parent of the fork ends at once. The kernel gives the fork to this process, which can wait for it.
             _adopt_orphans(True)
             try:
                 socket.send_fds(channel, [json.dumps(program).encode()], streams)
-                # The fork tells its id once it is as a new process would be, the server that it is a child of this one.
+                # The fork tells its id once it is as a new process would be, the server that the parent has ended.
                 pid = max(int(channel.recv(64)), int(channel.recv(64)))
             finally:
                 _adopt_orphans(False)
@@ -292,56 +286,20 @@ def _serve(channel: socket.socket) -> dict[str, Any] | None:
         request, streams, _, _ = socket.recv_fds(channel, _MOST_BYTES, _MOST_STREAMS)
         if not request:
             return None
-        if _fork_beside() == 0:
+        between = os.fork()
+        if between == 0:
+            parent = os.getpid()
+            if os.fork():
+                os._exit(0)
+            while os.getppid() == parent:
+                os.sched_yield()
             program: dict[str, Any] = json.loads(request)
             _become(program, streams, channel)
             return program
+        os.waitpid(between, 0)
         channel.send(b"0")
         for stream in streams:
             os.close(stream)
-
-
-def _fork_beside() -> int:
-    """Fork a child of the parent of this process. Return 0 in the child, and another number here."""
-    place = _find_thread_number()
-    if not place:
-        between = os.fork()  # which ends at once: that takes as long again as the fork
-        if between:
-            os.waitpid(between, 0)
-            return between
-        parent = os.getpid()
-        if os.fork():
-            os._exit(0)
-        while os.getppid() == parent:
-            os.sched_yield()
-        return 0
-    # As `os.fork` does, but for the first flag.
-    python = ctypes.pythonapi
-    python.PyOS_BeforeFork()
-    flags = ctypes.c_long(_CLONE_PARENT | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID | signal.SIGCHLD)
-    pid = python.syscall(ctypes.c_long(_CLONE), flags, None, None, ctypes.c_void_p(place), None)
-    if pid == 0:
-        python.PyOS_AfterFork_Child()
-        return 0
-    python.PyOS_AfterFork_Parent()
-    if pid < 0:
-        raise OSError("the system made no fork")
-    return int(pid)
-
-
-def _find_thread_number() -> int:
-    """Return where the C library keeps the number of this thread. 0 if that is unknown.
-
-    It changes in a fork.
-    """
-    if os.uname().machine != "x86_64" or len([*Path("/proc/self/task").iterdir()]) > 1:
-        return 0
-    find_self = ctypes.CDLL(None).pthread_self
-    find_self.restype = ctypes.c_ulong
-    start, own = find_self(), threading.get_native_id()
-    words = (ctypes.c_int32 * _THREAD_WORDS).from_address(start)
-    places = [place for place, word in enumerate(words) if word == own]
-    return start + 4 * places[0] if len(places) == 1 else 0
 
 
 def _become(program: Mapping[str, Any], streams: list[int], channel: socket.socket) -> None:
