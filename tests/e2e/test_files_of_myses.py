@@ -10,10 +10,11 @@ import pytest
 
 from tests.e2e.counted_terminal import CountedTerminal
 from tests.e2e.test_tasks import configure, run
-from tests.e2e.zoea_process import run_headless
+from tests.e2e.zoea_process import PATIENCE_S, run_headless
 from tests.fakes.openai_server import Call, OpenAIServer, Say, Step
 from tests.fakes.wire_server import Received
 from tests.files.repositories import commit, git, make_repository
+from tests.waiting import until
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_runtime")]
 SUM = "def total(numbers):\n    return sum(numbers) + 1\n"
@@ -48,7 +49,11 @@ async def test_a_repository_is_mended_reviewed_and_merged(tmp_path: Path) -> Non
             shown = (await run("show", "alpha")).stdout
             assert f"works on  worktree of {top}\n" in shown
             tip = git(top, "rev-parse", "zoea/alpha")
-            assert f"tree-{tip[:12]}" in (await run("ctx", "show", "@alpha")).stdout
+
+            async def names_its_tree() -> bool:
+                return f"tree-{tip[:12]}" in (await run("ctx", "show", "@alpha")).stdout
+
+            await until(names_its_tree, within=PATIENCE_S)  # the files are committed first
             assert "-    return sum(numbers) + 1\n+    return sum(numbers)\n" in (await run("diff", "alpha")).stdout
             [origin] = json.loads((await run("diff", "alpha", "--json")).stdout)["origins"]
             assert (origin["path"], origin["hunk"][:3], origin["turns"]) == ("sums.py", "@@ ", [1])
