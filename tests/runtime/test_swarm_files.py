@@ -28,7 +28,7 @@ from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.queries import change_origins, stored_swarm
-from zoea.queries.change_origins import read_origins
+from zoea.queries.change_origins import HunkOrigin, read_origins
 from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.runtime.upstream_set import workbench_upstream, world_upstream
 from zoea.settings.paths import Places
@@ -142,6 +142,17 @@ def run_and_edit(request: ModelRequest) -> Reply:
     return steps[done] if done < len(steps) else Answer("ready")
 
 
+def origins_of_alpha(where: Places, **changes: str) -> dict[str, HunkOrigin]:
+    """Return by path the origin of a file's first hunk, for alpha's worktree with `changes` of its record."""
+    trees = Worktrees(where.data)
+    record = trees.owned.read("alpha")
+    tree = trees.git(record)
+    with open_diff(tree, base := find_base(tree, record)) as diff:
+        files = parse_patch(diff.patch())
+    origins = read_origins(where.database, replace(record, **changes), tree, base, files)
+    return {files[at].path: origin for (at, _), origin in reversed(origins.items())}
+
+
 async def test_a_change_by_a_command_names_the_approval_of_the_command(where: Places, tmp_path: Path) -> None:
     (where.config / "templates" / "free.toml").write_text('[tools]\npaths = ["*"]\n')
     top = make_repository(tmp_path / "repo", sums__py=SUM, list__txt="one\ntwo\nthree\n")
@@ -150,16 +161,8 @@ async def test_a_change_by_a_command_names_the_approval_of_the_command(where: Pl
         [asked] = await until(swarm.approvals)
         await swarm.answer(asked.id, ApprovalAnswer.ONCE)
         await swarm.wait("alpha", timeout_s=60)
-    trees = Worktrees(where.data)
-    record = trees.owned.read("alpha")
-    tree = trees.git(record)
-    with open_diff(tree, base := find_base(tree, record)) as diff:
-        files = parse_patch(diff.patch())
-    found = read_origins(where.database, record, tree, base, files)
-    made, edited, shortened = (
-        next(origin for (at, _), origin in found.items() if files[at].path == path)
-        for path in ("made.txt", "sums.py", "list.txt")
-    )
+    found = origins_of_alpha(where)
+    made, edited, shortened = (found[path] for path in ("made.txt", "sums.py", "list.txt"))
     assert (made.turns, made.answer, made.allowed_at > 0, made.is_command) == ((1,), "once", True, True)
     assert (edited.turns, edited.answer, edited.allowed_at, edited.is_command) == ((1,), "", 0, False)
     assert (shortened.turns, shortened.is_committed) == ((1,), edited.is_committed)
@@ -205,12 +208,8 @@ async def test_a_turn_without_a_change_is_not_named_for_what_a_person_committed_
         commit(trees.owned.path("alpha"), "mine", mine__txt="mine\n")
         await swarm.send("alpha", "Look again.")
         await swarm.wait("alpha", timeout_s=60)
-    record = trees.owned.read("alpha")
-    tree = trees.git(record)
-    with open_diff(tree, base := find_base(tree, record)) as diff:
-        files = parse_patch(diff.patch())
-    origins = read_origins(where.database, record, tree, base, files)
-    assert {files[at].path: origin.turns for (at, _), origin in origins.items()} == {"sums.py": (1,), "mine.txt": ()}
+    found = origins_of_alpha(where)
+    assert {path: origin.turns for path, origin in found.items()} == {"sums.py": (1,), "mine.txt": ()}
 
 
 async def test_a_worktree_names_the_turns_of_its_own_mysis_beside_a_later_one_of_that_name(
@@ -221,13 +220,8 @@ async def test_a_worktree_names_the_turns_of_its_own_mysis_beside_a_later_one_of
         await work(swarm, "alpha", top)
         await swarm.delete("alpha")
         await swarm.create("alpha", template="free")
-    trees = Worktrees(where.data)
-    record = trees.owned.read("alpha")
-    tree = trees.git(record)
-    with open_diff(tree, base := find_base(tree, record)) as diff:
-        files = parse_patch(diff.patch())
-    for one, turns in ((record, (1,)), (replace(record, uid=""), ())):
-        assert [origin.turns for origin in read_origins(where.database, one, tree, base, files).values()] == [turns]
+    assert origins_of_alpha(where)["sums.py"].turns == (1,)
+    assert origins_of_alpha(where, uid="")["sums.py"].turns == ()
 
 
 async def test_a_report_without_a_change_says_so(where: Places, tmp_path: Path) -> None:
