@@ -327,6 +327,8 @@ class Agent:
                 self.bridge.stdin.write(json.dumps(message) + "\n")
                 self.bridge.stdin.flush()
                 time.sleep(pause)
+            assert self.bridge.stdout is not None
+            self.bridge.stdout.readline()  # the error of the call: Zoea knows now that nobody waits for it
         self.say("[gave up]")
 
     def do_read(self, path: str) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea.model.errors import AgentError, AgentLost
-from zoea.process.group_guard import MARK, end_marked, find_marked, guard, make_mark
+from zoea.process.group_guard import end_marked, find_marked, guard, make_mark, start_child
 from zoea.text.control_characters import reveal
 
 _log = logging.getLogger(__name__)
@@ -82,28 +82,26 @@ class AgentProcess:
     @classmethod
     async def start(cls, name: str, command: Iterable[str], env: Mapping[str, str], cwd: Path) -> AgentProcess:
         """Start an agent; it ends with this process. Raises AgentError."""
-        program, *arguments = command
+        command = tuple(command)
         mark = make_mark()
         try:
-            process = await asyncio.create_subprocess_exec(
-                program,
-                *arguments,
+            process = await start_child(
+                *command,
+                mark=mark,
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
-                env={**base_environment(), **env, MARK: mark},
+                env={**base_environment(), **env},
                 cwd=cwd,
-                start_new_session=True,
                 limit=CHUNK_BYTES,
             )
         except (OSError, ValueError) as error:
             if str(getattr(error, "filename", None)) == str(cwd):
                 raise AgentError(f"the folder {cwd} of {name} is gone", hint="Bring it back.") from error
             raise AgentError(
-                f"the program {program} cannot be started: {getattr(error, 'strerror', None) or error}",
+                f"the program {command[0]} cannot be started: {getattr(error, 'strerror', None) or error}",
                 hint="`zoea agents list` shows which agents are installed, and how to install the others.",
             ) from error
-        guard.add(process.pid, mark)
         return cls(name, process, mark)
 
     @property

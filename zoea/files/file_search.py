@@ -21,7 +21,7 @@ from zoea.files.safe_folder import is_git
 from zoea.files.work_left import DRAFT
 from zoea.model.errors import FilesError
 from zoea.process.command_runs import kill_and_wait, wait_for_end
-from zoea.process.group_guard import guard
+from zoea.process.group_guard import start_child
 from zoea.process.sandbox import build_environment
 
 DEADLINE_S = 20.0
@@ -117,11 +117,10 @@ class FileSearch:
                 hits.lines.append(name + found[1])
             return len(hits.lines) < most
 
-        process = await asyncio.create_subprocess_exec(
-            *line, cwd=self._folder, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True,
+        process = await start_child(
+            *line, cwd=self._folder, stdin=DEVNULL, stdout=PIPE, stderr=PIPE,
             env={**build_environment(), "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"},
         )  # fmt: skip
-        guard.add(process.pid)
         assert process.stdout is not None
         assert process.stderr is not None
         errors = asyncio.create_task(process.stderr.read(4_000))

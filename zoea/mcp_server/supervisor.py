@@ -17,7 +17,7 @@ from contextlib import suppress
 from zoea.mcp_server.address import HEARTBEAT_S, Address, ServerOptions, listen, url_of
 from zoea.model.errors import OwnerError, ZoeaError
 from zoea.model.values import McpView
-from zoea.process.group_guard import guard
+from zoea.process.group_guard import guard, start_child
 from zoea.settings.paths import Places
 from zoea.settings.private_file import open_private
 
@@ -156,17 +156,15 @@ class McpServerSupervisor:
         options = ServerOptions.of(self._places, self._address, self._level, listener)
         errors = open_private(self._places.mcp_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            process = await asyncio.create_subprocess_exec(
+            process = await start_child(
                 *(sys.executable, "-P", "-m", _MODULE, options.to_json()),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
                 pass_fds=(listener.fileno(),),
-                start_new_session=True,  # ctrl+c in the terminal goes to the owner only
             )
         finally:
             os.close(errors)
-        guard.add(process.pid)
         return process
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from zoea.model.errors import FilesError
-from zoea.process.group_guard import MARK, end_marked, guard, make_mark
+from zoea.process.group_guard import end_marked, guard, make_mark, start_child
 from zoea.process.sandbox import Sandbox, build_environment
 
 HEAD, TAIL = 8_000, 24_000
@@ -68,7 +68,6 @@ class CommandRun:
         self.end = ""
         self._process = process
         self._deadline = deadline
-        guard.add(process.pid, mark)
         self._task = asyncio.create_task(self._run(), name=f"command {process.pid}")
 
     @property
@@ -161,14 +160,14 @@ class CommandRuns:
         """Start a line in a shell. Raises FilesError."""
         mark = make_mark()
         try:
-            process = await asyncio.create_subprocess_exec(
+            process = await start_child(
                 *self.sandbox.wrap(["/bin/sh", "-c", line]),
+                mark=mark,
                 cwd=self._folder,
-                env={**build_environment(), MARK: mark},
+                env=build_environment(),
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=STDOUT,
-                start_new_session=True,
             )
         except (OSError, ValueError) as error:
             raise FilesError(f"the command did not start: {error}") from error

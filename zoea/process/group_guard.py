@@ -10,6 +10,7 @@ clears its environment is not found.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import logging
 import os
@@ -18,9 +19,12 @@ import subprocess
 import sys
 import threading
 import time
+from asyncio.subprocess import Process
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +32,8 @@ END_S = 2.0
 """Longest wait for the shell at the orderly end of this process."""
 MARK = "ZOEA_RUN"
 """The variable whose value marks a child and what it starts."""
+_LONGEST_PAUSE_S = 0.05
+"""Between the starts of two children."""
 _MOST_ROUNDS = 200
 _ROUND_S = 0.01
 _SHELL = "/bin/sh"
@@ -161,6 +167,39 @@ def _is_of_others(group: int) -> bool:
             return True
         return True
     return False
+
+
+async def start_child(*command: str, mark: str = "", **options: Any) -> Process:
+    """Start a program whose process group ends with this process.
+
+    asyncio holds up the event loop until the kernel runs the child: 1 ms, or 20 where earlier children use every
+    core. So the next start waits as long as this one took, while keys and answers have their turn.
+
+    Args:
+        command: The program and its arguments.
+        mark: One of `make_mark` for its environment. What leaves its group ends with this process, too.
+        options: See `asyncio.create_subprocess_exec`. `env` must be there with a mark.
+
+    Raises:
+        OSError, ValueError: The program cannot be run.
+    """
+    if mark:
+        options["env"] = {**options["env"], MARK: mark}
+    loop = asyncio.get_running_loop()
+    turn = _turn_of(loop)
+    await turn.acquire()
+    began = time.monotonic()
+    try:
+        process = await asyncio.create_subprocess_exec(*command, start_new_session=True, **options)
+    finally:
+        loop.call_later(min(time.monotonic() - began, _LONGEST_PAUSE_S), turn.release)
+    guard.add(process.pid, mark)
+    return process
+
+
+@lru_cache(maxsize=1)
+def _turn_of(loop: asyncio.AbstractEventLoop) -> asyncio.Lock:
+    return asyncio.Lock()  # waiters of another loop must not wake those of this one
 
 
 def make_mark() -> str:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from zoea.process.group_guard import guard
+from zoea.process.group_guard import guard, start_child
 from zoea.text.control_characters import reveal
 from zoea.text.screen_size import clamp_cells
 
@@ -77,15 +77,13 @@ class BrowserCockpit:
         # Colours and letters do not depend on the terminal that `zoea serve` runs in.
         terminal = {"LC_ALL": "C.UTF-8", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         size = {"COLUMNS": str(clamp_cells(width)), "ROWS": str(clamp_cells(height))}
-        self._process = await asyncio.create_subprocess_exec(
+        self._process = await start_child(
             *self._command,
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
             env={**os.environ, **terminal, **size, "TEXTUAL_COLOR_SYSTEM": "truecolor"},
-            start_new_session=True,  # ctrl+c in the terminal of `zoea serve` does not reach it
         )
-        guard.add(self._process.pid)
         self._output = asyncio.create_task(self._forward_output(self._process), name="output of a browser's cockpit")
         with suppress(TimeoutError):
             async with asyncio.timeout(START_S):

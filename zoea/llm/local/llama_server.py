@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
-from zoea.process.group_guard import guard
+from zoea.process.group_guard import guard, start_child
 
 CLOSE_S = 0.7
 CHILD_PROGRAM = Path(__file__).with_name("llama_child.py")
@@ -92,15 +92,13 @@ class LlamaServer:
         if not engine_is_installed():
             raise missing_extra()
         environment = {**os.environ, _POLICY: os.environ.get(_POLICY, "PASSIVE")}
-        self._process = await asyncio.create_subprocess_exec(
+        self._process = await start_child(
             *(sys.executable, "-P", str(CHILD_PROGRAM)),  # -P: the modules beside it are not its own
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=environment,
-            start_new_session=True,
         )
-        guard.add(self._process.pid)
         self._stderr = asyncio.create_task(self._keep_log(self._process))
         try:
             async with asyncio.timeout(self._options.start_timeout_s):

@@ -18,7 +18,7 @@ import mcp_types as types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from zoea.process.group_guard import guard
+from zoea.process.group_guard import guard, start_child
 from zoea.text.large_json import LARGE_CHARS
 from zoea.tools.upstream.large_answer import parse_large_message
 from zoea.tools.upstream.observed_streams import ClosedOnExit
@@ -54,7 +54,7 @@ async def open_process(config: UpstreamConfig, log: StderrLog) -> AsyncIterator[
     """
     errors = log.attach()
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await start_child(
             config.command,
             *config.args,
             stdin=PIPE,
@@ -62,12 +62,10 @@ async def open_process(config: UpstreamConfig, log: StderrLog) -> AsyncIterator[
             stderr=errors,
             env={**get_default_environment(), **config.env},
             cwd=config.cwd or None,
-            start_new_session=True,
             limit=CHUNK_BYTES,
         )
     finally:
         errors.close()
-    guard.add(process.pid)
     try:
         yield LineReadStream(process), LineWriteStream(process)
     finally:

@@ -1,0 +1,67 @@
+"""Children start one after the other; the event loop runs in between."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from asyncio.subprocess import DEVNULL, PIPE
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import pytest
+
+from zoea.process.group_guard import MARK, make_mark, start_child
+
+_CHILDREN = 8
+
+
+async def test_the_loop_runs_between_the_starts_of_many_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key takes about thirty turns until it is drawn."""
+    turns = starting = 0
+    begun: list[int] = []
+    start = asyncio.create_subprocess_exec
+
+    async def create(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        nonlocal starting
+        starting += 1
+        assert starting == 1, "two are started at the same time"
+        begun.append(turns)
+        process = await start(*command, **options)
+        starting -= 1
+        return process
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", create)
+    counting = asyncio.create_task(count_turns())
+    children = await asyncio.gather(*(start_child("true", stdout=DEVNULL) for _ in range(_CHILDREN)))
+    counting.cancel()
+    assert [await child.wait() for child in children] == [0] * _CHILDREN
+    between = [later - earlier for earlier, later in pairwise(begun)]
+    assert median(between) > 30, between
+
+
+async def test_a_start_that_fails_or_is_cancelled_lets_the_next_one_begin() -> None:
+    starts = [asyncio.create_task(start_child(name, stdout=DEVNULL)) for name in ("true", "/no/such/program", "true")]
+    await asyncio.sleep(0)
+    starts[0].cancel()
+    cancelled, failed, child = await asyncio.gather(*starts, return_exceptions=True)
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert isinstance(failed, FileNotFoundError)
+    assert not isinstance(child, BaseException)
+    assert await child.wait() == 0
+
+
+async def test_a_mark_stands_in_the_environment_of_a_child_in_its_own_session() -> None:
+    mark = make_mark()
+    line = f"echo ${MARK}; read line"
+    child = await start_child("sh", "-c", line, mark=mark, env=dict(os.environ), stdin=PIPE, stdout=PIPE)
+    assert os.getsid(child.pid) == child.pid
+    told, _ = await child.communicate(b"\n")
+    assert await child.wait() == 0
+    assert told.split() == [mark.encode()]
