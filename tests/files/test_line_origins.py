@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.files.repositories import commit, git, make_repository
 from zoea.files.git import Git
-from zoea.queries.change_origins import UNCOMMITTED, trace_lines
+from zoea.queries.change_origins import UNCOMMITTED, read_history, trace_lines
 from zoea.text.patches import parse_patch
 
 
+def trace_any(
+    folder: Path, base: str, path: str = "a.txt", former: str = ""
+) -> tuple[Mapping[int, str], Mapping[int, str]]:
+    """Return the origins by line. One that git does not tell is that of the whole file."""
+    git = Git(folder)
+    return trace_lines(git, base, path, former, read_history(git, base), "+-")
+
+
 def trace(folder: Path, base: str, path: str = "a.txt") -> tuple[dict[int, str], dict[int, str]]:
-    added, removed = trace_lines(Git(folder), base, path)
+    added, removed = trace_any(folder, base, path)
     return dict(added), dict(removed)
 
 
@@ -36,14 +45,14 @@ def test_a_new_and_a_removed_file_are_traced(tmp_path: Path) -> None:
     assert trace(folder, base, "b.txt") == ({}, {1: gone})
     for name in ("d.txt", "é\t*[d] .txt"):
         (folder / name).write_text("d\n")
-        added, _ = trace_lines(Git(folder), base, name)
+        added, _ = trace_any(folder, base, name)
         assert added[1] == UNCOMMITTED, name
 
 
 def test_without_a_commit_all_is_uncommitted(tmp_path: Path) -> None:
     folder = make_repository(tmp_path / "repository")
     (folder / "a.txt").write_text("changed\n")
-    added, removed = trace_lines(Git(folder), git(folder, "rev-parse", "HEAD"), "a.txt")
+    added, removed = trace_any(folder, git(folder, "rev-parse", "HEAD"))
     assert (added[1], removed[1]) == (UNCOMMITTED, UNCOMMITTED)
 
 
@@ -97,5 +106,5 @@ def test_lines_that_were_removed_from_a_renamed_file_are_traced(tmp_path: Path) 
         commits.append(commit(folder, f"without {line}"))
     (file,) = parse_patch(git(folder, "diff", "--find-renames", base))
     assert (file.former, file.path) == (former, now)
-    _, removed = trace_lines(Git(folder), base, file.path, former=file.former)
+    _, removed = trace_any(folder, base, file.path, file.former)
     assert [removed[line] for line in (3, 6, 12)] == commits

@@ -17,7 +17,7 @@ from zoea.files.leftovers import find_leftovers
 from zoea.files.merge import MergeConflict, MergeRules, merge, merge_all, send_back
 from zoea.files.worktrees import Worktrees
 from zoea.model.errors import FilesError, SettingsError, WorkHeld
-from zoea.queries.change_origins import trace_lines
+from zoea.queries.change_origins import read_history, trace_lines
 from zoea.settings.private_file import write_private
 from zoea.text.patches import parse_patch
 
@@ -215,7 +215,9 @@ def test_no_setting_of_git_changes_what_is_shown_committed_merged_and_sent_back(
     assert git(tree, "-c", "i18n.logOutputEncoding=UTF-8", "log", "-1", "--format=%an %s", "--no-show-signature") == (
         "alpha # alpha: wörk"
     )
-    assert trace_lines(trees.git(record), base, "a.txt")[0] == {1: git(tree, "rev-parse", "HEAD")}
+    own = trees.git(record)
+    added, _ = trace_lines(own, base, "a.txt", "", read_history(own, base), "+")
+    assert added == {1: git(tree, "rev-parse", "HEAD")}
     assert merge(trees, "alpha", MergeRules("test -e a.txt")).new == git(repository, "rev-parse", "main")
     for is_known in (False, True):  # the second time git may know how it was resolved
         with pytest.raises(MergeConflict, match=r"changed the same in a\.txt") as conflict:

@@ -102,7 +102,7 @@ def read_origins(
         if commit[:_TREE_DIGITS] in turns and time >= turns[commit[:_TREE_DIGITS]][1] // 1_000_000
     }
     for at, file in enumerate(files[:MOST_FILES]):
-        added, removed = trace_lines(git, base, file.path, history, {line.sign for line in file.lines}, file.former)
+        added, removed = trace_lines(git, base, file.path, file.former, history, {line.sign for line in file.lines})
         hunks: list[tuple[int, set[str]]] = []
         for number, line in enumerate(file.lines):
             if line.sign == "@":
@@ -157,25 +157,24 @@ def read_history(git: Git, base: str) -> History:
 
 
 def trace_lines(
-    git: Git, base: str, path: str, history: History | None = None, signs: Collection[str] = "+-", former: str = ""
+    git: Git, base: str, path: str, former: str, history: History, signs: Collection[str]
 ) -> tuple[Mapping[int, str], Mapping[int, str]]:
     """Return by line number the commits since `base` that added or removed each line.
 
     What git cannot tell is "". Raises GitError.
 
     Args:
-        history: The commits since `base`; the default asks git.
+        former: The name of the file in `base`, or "" if it is the same.
+        history: The commits since `base`.
         signs: `+` for lines that were added, `-` for those that were removed. Git is not asked about the others.
-        former: The name of the file in `base`, if it was another.
     """
-    known, former = history or read_history(git, base), former or path
-    mine, fork = known.times, known.fork
-    end = UNCOMMITTED if path in known.changed or not mine else ""
+    mine, fork, former = history.times, history.fork, former or path
+    end = UNCOMMITTED if path in history.changed or not mine else ""
     now = _blame(git, f"^{base}", "--", path) if mine and "+" in signs else []
     own = dict.fromkeys(mine, "") | {"0" * len(base): UNCOMMITTED}
     added = {line: own[commit] or commit for commit, _, line in now if commit in own}
     lasted = _blame(git, "--reverse", "--first-parent", f"{fork}..HEAD", "--", former) if mine and "-" in signs else []
-    after = dict(zip((fork, *known.chain), (*known.chain, end), strict=True))
+    after = dict(zip((fork, *history.chain), (*history.chain, end), strict=True))
     removed = {line: after[commit] for commit, _, line in lasted if commit in after}
     if fork != base and "-" in signs:
         # A line that the merge kept went later. Another one went before, or came with the base and went with the merge.
@@ -183,7 +182,7 @@ def trace_lines(
         kept = {line: after.get(commit, "") for commit, _, line in lasted}
         there = _blame(git, f"^{fork}", base, "--", former)
         early = {
-            line: removed.get(first, "") if commit == fork else known.merge or end for commit, first, line in there
+            line: removed.get(first, "") if commit == fork else history.merge or end for commit, first, line in there
         }
         removed = {line: kept.get(line) or commit for line, commit in early.items()}
     return defaultdict(lambda: "" if now else end, added), defaultdict(lambda: "" if lasted else end, removed)
