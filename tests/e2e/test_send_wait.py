@@ -63,6 +63,10 @@ async def test_a_script_gets_answers_and_an_exit_code_for_each_outcome(tmp_path:
             held = await run("send", "beta", "still there?", "--wait")
             assert (held.returncode, held.stdout) == (11, "")
             assert "the swarm is on hold" in held.stderr
+            unread = await run("send", "beta", "and now?", "--json")
+            assert [(one["mysis"], one["status"]) for one in json.loads(unread.stdout)["lines"]] == [
+                ("beta", "waiting")
+            ]
 
             assert (await run("hold", "--lift")).returncode == 0
             server.gate.clear()

@@ -107,6 +107,23 @@ class SpeakingContract:
         heard = await front.broadcast("Meet at the station")
         assert (heard.delivered, heard.statuses["beta"]) == (1, "skipped")
 
+    async def test_a_receipt_says_which_myses_a_pause_or_a_hold_keeps_from_a_message(
+        self, swarm: SwarmApi, front: Front
+    ) -> None:
+        for name in ("alpha", "beta"):
+            await swarm.create(name, start=False)
+        await swarm.hold(True, ref="beta")
+        heard = await front.broadcast("Meet at the station")
+        assert (heard.delivered, heard.statuses) == (2, {"alpha": "started", "beta": "waiting"})
+        await swarm.hold(False, ref="beta")
+        await swarm.create("gamma", start=False)
+        await swarm.hold(True)
+        for _ in range(2):  # the first message wakes it, as far as a hold allows that
+            assert (await front.send("gamma", "Mine the belt")).statuses == {"gamma": "waiting"}
+        await swarm.hold(False)
+        await swarm.create("delta", start=False)
+        assert (await front.send("delta", "Mine the belt")).statuses == {"delta": "started"}
+
     async def test_a_broadcast_without_recipients_is_refused(self, swarm: SwarmApi, front: Front) -> None:
         with pytest.raises(Refused, match="all stopped or errored"):
             await front.broadcast("Anybody there")

@@ -77,7 +77,7 @@ async def test_a_subscriber_gets_each_message_as_the_prompt_of_a_turn_of_its_own
         await s.commander.send("wanda", "Hurry.")
         await s.commander.publish("VALIDATION_RESULT", "Rejected.")
         await s.commander.publish("OTHER", "Not for her.")
-        assert [(line.mysis, line.status) for line in done.lines] == [("wanda", "started")]
+        assert [(line.mysis, line.status) for line in done.lines] == [("wanda", "waiting")]
         await s.commander.hold(False)
         await s.settled("wanda")
         data = 'First, then second.\nData: {\n  "steps": [\n    "one"\n  ]\n}'

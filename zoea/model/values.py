@@ -384,7 +384,8 @@ class SwarmView(Struct, frozen=True):
 class ReceiptLine(Struct, frozen=True):
     """The result of a message for one recipient.
 
-    `status` is delivered, started, skipped, waiting (above max hops), taken, answered, not answered, or withdrawn.
+    `status` is delivered, started, skipped, waiting (for the end of a hold, or above max hops), taken, answered,
+    not answered, or withdrawn.
     """
 
     mysis: str

@@ -24,6 +24,9 @@ from zoea.text.sentences import count_of
 
 NOBODY = "no myses available to receive broadcast (all stopped or errored)"
 TO_COMMANDER = "commander"
+_HOLD = "SELECT 1 FROM setting WHERE key = 'hold' AND json_extract(value, '$.on')"
+RECIPIENT = f"id, name, state, held OR EXISTS ({_HOLD}) AS is_held"
+"""Columns of a mysis that `arrival_status` reads, and its name."""
 
 
 class OutgoingMessage(Struct, frozen=True):
@@ -71,7 +74,7 @@ def send(conn: WriterConnection, mysis_id: int, outgoing: OutgoingMessage, max_h
     earlier = _known(conn, outgoing.idempotency_key)
     if earlier is not None:
         return earlier
-    row = conn.execute("SELECT name, state, deleted_at FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
+    row = conn.execute(f"SELECT {RECIPIENT}, deleted_at FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
     state = MysisState(row["state"])
     if row["deleted_at"] is not None or not state.accepts_messages:
         if row["deleted_at"] is not None:
@@ -83,7 +86,7 @@ def send(conn: WriterConnection, mysis_id: int, outgoing: OutgoingMessage, max_h
     delivery = deliver(conn, message_id, mysis_id, outgoing, MessageKind.DIRECT)
     if outgoing.is_task:
         mysis_ops.give_task(conn, mysis_id, outgoing.text, message_id)
-    status = arrival_status(state, outgoing.hop, max_hops)
+    status = arrival_status(row, outgoing.hop, max_hops)
     return SendResult(Receipt(message_id, (ReceiptLine(row["name"], status, delivery_id=delivery.id),)), (delivery,))
 
 
@@ -127,12 +130,12 @@ def broadcast(
             continue
         delivery = deliver(conn, message_id, row["id"], outgoing, MessageKind.BROADCAST)
         deliveries.append(delivery)
-        lines.append(ReceiptLine(row["name"], arrival_status(state, outgoing.hop, max_hops), delivery_id=delivery.id))
+        lines.append(ReceiptLine(row["name"], arrival_status(row, outgoing.hop, max_hops), delivery_id=delivery.id))
     return SendResult(Receipt(message_id, tuple(lines)), tuple(deliveries))
 
 
 def find_audience(conn: sqlite3.Connection, sender: Sender, to: Recipients) -> list[sqlite3.Row]:
-    """Return id, name and state of the myses that a broadcast is for."""
+    """Return the myses that a broadcast is for, with the columns `RECIPIENT`."""
     where = ["deleted_at IS NULL"]
     values: list[object] = []
     if sender.kind is SenderKind.MYSIS:
@@ -147,14 +150,14 @@ def find_audience(conn: sqlite3.Connection, sender: Sender, to: Recipients) -> l
     if to.state is not None:
         where.append("state = ?")
         values.append(str(to.state))
-    return conn.execute(f"SELECT id, name, state FROM mysis WHERE {' AND '.join(where)} ORDER BY id", values).fetchall()
+    return conn.execute(f"SELECT {RECIPIENT} FROM mysis WHERE {' AND '.join(where)} ORDER BY id", values).fetchall()
 
 
-def arrival_status(state: MysisState, hop: int, max_hops: int) -> str:
-    """Return the status of a message that has just arrived."""
-    if hop >= max_hops:
+def arrival_status(recipient: sqlite3.Row, hop: int, max_hops: int) -> str:
+    """Return the status of a message that has just arrived at a row of `RECIPIENT`."""
+    if hop >= max_hops or recipient["is_held"]:
         return "waiting"
-    return "started" if state is MysisState.IDLE else "delivered"
+    return "started" if recipient["state"] == MysisState.IDLE else "delivered"
 
 
 def _check_rate(conn: WriterConnection, outgoing: OutgoingMessage, kind: MessageKind, per_hour: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
@@ -230,7 +231,7 @@ def _deliver(
     if not _can_prompt(outgoing):
         return [], []
     living = _living(conn, [one for one in subscribers(outgoing.topic) if one != outgoing.sender.id])
-    addressed = [row for row in living if outgoing.receiver in (EVERYONE, row[1])]
+    addressed = [row for row in living if outgoing.receiver in (EVERYONE, row["name"])]
     if not addressed:
         skipped = [] if outgoing.receiver == EVERYONE else [ReceiptLine(outgoing.receiver, "skipped", NOT_SUBSCRIBED)]
         return skipped, []
@@ -244,13 +245,13 @@ def _deliver(
     )
     message_id = message_ops.store_message(conn, MessageKind.TOPIC, message, None)
     lines, deliveries = [], []
-    for mysis_id, name, state in addressed:
-        delivery = message_ops.deliver(conn, message_id, mysis_id, message, MessageKind.TOPIC)
+    for row in addressed:
+        delivery = message_ops.deliver(conn, message_id, row["id"], message, MessageKind.TOPIC)
         deliveries.append(delivery)
-        status, reason = message_ops.arrival_status(state, outgoing.hop, max_hops), ""
-        if not state.accepts_messages:
-            status, reason = "waiting", str(state)
-        lines.append(ReceiptLine(name, status, reason, delivery.id))
+        status, reason = message_ops.arrival_status(row, outgoing.hop, max_hops), ""
+        if not MysisState(row["state"]).accepts_messages:
+            status, reason = "waiting", row["state"]
+        lines.append(ReceiptLine(row["name"], status, reason, delivery.id))
     return lines, deliveries
 
 
@@ -260,16 +261,11 @@ def _can_prompt(outgoing: OutgoingTopicMessage) -> bool:
     return shown.may_be_replayed and outgoing.topic != METRICS_TOPIC
 
 
-def _living(conn: WriterConnection, mysis_ids: list[int]) -> list[tuple[int, str, MysisState]]:
+def _living(conn: WriterConnection, mysis_ids: list[int]) -> list[sqlite3.Row]:
     if not mysis_ids:
         return []
-    marks = row_values.marks(mysis_ids)
-    return [
-        (row["id"], row["name"], MysisState(row["state"]))
-        for row in conn.execute(
-            f"SELECT id, name, state FROM mysis WHERE deleted_at IS NULL AND id IN ({marks}) ORDER BY id", mysis_ids
-        )
-    ]
+    where = f"deleted_at IS NULL AND id IN ({row_values.marks(mysis_ids)})"
+    return conn.execute(f"SELECT {message_ops.RECIPIENT} FROM mysis WHERE {where} ORDER BY id", mysis_ids).fetchall()
 
 
 def _check_receiver(conn: WriterConnection, receiver: str) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from zoea.model.enums import MysisState
 from zoea.model.errors import UsageError, ZoeaError
@@ -307,9 +306,6 @@ def show_receipt(cockpit: Cockpit, receipt: Receipt) -> None:
 
     A toast would cover what a screen shows of a message that all recipients received.
     """
-    held = {(view.name, "started") for view in cockpit.feed.myses.values() if view.held or view.swarm_held}
-    lines = (replace(one, status="waiting") if (one.mysis, one.status) in held else one for one in receipt.lines)
-    receipt = replace(receipt, lines=tuple(lines))
     screen, is_received = cockpit.screen, 0 < receipt.delivered == len(receipt.lines)
     if not (is_received and isinstance(screen, BaseScreen) and screen.shows_message_to(receipt.lines)):
         cockpit.notify(format_receipt(receipt), markup=False)
