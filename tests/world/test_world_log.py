@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -207,13 +208,15 @@ def test_a_log_that_cannot_be_replayed_is_reported(tmp_path: Path) -> None:
     record.call("a", "dock", {})
     record.commit()
     killed = _as_after_a_kill(record, tmp_path)
-    with pytest.raises(WorldError, match="cannot be replayed"):
+    with pytest.raises(WorldError, match="cannot be replayed") as refused:
         WorldLog(killed)
+    assert refused.tb is not None  # it holds all that the failed one had
+    assert not [one for one in Path("/proc/self/fd").iterdir() if one.resolve().is_relative_to(killed.parent)]
 
 
 def test_without_a_world_there_is_nothing_to_read(tmp_path: Path) -> None:
-    with pytest.raises(WorldError, match="no world"):
-        connect_read_only(tmp_path / "reef.db")
+    with pytest.raises(WorldError, match="no world"), closing(connect_read_only(tmp_path / "reef.db")):
+        pass
 
 
 def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import sqlite3
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import IO, Any
 
@@ -64,13 +65,13 @@ class WorldLog:
             raise WorldError(
                 f"{path} cannot be used: {describe_failure(error)}.", hint="Give another --data directory."
             ) from error
-        try:
+        with ExitStack() as opened:
+            opened.callback(self._lock.close)
             self._db = _open(path, seed, systems)
+            opened.callback(self._db.close)
             self._files = OpenFiles(path)
             self.reef = load_world(self._db, whole=False)
-        except BaseException:
-            self._lock.close()
-            raise
+            opened.pop_all()
         self._last_ticks: int | None = None
         self._rows = 0
 
@@ -173,21 +174,19 @@ def _open(path: Path, seed: int | None, systems: int | None) -> sqlite3.Connecti
         )
     if path.exists() and not path.is_file():
         raise WorldError(f"{path} is not a file.", hint="Move it away to begin a new world.")
-    try:
-        db = sqlite3.connect(path, isolation_level=None)
-        path.chmod(0o600)
-    except (sqlite3.Error, OSError) as error:
-        raise WorldError(f"{path} cannot be opened: {error}.", hint="Give another --data directory.") from error
-    try:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=NORMAL")
-        _prepare(db, path, seed, systems)
-    except sqlite3.DatabaseError as error:
-        db.close()
-        raise WorldError(f"{path} cannot be opened: {error}.", hint="Move it away to begin a new world.") from error
-    except WorldError:
-        db.close()
-        raise
+    with ExitStack() as opened:
+        try:
+            db = opened.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
+            path.chmod(0o600)
+        except (sqlite3.Error, OSError) as error:
+            raise WorldError(f"{path} cannot be opened: {error}.", hint="Give another --data directory.") from error
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            _prepare(db, path, seed, systems)
+        except sqlite3.DatabaseError as error:
+            raise WorldError(f"{path} cannot be opened: {error}.", hint="Move it away to begin a new world.") from error
+        opened.pop_all()
     return db
 
 
