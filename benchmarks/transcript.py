@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ async def build(path: Path, memories: int) -> int:
     store = await Store.open(path, clock_now=lambda: START)
     await store.close()
     turns = memories // PER_TURN
-    with sqlite3.connect(path) as conn:
+    with closing(sqlite3.connect(path)) as conn, conn:
         conn.execute("INSERT INTO template VALUES (zeroblob(32), 'default', '', ?)", (START,))
         conn.execute(
             "INSERT INTO mysis(id, uid, name, template_hash, provider, model, state, state_at, created_at)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -110,9 +111,8 @@ async def test_a_request_without_plan_gives_the_reason(tmp_path: Path) -> None:
         await inner.commander.create("alpha")
         await send_prompts(inner, "one", "two")
         path = inner.path
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE request SET plan = NULL WHERE id = 1")
-    connection.close()
     thinned, whole = inspect_request(path, 1), inspect_request(path, 2)
     assert thinned.plan is None
     assert "plans older than 200 requests" in thinned.gone
@@ -156,11 +156,10 @@ async def test_a_damaged_plan_is_an_error_and_a_missing_memory_is_reported(tmp_p
         await inner.commander.create("alpha")
         await send_prompts(inner, "one", "two")
         path = inner.path
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE request SET plan = x'00ff' WHERE id = 1")
         connection.execute("PRAGMA foreign_keys = OFF")
         connection.execute("DELETE FROM memory WHERE id = 3")
-    connection.close()
     with pytest.raises(StoreError, match="cannot be read"):
         inspect_request(path, 1)
     assert "is gone" in inspect_request(path, 2).gone

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
@@ -193,9 +194,8 @@ class TestPages:
 
 
 async def test_a_database_that_cannot_be_searched_is_an_error(database: Path) -> None:
-    with sqlite3.connect(database) as connection:
+    with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute("ALTER TABLE memory RENAME TO gone")
-    connection.close()
     with pytest.raises(StoreError, match="cannot be searched"):
         find(database, "belt")
 

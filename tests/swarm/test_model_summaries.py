@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -268,13 +269,11 @@ class Copies:
         found = await self._write(op, **how)
         folder = self._folder / f"cut{len(self.folders)}"
         folder.mkdir()
-        with sqlite3.connect(self._path) as source, sqlite3.connect(folder / "zoea.db") as target:
+        with closing(sqlite3.connect(self._path)) as source, closing(sqlite3.connect(folder / "zoea.db")) as target:
             source.backup(target)
             has_part = target.execute(
                 "SELECT count(*) FROM turn_answer WHERE need LIKE '[\"SummaryPart\"%'"
             ).fetchone()[0]
-        target.close()
-        source.close()
         self.folders.append((folder, bool(has_part)))
         return found
 

@@ -87,7 +87,8 @@ async def test_a_conversation_becomes_turns_and_defects_are_repaired(tmp_path: P
         "SELECT g.sender_kind, g.sender_name, count(*) FROM message g JOIN delivery d ON d.message_id = g.id"
         " WHERE g.kind = 'broadcast' GROUP BY g.id ORDER BY g.id"
     ) == [("mysis", "Beta- 2", 1), ("commander", "", 2)]
-    text = "\n".join(sqlite3.connect(places().database).iterdump())
+    with closing(sqlite3.connect(places().database)) as connection:
+        text = "\n".join(connection.iterdump())
     assert PASSWORD not in text
     assert json.loads(str(here("SELECT body FROM template WHERE name = 'nova'")[0][0]))["prompt"] == PROMPT
 
@@ -186,11 +187,13 @@ async def test_unusual_sequences_of_prompts_and_nudges_become_turns(tmp_path: Pa
 
 async def test_a_file_that_is_no_nova_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("hello")
-    sqlite3.connect(tmp_path / "other.db").executescript("CREATE TABLE a (b); CREATE TABLE myses (id, name);")
-    sqlite3.connect(tmp_path / "half.db").executescript("CREATE TABLE myses (id, name); CREATE TABLE memories (role);")
-    sqlite3.connect(tmp_path / "zoea.db").executescript(
-        f"PRAGMA application_id = {APPLICATION_ID}; CREATE TABLE a (b);"
-    )
+    for name, tables in {
+        "other.db": "CREATE TABLE a (b); CREATE TABLE myses (id, name);",
+        "half.db": "CREATE TABLE myses (id, name); CREATE TABLE memories (role);",
+        "zoea.db": f"PRAGMA application_id = {APPLICATION_ID}; CREATE TABLE a (b);",
+    }.items():
+        with closing(sqlite3.connect(tmp_path / name)) as connection:
+            connection.executescript(tables)
     nova_database(tmp_path / "old.db", version=9)
     damaged = nova_database(tmp_path / "damaged.db")
     damaged.write_bytes(damaged.read_bytes()[:5000])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -175,7 +176,7 @@ class TestWindow:
         path = tmp_path / "zoea.db"
         store = await Store.open(path, clock_now=lambda: START)
         await store.close()
-        with sqlite3.connect(path) as conn:
+        with closing(sqlite3.connect(path)) as conn, conn:
             conn.execute("INSERT INTO template VALUES (zeroblob(32), 't', '', 1)")
             conn.execute(
                 "INSERT INTO mysis(id, uid, name, template_hash, provider, model, state, state_at, created_at)"
@@ -204,7 +205,7 @@ class TestWindow:
     async def test_new_turns_are_added_and_loaded_ones_are_kept(self, source: ConversationSource) -> None:
         window = read_newest(source)
         before = window.turns
-        with sqlite3.connect(source.database) as conn:
+        with closing(sqlite3.connect(source.database)) as conn, conn:
             _add_turn(conn, 301)
         window = read_newer(source, window)
         assert _numbers(window) == [*[turn.number for turn in before], 301]

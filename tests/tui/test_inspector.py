@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -144,9 +145,8 @@ async def messages_unfold_and_the_tools_are_another_part(stage: Stage) -> None:
 
 async def a_plan_without_stored_details_says_so(stage: Stage) -> None:
     await send_prompts(stage.swarm, "one")
-    with sqlite3.connect(stage.swarm.path) as connection:
+    with closing(sqlite3.connect(stage.swarm.path)) as connection, connection:
         connection.execute("UPDATE request SET plan = NULL")
-    connection.close()
     await open_inspector(stage)
     assert "plans older than 200 requests are deleted" in " ".join(stage.one(LineList, "#packs").plain.split())
 
@@ -210,9 +210,8 @@ async def it_opens_at_a_request_and_reads_on_in_both_directions(stage: Stage, mo
 async def a_damaged_plan_is_reported(stage: Stage) -> None:
     await send_prompts(stage.swarm, "one", "two")
     screen = await open_inspector(stage)
-    with sqlite3.connect(stage.swarm.path) as connection:
+    with closing(sqlite3.connect(stage.swarm.path)) as connection, connection:
         connection.execute("UPDATE request SET plan = x'00' WHERE id = (SELECT max(id) - 1 FROM request)")
-    connection.close()
     await stage.press("left", until=lambda: any("cannot be read" in notice for notice in stage.notices))
     assert screen.is_mounted
 

@@ -108,9 +108,8 @@ async def test_wrong_passwords_and_unknown_accounts_have_different_errors_and_a_
 async def test_the_file_holds_no_password(world: World) -> None:
     account = await world.ok("register", name="alpha")
     await world.ok("login", **account)
-    with sqlite3.connect(world.path) as db:
+    with closing(sqlite3.connect(world.path)) as db:
         assert account["password"] not in "\n".join(db.iterdump())
-    db.close()
 
 
 async def test_an_ended_session_is_refused_as_session_lost(world: World) -> None:
@@ -172,9 +171,8 @@ async def test_an_acknowledged_call_is_in_the_file(world: World) -> None:
     await world.enter()
     await asyncio.gather(*(world.do("captains_log_add", entry=f"note {n}") for n in range(20)))
     await world.do("undock")
-    db = connect_read_only(world.path)
-    assert load_world(db, whole=True).world.hash() == world.record.reef.world.hash()
-    db.close()
+    with closing(connect_read_only(world.path)) as db:
+        assert load_world(db, whole=True).world.hash() == world.record.reef.world.hash()
 
 
 async def test_a_write_that_fails_ends_the_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
