@@ -253,6 +253,15 @@ async def test_the_history_has_messages_of_earlier_sessions(tmp_path: Path) -> N
         assert prompt.text == "new"
 
 
+async def a_screen_opens_without_the_inputs_that_it_hides(stage: Stage) -> None:
+    await stage.press("enter", shows=FocusScreen)
+    assert not stage.screen.query("Input, TextArea, Markdown")
+    await stage.press("m")
+    await stage.write("hello")
+    assert stage.one(MessagePrompt).text == "hello"
+    stage.one(TextArea).text = ""
+
+
 async def a_letter_does_not_lay_the_screen_out_again(stage: Stage) -> None:
     await stage.press("m", "a")
     laid_out: list[Screen[Any]] = []
@@ -413,6 +422,7 @@ async def test_keys_and_pastes_in_the_prompt_do_what_they_say(tmp_path: Path) ->
             stage,
             tab_changes_the_delivery_mode,
             ctrl_j_begins_a_new_line,
+            a_screen_opens_without_the_inputs_that_it_hides,
             a_letter_does_not_lay_the_screen_out_again,
             a_pasted_megabyte_is_folded_and_sent_in_full,
             a_small_paste_is_not_folded,

@@ -463,7 +463,7 @@ class HistoryScreen(TabbedScreen):
         """Bind the keys of the timeline, or those of the history again for None."""
         self.moment = moment
         self.__dict__.pop("handlers", None)
-        self._filter.input.placeholder = _WORDS_HINT if moment is None else _TIME_HINT
+        self._filter.placeholder = _WORDS_HINT if moment is None else _TIME_HINT
         # A key with a title of its own is left out of the footer last.
         for action, title in (
             ("app.find", "choose a time"),

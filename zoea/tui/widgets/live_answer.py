@@ -68,7 +68,6 @@ class LiveAnswer(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         yield TextBlock(id="thought")
-        yield Markdown("", open_links=False)
 
     def on_mount(self) -> None:
         self.display = False
@@ -147,7 +146,9 @@ class LiveAnswer(VerticalScroll, can_focus=False):
             self.post_message(self.Grown())
 
     async def _feed(self) -> None:
-        markdown = self.query_one(Markdown)
+        await self._woken.wait()
+        markdown = Markdown(open_links=False)
+        await self.mount(markdown)  # not before there is an answer, because a conversation opens sooner without it
         while True:
             await self._woken.wait()
             self._woken.clear()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from textual import events, getters
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -134,15 +133,16 @@ class MessagePrompt(Vertical):
         self._shows_all = False
         self._noted, self._shown_note = ("", True), ""
 
-    def compose(self) -> ComposeResult:
+    def _mount_parts(self) -> None:
+        """Mount the inputs when the prompt is first opened, because a screen opens sooner without them."""
+        if self.children:
+            return
         writing = _PromptText("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)
         writing.prompt = self
         writing.cursor_blink = self.app.animation_level != "none"
-        yield writing
         limits = LimitsInput(placeholder="token_budget_total=30000 history_window_size=100", compact=True)
         limits.prompt = self
-        yield limits
-        yield Static("", id="prompt-note", markup=False)
+        self.mount(writing, limits, Static("", id="prompt-note", markup=False))
 
     def on_mount(self) -> None:
         self.display = False
@@ -155,12 +155,12 @@ class MessagePrompt(Vertical):
     @property
     def text(self) -> str:
         """Return the text to send, with folded texts in full."""
-        return self._writing.full_text
+        return self._writing.full_text if self.children else ""
 
     @property
     def is_sending(self) -> bool:
         """Return whether a sent text waits for the swarm's answer."""
-        return self._writing.read_only
+        return bool(self.children) and self._writing.read_only
 
     _writing = getters.query_one(_PromptText)
     _limits = getters.query_one(LimitsInput)
@@ -200,6 +200,7 @@ class MessagePrompt(Vertical):
 
     def open(self, target: MessageTarget) -> None:
         """Show the prompt with the draft of this target, and focus it."""
+        self._mount_parts()
         self._keep_draft()
         self.target = target
         self.mode = DeliveryMode.QUEUE

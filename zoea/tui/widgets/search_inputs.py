@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
@@ -57,12 +57,13 @@ class FindBar(Horizontal):
         self.step = step
         self._timer: Timer | None = None
 
-    def compose(self) -> ComposeResult:
-        yield Static("/ ", id="find-sign", markup=False)
+    def _mount_parts(self) -> None:
+        """Mount the input when the bar is first opened, because a screen opens sooner without it."""
+        if self.children:
+            return
         words = _Words(placeholder=f"find in {self._place}", compact=True, select_on_focus=True)
         words.bar = self
-        yield words
-        yield Static("", id="find-count", markup=False)
+        self.mount(Static("/ ", id="find-sign", markup=False), words, Static("", id="find-count", markup=False))
 
     def on_mount(self) -> None:
         self.display = False
@@ -73,14 +74,16 @@ class FindBar(Horizontal):
         return str(self.query_one("#find-count", Static).content)
 
     def open(self) -> None:
+        self._mount_parts()
         self.display = True
         self.query_one(_Words).focus()
 
     def close(self) -> None:
         self._stop()
-        with self.prevent(Input.Changed):
-            self.query_one(_Words).value = ""
-        self.tell("")
+        if self.children:
+            with self.prevent(Input.Changed):
+                self.query_one(_Words).value = ""
+            self.tell("")
         self.display = False
 
     def tell(self, text: str) -> None:
@@ -131,31 +134,40 @@ class FilterLine(Horizontal):
 
     def __init__(self, *, placeholder: str = "name, or tag: state: template: says:", id: str | None = None) -> None:
         super().__init__(id=id)
-        self.input = Input(id="filter-text", placeholder=placeholder, compact=True)
+        self.placeholder = placeholder
+        """What the empty input says, from its next opening on."""
 
-    def compose(self) -> ComposeResult:
-        yield Static("/", id="filter-mark", markup=False)
-        yield self.input
+    @cached_property
+    def input(self) -> Input:
+        """The input. It is made and mounted when it is first needed, because a screen opens sooner without it."""
+        made = Input(id="filter-text", compact=True)
+        self.mount(Static("/", id="filter-mark", markup=False), made)
+        return made
 
     def on_mount(self) -> None:
         self.display = False
 
     @property
     def text(self) -> str:
-        return self.input.value.strip()
+        return self.input.value.strip() if self.children else ""
 
     def open(self) -> None:
+        self.input.placeholder = self.placeholder
         self.display = True
         self.input.focus()
 
     def drop(self) -> None:
         """Forget the text without leaving another widget."""
         with self.prevent(Input.Changed):
-            self.input.value = ""
+            self._empty()
         self.display = False
 
+    def _empty(self) -> None:
+        if self.children:
+            self.input.value = ""
+
     def action_clear(self) -> None:
-        self.input.value = ""
+        self._empty()
         self.action_leave()
 
     def action_leave(self) -> None:
