@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from asyncio.subprocess import DEVNULL, PIPE
 from itertools import pairwise
 from statistics import median
 from typing import Any
+from weakref import ref
 
 import pytest
 
+from tests.waiting import until
 from zoea.process.group_guard import MARK, make_mark, start_child
 
 _CHILDREN = 8
@@ -65,3 +68,28 @@ async def test_a_mark_stands_in_the_environment_of_a_child_in_its_own_session() 
     told, _ = await child.communicate(b"\n")
     assert await child.wait() == 0
     assert told.split() == [mark.encode()]
+
+
+async def test_a_child_that_ends_before_it_has_read_its_input_is_no_error_of_the_loop() -> None:
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    child = await start_child("head", "-c", "1", stdin=PIPE, stdout=DEVNULL)
+    assert child.stdin is not None
+    child.stdin.write(b"x" * 1_000_000)
+    with pytest.raises(ConnectionError):
+        await _drain_until_lost(child.stdin)
+    await child.wait()
+    writer = ref(child.stdin)
+    del child
+
+    def is_collected() -> bool:
+        gc.collect()
+        return writer() is None
+
+    await until(is_collected)
+    assert told == []
+
+
+async def _drain_until_lost(writer: asyncio.StreamWriter) -> None:
+    while True:  # the first time it may end before the pipe is lost
+        await writer.drain()

@@ -194,6 +194,10 @@ async def start_child(*command: str, mark: str = "", **options: Any) -> Process:
     finally:
         loop.call_later(min(time.monotonic() - began, _LONGEST_PAUSE_S), turn.release)
     guard.add(process.pid, mark)
+    if process.stdin is not None and sys.version_info < (3, 12):
+        # Until 3.11.4 asyncio logs an error where a child ends before it has read all of its input.
+        closed: asyncio.Future[None] = vars(process.stdin)["_protocol"]._stdin_closed
+        closed.add_done_callback(lambda done: done.cancelled() or done.exception())
     return process
 
 
