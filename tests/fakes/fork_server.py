@@ -453,6 +453,10 @@ def _load_tests(arguments: list[str]) -> None:
 
     from hypothesis import given, settings, strategies
 
+    from tests.fakes.encodable_characters import write_encodable
+
+    write_encodable()
+
     @settings(database=None, max_examples=200)
     @given(strategies.text())
     def take(_text: str) -> None:
@@ -464,6 +468,7 @@ def _load_tests(arguments: list[str]) -> None:
 def main(descriptor: str, package: str, tests: list[str]) -> None:
     """Load all modules of a package, and tests, then fork for each request. A fork runs the program."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    gc.disable()  # what is loaded stays: looking through it again and again is a fifth of the time
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # as in the tests
         for module in walk_packages(import_module(package).__path__, f"{package}."):
@@ -474,6 +479,7 @@ def main(descriptor: str, package: str, tests: list[str]) -> None:
         import_module("tests.fakes.first_uses").do_first_uses()  # in time for the workers and their forks
     gc.collect()
     gc.freeze()
+    gc.enable()
     _join_pages()
     channel = socket.socket(fileno=int(descriptor))
     program = _serve(channel)

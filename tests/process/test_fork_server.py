@@ -20,6 +20,7 @@ from execnet.gateway_io import popen_bootstrapline
 
 from tests.e2e.zoea_process import environment
 from tests.fakes import fork_server
+from tests.fakes.encodable_characters import ENCODABLE
 from tests.fakes.fork_server import ForkedProgram, ForkServer, control_terminal, server
 from tests.fakes.processes import find_children, wait_for_end
 from tests.waiting import until_true
@@ -108,6 +109,7 @@ def test_a_fork_has_limits_and_ignored_signals_of_its_parent_now() -> None:
 
 WORK = """
 import os, subprocess, sys
+from tests.fakes.encodable_characters import ENCODABLE
 from tests.fakes.fork_server import ForkedProgram, server
 from tests.fakes.processes import find_children
 
@@ -225,3 +227,11 @@ def test_what_a_forked_swarm_starts_is_forked_beside_it_and_all_ends_with_the_sw
 def _find_world(swarm: int) -> dict[int, str]:
     found = find_children(swarm)
     return found if any("zoea.world" in said for said in found.values()) else {}
+
+
+def test_hypothesis_is_told_all_characters_that_utf_8_encodes() -> None:
+    told = [chr(number) for first, last in ENCODABLE for number in range(first, last + 1)]
+    assert "".join(told).encode().decode() == "".join(told)
+    for character in map(chr, set(range(sys.maxunicode + 1)).difference(map(ord, told))):
+        with pytest.raises(UnicodeEncodeError):
+            character.encode()
