@@ -41,10 +41,14 @@ def commit(folder: Path, message: str = "work", **files: str) -> str:
 
 
 def read_head(folder: Path) -> str:
-    """Return the commit of HEAD. A branch of a plain checkout is read as the file that it is."""
-    head = folder / ".git" / "HEAD"
+    """Return the commit of HEAD. A branch of a checkout or of a worktree is read as the file that it is."""
+    own = folder / ".git"
+    if own.is_file():
+        own = Path(own.read_text(encoding="utf-8").strip().removeprefix("gitdir: "))
+    head = own / "HEAD"
     if head.exists():
-        branch = folder / ".git" / head.read_text(encoding="utf-8").strip().removeprefix("ref: ")
+        shared = own.parents[1] if own.parent.name == "worktrees" else own
+        branch = shared / head.read_text(encoding="utf-8").strip().removeprefix("ref: ")
         if branch.is_file():
             return branch.read_text(encoding="utf-8").strip()
     return git(folder, "rev-parse", "HEAD")

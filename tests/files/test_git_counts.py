@@ -86,12 +86,12 @@ def drop(trees: Worktrees, _: Path) -> object:
 
 
 COUNTS = [
-    (nothing, make, 4), (write, make, 1),
+    (nothing, make, 3), (write, make, 1),
     (make, commit_turn, 1), (write, commit_turn, 6),
     (write, count, 4), (part, count, 5), (write, review, 5), (part, review, 6),
     (commit_three, merge_it, 9), (part, merge_it, 24), (join, merge_it, 3), (squash, merge_it, 8),
-    (make, find_work, 4), (commit_three, find_work, 6), (part, find_work, 12), (squash, find_work, 12),
-    (make, drop, 9), (join, drop, 10),
+    (make, find_work, 3), (commit_three, find_work, 5), (part, find_work, 11), (squash, find_work, 11),
+    (make, drop, 7), (join, drop, 8),
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +45,15 @@ class TestMaking:
         assert record.base == git(repository, "rev-parse", "HEAD")
         assert (trees.owned.path("alpha") / "a.txt").read_text() == "one\ntwo\nthree\n"
         assert trees.owned.read("alpha") == record
+
+    def test_its_git_directory_is_read_where_git_writes_a_relative_one(
+        self, trees: Worktrees, repository: Path
+    ) -> None:
+        folder = make(trees, repository)
+        told = git(folder, "rev-parse", "--absolute-git-dir")
+        assert trees.owned.read("alpha").git_dir == told
+        (folder / ".git").write_text(f"gitdir: {os.path.relpath(told, folder)}\n")
+        assert worktrees_module._read_git_dir(folder) == told
 
     def test_the_persons_checkout_stays_as_it_is(self, trees: Worktrees, repository: Path) -> None:
         (repository / "a.txt").write_text("mine")

@@ -261,7 +261,11 @@ def _find_unknown(git: Git, path: Path) -> str:
     for name, what in _UNDER_WAY.items():
         if (git.git_dir / name).exists():
             return f"{what} is under way in it"
-    if refs := git.text("for-each-ref", "--format=%(refname)", "refs/worktree", "refs/bisect", "refs/rewritten"):
+    # Git never packs these refs. Where it keeps them in files, there is none without a folder.
+    folders = [f"refs/{kind}" for kind in ("worktree", "bisect", "rewritten")]
+    if any((git.git_dir / name).exists() for name in (*folders, "reftable")) and (
+        refs := git.text("for-each-ref", "--format=%(refname)", *folders)
+    ):
         return f"it has refs of its own: {refs.splitlines()[0]}"
     for entry in git.run("ls-files", "-s", "-v", "-z").records:
         head, _, name = entry.partition("\t")

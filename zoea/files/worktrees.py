@@ -120,7 +120,7 @@ class Worktrees:
 
     def _check_out(self, git: Git, record: Record, *line: str) -> Record:
         git.write("worktree", "add", "--quiet", *line)
-        made = replace(record, git_dir=Git(self.owned.path(record.name)).text("rev-parse", "--absolute-git-dir"))
+        made = replace(record, git_dir=_read_git_dir(self.owned.path(record.name)))
         self.owned.write(made)
         return made
 
@@ -244,17 +244,27 @@ class Worktrees:
         _remove_folder(path, self.owned.removed(record.name))
         git = self.repository(record)
         if Path(record.repository).exists():
-            if str(path) in list_worktrees(git):
+            worktrees = list_worktrees(git)
+            if worktrees.pop(str(path), None) is not None:
                 git.write("worktree", "remove", "--force", "--force", str(path))
             tip = ""
             with suppress(GitError):  # a damaged branch stays
                 tip = find_commit(git, record.branch) if record.branch else ""
-            if tip in tips and record.branch not in list_worktrees(git).values():
+            if tip in tips and record.branch not in worktrees.values():
                 git.write("update-ref", "-m", "zoea: drop", "-d", record.branch, tip)
         else:
             tip = ""
         self.owned.remove(record.name)
         return tip
+
+
+def _read_git_dir(path: Path) -> str:
+    """Return the absolute git directory of a worktree that git has just made. Raises FilesError."""
+    try:
+        line = (path / ".git").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise FilesError(f"{path / '.git'} cannot be read: {error.strerror}") from error
+    return os.path.realpath(path / line.removeprefix("gitdir: ").rstrip("\r\n"))  # git can write a relative one
 
 
 def _read_checkout(folder: Path) -> tuple[str, str, str, str]:
