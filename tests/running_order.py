@@ -45,7 +45,6 @@ SECONDS = {
     "tui/test_history.py": 6,
     "tui/test_type_ahead.py": 6,
     "tui/test_welcome.py": 6,
-    "web/test_gateway_tables.py": 6,
     "agents/test_agent_permissions.py": 5,
     "agents/test_agent_sessions.py": 5,
     "e2e/test_upstreams_screen.py": 5,
@@ -91,6 +90,7 @@ SECONDS = {
     "tui/test_deferred_work.py": 3,
     "tui/test_grants.py": 3,
     "tui/test_hostile_names.py": 3,
+    "web/test_gateway_tables.py": 3,
 }
 """What each file takes that holds a long test, by `--durations=0` on two cores. Only the proportions matter."""
 

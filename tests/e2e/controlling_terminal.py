@@ -6,7 +6,6 @@ import fcntl
 import os
 import pty
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import time
 from pathlib import Path
 
 from tests.e2e.zoea_process import PATIENCE_S, environment, find_owner, zoea
-from tests.fakes.fork_server import control_terminal
+from tests.fakes.fork_server import control_terminal, control_without_hangup
 from tests.waiting import until_true
 from zoea.process.lock import read_holder
 from zoea.settings.paths import places
@@ -36,10 +35,6 @@ class ControllingTerminal:
     def __init__(self, *command: str, hangup: bool = True) -> None:
         self.master, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-
-        def control_without_hangup() -> None:
-            control_terminal()
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
 
         self.process = subprocess.Popen(
             command,

@@ -108,8 +108,7 @@ class ForkServer:
             program: `command`, `module` (or a script; empty for a worker), `arguments`, `environment`, `folder`,
                 `is_session` (whether it leads one), `is_apart` (whether modules of its folder are not found), `kept`
                 (the numbers of further descriptors) and, where they are not the server's, `umask` (or -1),
-                `most_files`, `ignored` signals, `has_terminal` (whether its stdin controls its session) and
-                `respects_modes` (whether those of files hold for root too).
+                `most_files`, `ignored` signals and `repeated` (which of `_REPEATED` it runs).
             streams: Its stdin, stdout and stderr, then the further descriptors.
         """
         with self._lock:
@@ -171,6 +170,12 @@ def control_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
+def control_without_hangup() -> None:
+    """Do the same, and block the hangup. A `preexec_fn` that forks too."""
+    control_terminal()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+
+
 def respect_modes() -> None:
     """Make modes of files hold for root too; other users ignore none. A `preexec_fn` that forks too."""
     libc = ctypes.CDLL(None)
@@ -194,6 +199,8 @@ class FileLimit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (self.most, self.most))
 
 
+_REPEATED = (None, control_terminal, control_without_hangup, respect_modes)
+"""What `Popen` may run before a program, and a fork runs too."""
 _execute_new = subprocess.Popen._execute_child  # type: ignore[attr-defined]  # private
 
 
@@ -204,7 +211,7 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
     folder = os.fspath(given_folder or Path.cwd())
     program = _read_program(args)
     # Then: whether signals are restored, three ids, the umask, the session and the group.
-    can_repeat = preexec_fn in (None, control_terminal, respect_modes) or isinstance(preexec_fn, FileLimit)
+    can_repeat = preexec_fn in _REPEATED or isinstance(preexec_fn, FileLimit)
     is_plain = closes and not is_shell and executable is None and can_repeat
     is_plain &= [*rest[13:17], *rest[19:]] == [True, None, None, None, -1]
     if program is None or not is_plain or not Path(folder).is_dir() or not server.can_fork(environment):
@@ -216,8 +223,7 @@ def execute_child(process: subprocess.Popen[Any], args: Any, executable: Any, pr
         "folder": folder,
         "umask": rest[17],
         "is_session": rest[18],
-        "has_terminal": preexec_fn is control_terminal,
-        "respects_modes": preexec_fn is respect_modes,
+        "repeated": _REPEATED.index(preexec_fn) if preexec_fn in _REPEATED else 0,
         "kept": list(kept),
         "most_files": [preexec_fn.most] * 2 if isinstance(preexec_fn, FileLimit) else most_files,
         "ignored": [one for one in _SIGNALS if signal.getsignal(one) == signal.SIG_IGN],
@@ -326,10 +332,8 @@ def _become(program: Mapping[str, Any], streams: list[int], channel: socket.sock
         signal.signal(one, signal.SIG_IGN if one in program["ignored"] else usual)
     if program["is_session"]:
         os.setsid()
-    if program.get("has_terminal"):
-        control_terminal()
-    if program.get("respects_modes"):
-        respect_modes()
+    if (repeated := _REPEATED[program.get("repeated", 0)]) is not None:
+        repeated()
     _show(program["command"])
     sys.argv = [program["module"], *program["arguments"]]
     added = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
