@@ -109,7 +109,7 @@ async def test_widgets_have_the_styles_that_textual_gives_them(tmp_path: Path) -
 
 async def test_a_style_that_is_not_textual_s_is_found(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        assert check_styles(stage) > 20
+        assert check_styles(stage) > 15
         del stage.one(SwarmTable).styles.base._rules["width"]
         with pytest.raises(AssertionError, match=r"SwarmTable.*: width is None, not"):
             check_styles(stage)

@@ -111,7 +111,7 @@ def test_a_theme_file_deleted_during_the_check_is_no_error(tmp_path: Path) -> No
 
 async def test_selected_text_is_readable_in_every_theme(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        await stage.press("slash")  # an input beside the list
+        await stage.press("m", "escape", "slash")  # a prompt and an input beside the list
         for name in ("abyss", "ansi", "deuteranopia", "high-contrast", "nova", "tide"):
             stage.app.use_theme(name)
             await stage.pilot.pause()
