@@ -195,7 +195,8 @@ def _field(
     info: FieldInfo, path: KeyPath, loaded: LoadedSettings, values: dict[str, Any], section: FieldInfo
 ) -> SettingField:
     words_of_kind = describe_kind(info)
-    value = values.get(format_key(path), _table_at(values, path))
+    key = format_key(path)
+    value = values[key] if key in values else _table_at(values, path)
     locked = ""
     if words_of_kind == "table" or isinstance(value, dict):
         locked = "a table: write it in config.toml"
@@ -207,7 +208,7 @@ def _field(
         info.description or "",
         words_of_kind,
         _text(value),
-        loaded.origins.get(format_key(path), DEFAULT),
+        loaded.origins.get(key, DEFAULT),
         _options(info),
         locked,
         _text(
