@@ -20,6 +20,7 @@ import pytest
 from _pytest.tmpdir import tmppath_result_key
 from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 
+from tests.fakes.collected_tests import collection
 from tests.fakes.database_template import create_by_copy, migrate_without_waiting
 from tests.fakes.fork_server import execute_child, fork_programs
 from tests.fakes.fork_server import server as fork_server
@@ -109,6 +110,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     A shell starts what runs in the background with ctrl+c ignored, which the processes of the tests would inherit.
     """
     shorten_messages(session.config)
+    collection.offer(session)
     if not session.config.option.collectonly and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -442,16 +442,12 @@ def _load_tests(arguments: list[str]) -> None:
     """
     import pytest
 
-    class _OnlyModules:
-        @pytest.hookimpl(tryfirst=True)
-        def pytest_pycollect_makeitem(self) -> list[pytest.Item]:
-            """Make nothing of what a module holds: each worker does, and it is half of the time."""
-            return []
+    from tests.fakes.collected_tests import collection
 
     sys.modules["tests.fakes.fork_server"] = sys.modules["__main__"]
     with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
         files = [one.partition("::")[0] for one in arguments]
-        ended = pytest.main(["--collect-only", "-n0", "-p", "no:cacheprovider", *files], plugins=[_OnlyModules()])
+        ended = pytest.main(["--collect-only", "-n0", "-p", "no:cacheprovider", *files], plugins=[collection])
     if ended != pytest.ExitCode.NO_TESTS_COLLECTED:  # half a module may have stayed; the workers say why
         os.execv(_EXECUTABLE, [_EXECUTABLE, "-m", "tests.fakes.fork_server", *sys.argv[1:3], _ROOM])
 
