@@ -147,6 +147,19 @@ async def test_no_toast_follows_a_message_that_the_row_or_the_conversation_shows
         await stage.until(lambda: stage.notices == ["Delivered to beta"])
 
 
+async def test_no_toast_follows_a_message_to_a_mysis_in_a_turn_whose_detail_lists_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        await stage.until(lambda: "asking · turn 1" in stage.text() and "from you  burn" in stage.text())
+        await stage.press("m")
+        await stage.enter("for later")
+        await stage.until(lambda: "from you  for later" in stage.text() and not stage.one(MessagePrompt).is_open)
+        assert (stage.notices, list(stage.screen.query(Toast))) == ([], [])
+        await stage.press("j", "colon")
+        await stage.enter("send alpha and this")  # the detail is that of another mysis
+        await stage.until(lambda: stage.notices == ["Delivered to alpha"])
+
+
 async def test_no_toast_covers_the_panel_that_counts_the_replies_of_a_broadcast(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering(), size=(80, 24)) as stage:
         await stage.press("b")

@@ -14,6 +14,7 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.geometry import Size
 
+from zoea.model.status import StatusWord
 from zoea.model.values import Event, MysisView, ReceiptLine
 from zoea.queries.broadcasts import Broadcast, read_broadcasts
 from zoea.queries.phrases import approval_line
@@ -48,6 +49,7 @@ from zoea.tui.widgets.swarm_table import SwarmTable
 
 _FEED_EVENTS = ("message.", "delivery.", "turn.ended", "turn.broke_off", "turn.resumed", "mysis.state")
 _FEED_WAIT_S = 0.25
+_IN_TURN = (StatusWord.WORKING, StatusWord.ASKING)
 ZOOMABLE = ("list", "detail", "needs", "feed")
 """Panels that can be shown alone."""
 _ALL_LINES = 10_000
@@ -274,13 +276,17 @@ class DashboardScreen(CockpitScreen[None]):
             self._refresh_broadcasts()
 
     def shows_message_to(self, recipients: Sequence[ReceiptLine]) -> bool:
-        """Return whether the panel of broadcasts, or the row of a single one, shows it.
+        """Return whether the panel of broadcasts, or the row or the detail of a single one, shows it.
 
         The row of a mysis that begins to work shows it, unless that may move it away; another row does not change.
+        The detail of the mysis under the cursor lists what waits for the end of its turn.
         """
         if len(recipients) > 1:
             return bool(self._broadcasts_panel.region)
-        (one,), in_sight = recipients, self.table.in_sight
+        (one,), in_sight, cursor = recipients, self.table.in_sight, self.table.cursor
+        if one.status == "delivered":
+            waits = cursor is not None and cursor.name == one.mysis and cursor.status in _IN_TURN
+            return waits and self._detail.lists_messages and bool(self._detail.region)
         names = (view.name for view in self.table.shown if view.id in in_sight)
         return one.status == "started" and one.mysis in names and not (self.table.order.is_moving or self._filter.text)
 

@@ -118,6 +118,11 @@ class MysisDetail(Horizontal):
 
     # Drawing.
 
+    @property
+    def lists_messages(self) -> bool:
+        """Whether it has lines for the newest messages, sent ones that wait among them."""
+        return self._recent.display and self._recent.size.height > 1
+
     def _draw(self) -> None:
         if not self.is_attached:
             return
@@ -139,7 +144,7 @@ class MysisDetail(Horizontal):
             ),
             Content(f"{describe_role(view)} · {describe_player(view)}"),
         )
-        is_told = self._recent.display and self._recent.size.height > 1
+        is_told = self.lists_messages
         begin, end = build_brief_line(view, self._cockpit.now(), tells_failure=not is_told)
         while (
             end
