@@ -30,8 +30,8 @@ for line in sys.stdin:
     file, folder = json.loads(line)
     with tarfile.open(file) as archive:
         [member] = archive.getmembers()
-        member.name = "index.js"
-        archive.extract(member, f"{sys.argv[1]}/{folder}")
+        for member.name in ("index.js", "dist/index.js"):
+            archive.extract(member, f"{sys.argv[1]}/{folder}")
 """,
 )
 """What Node does."""
@@ -79,7 +79,7 @@ def serve_packages(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -
             archive.addfile(tarfile.TarInfo("package/index.js"), io.BytesIO())
         sha512 = base64.b64encode(hashlib.sha512(packed.getvalue()).digest()).decode()
         lines.append(f"{name} {name}@1 {sha512}\n")
-        file = folder / "registry" / name / "-" / f"{name}-1.tgz"
+        file = folder / "registry" / name / "-" / f"{name.rpartition('/')[2]}-1.tgz"
         file.parent.mkdir(parents=True)
         file.write_bytes(packed.getvalue())
     monkeypatch.setattr(npm_packages, "LOCK", folder / "list.txt")
@@ -87,15 +87,18 @@ def serve_packages(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -
     monkeypatch.setattr(npm_packages, "REGISTRY", (folder / "registry").as_uri())
 
 
-@pytest.mark.parametrize(
-    ("wanted", "unpacked"), [([], {".bin", "a"}), (["opencode-ai@1"], {".bin", "a", "opencode-ai"})]
-)
-def test_opencode_is_unpacked_only_where_it_is_wanted(
-    wanted: list[str], unpacked: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+PROGRAMS = ["@agentclientprotocol/codex-acp@1", "@anthropic-ai/claude-code@1", "opencode-ai@1"]
+
+
+@pytest.mark.parametrize("wanted", [[], *([one] for one in PROGRAMS), PROGRAMS])
+def test_a_program_is_unpacked_only_where_it_is_wanted(
+    wanted: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    serve_packages(tmp_path, monkeypatch, "a", "opencode-ai", "es-toolkit")  # nothing loads the last
+    names = [one.rpartition("@")[0] for one in PROGRAMS]
+    serve_packages(tmp_path, monkeypatch, "a", *names, "es-toolkit")  # nothing loads the last
     assert unpack_all(UNPACKER, tmp_path / "node_modules", wanted)
-    assert {one.name for one in (tmp_path / "node_modules").iterdir()} == unpacked
+    unpacked = {one.rpartition("@")[0].partition("/")[0] for one in wanted}
+    assert {one.name for one in (tmp_path / "node_modules").iterdir()} == {".bin", "a", *unpacked}
     assert (tmp_path / "node_modules" / "a" / "index.js").exists()
 
 

