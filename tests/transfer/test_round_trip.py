@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ async def test_an_exported_and_imported_swarm_has_the_same_rows(source: Path, tm
     assert count_rows(target) == before
     # One broadcast, told once, however many files say it.
     assert read_rows(target, "SELECT count(*) FROM message WHERE kind = 'broadcast'") == [(1,)]
-    with open_reader(target) as reader:
+    with closing(open_reader(target)) as reader:
         picture = reader.execute("SELECT blob_id FROM memory_blob WHERE position = 0").fetchone()[0]
         assert get_blob(reader, picture) == PICTURE
     # A request still shows exactly the sent messages.
