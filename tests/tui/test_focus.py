@@ -616,7 +616,9 @@ async def a_broadcast_can_be_sent_from_focus(stage: Stage) -> None:
 async def a_deleted_mysis_stays_readable(stage: Stage) -> None:
     await focus(stage)
     await stage.swarm.commander.delete("alpha")
-    await settles(stage, lambda: "deleted" in stage.text())
+    # It is stopped first, and says that it is stopped to be deleted.
+    await settles(stage, lambda: not stage.has("alpha"))
+    assert "deleted" in stage.text()
     await stage.press("m", until=lambda: stage.notices)
     assert "prompt 1" in view(stage).plain
 
