@@ -57,14 +57,6 @@ class FindBar(Horizontal):
         self.step = step
         self._timer: Timer | None = None
 
-    def _mount_parts(self) -> None:
-        """Mount the input when the bar is first opened, because a screen opens sooner without it."""
-        if self.children:
-            return
-        words = _Words(placeholder=f"find in {self._place}", compact=True, select_on_focus=True)
-        words.bar = self
-        self.mount(Static("/ ", id="find-sign", markup=False), words, Static("", id="find-count", markup=False))
-
     def on_mount(self) -> None:
         self.display = False
 
@@ -74,7 +66,10 @@ class FindBar(Horizontal):
         return str(self.query_one("#find-count", Static).content)
 
     def open(self) -> None:
-        self._mount_parts()
+        if not self.children:  # not before, because a screen opens sooner without its inputs
+            words = _Words(placeholder=f"find in {self._place}", compact=True, select_on_focus=True)
+            words.bar = self
+            self.mount(Static("/ ", id="find-sign", markup=False), words, Static("", id="find-count", markup=False))
         self.display = True
         self.query_one(_Words).focus()
 
