@@ -276,7 +276,7 @@ class DashboardScreen(CockpitScreen[None]):
             self._refresh_broadcasts()
 
     def shows_message_to(self, recipients: Sequence[ReceiptLine]) -> bool:
-        """Return whether the panel of broadcasts, or the row or the detail of a single one, shows it.
+        """Return whether a panel shows it, or the row of a single recipient.
 
         The row of a mysis that begins to work shows it, unless that may move it away; another row does not change.
         The detail of the mysis under the cursor lists what waits for the end of its turn.

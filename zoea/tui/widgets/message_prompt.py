@@ -134,7 +134,7 @@ class MessagePrompt(Vertical):
         self._noted, self._shown_note = ("", True), ""
 
     def _mount_parts(self) -> None:
-        """Mount the inputs when the prompt is first opened, because a screen opens sooner without them."""
+        """Mount the inputs when it is first opened. A screen opens sooner without them."""
         if self.children:
             return
         writing = _PromptText("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)
