@@ -150,6 +150,7 @@ OF_NO_OTHER = {
     "files/merge.py": "a file of git, in the repository of the person",
     "files/plain_search.py": "imports nothing of Zoea; looks what it is before",
     "files/work_left.py": "files that git has just merged",
+    "files/worktrees.py": "a file that git has just made",
     "process/group_guard.py": "/proc",
     "process/host_name.py": "names of the system",
     "store/migrate.py": "files of the package",

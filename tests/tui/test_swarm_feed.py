@@ -10,11 +10,14 @@ import pytest
 
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import cockpit
+from tests.waiting import until
 from zoea.model.errors import StoreError
+from zoea.model.values import ApprovalView, Event
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.log import LogScreen
 from zoea.tui.state import swarm_feed
 from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.open_approvals import OpenApprovals
 from zoea.tui.state.swarm_feed import SwarmFeed
 from zoea.tui.widgets.swarm_table import SwarmTable
 
@@ -122,3 +125,18 @@ async def test_changed_rows_wait_for_the_effects_of_keys_but_not_for_ever(
         await done.wait()
     following.cancel()
     assert taken[0] == used
+
+
+async def test_a_question_that_ends_before_a_view_has_told_of_it_is_open_no_longer() -> None:
+    """Views come less often than events: a mysis can ask and be deleted in between."""
+    waiting = [ApprovalView(1, 1, "alpha", "burn", "peer", "{}", 0, 1)]
+
+    async def read() -> tuple[ApprovalView, ...]:
+        return tuple(waiting)
+
+    approvals = OpenApprovals(read, lambda: None)
+    approvals.take_event(Event(1, "approval.asked", 1, {}, 0))
+    await until(lambda: approvals.open)
+    waiting.clear()
+    approvals.take_views(())
+    await until(lambda: not approvals.open)

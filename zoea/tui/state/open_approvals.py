@@ -21,7 +21,7 @@ class OpenApprovals:
         self.open: tuple[ApprovalView, ...] = ()
         self._read = read
         self._changed = changed
-        self._counts: dict[int, int] = {}
+        self._counts: dict[int, int] | None = {}
         self._is_stale = False
         self._task: asyncio.Task[None] | None = None
 
@@ -34,6 +34,7 @@ class OpenApprovals:
 
     def take_event(self, event: Event) -> None:
         if event.kind.startswith("approval."):
+            self._counts = None  # the question may end before the views tell of it: then no number changes
             self.refresh()
 
     def refresh(self) -> None:
