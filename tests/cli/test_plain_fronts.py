@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tests.case_tables import walk_cases
 from tests.fakes.swarm import FakeSwarm
-from zoea.cli import plain_fronts, typed_commands, typed_lines
+from zoea.cli import output, plain_fronts, typed_commands, typed_lines
 from zoea.cli.dispatch import PROMPTED
 from zoea.cli.plain_fronts import JsonFront, PlainFront, events_without_gaps
 from zoea.cli.swarm_access import read_begun
@@ -257,6 +257,11 @@ async def test_a_call_that_its_provider_has_wait_is_no_call_that_began() -> None
 
 
 class TestTyping:
+    @pytest.fixture(autouse=True)
+    def _as_in_a_new_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Forget that an earlier test ran a command with --json in this process."""
+        monkeypatch.setattr(output, "is_json", False)
+
     @pytest.mark.parametrize(
         ("line", "answer"),
         [
