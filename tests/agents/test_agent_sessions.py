@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from tests.agents.agent_harness import PROGRAM, agent_swarm, conversation, last_
 from tests.fakes.processes import find_processes
 from tests.swarm.harness import script
 from tests.waiting import until
+from zoea.agents import agent_pool
 from zoea.agents.agent_launch import build_launch, known_agents
 from zoea.agents.agent_pool import AgentPool
+from zoea.agents.agent_session import AgentSession
 from zoea.model.enums import MysisState
 from zoea.model.errors import AgentError
 from zoea.model.ports import GatewayAccess
@@ -141,6 +144,48 @@ async def test_a_mysis_that_waits_for_a_place_says_so_and_the_first_goes_first(t
         await s.settled("gamma")
         assert [text for _, text in await conversation(s)] == ["alpha", "gamma"]
         assert s.commander.swarm.live_view.row(2).queue_place == 0
+
+
+async def test_no_more_agents_start_at_once_than_there_are_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, counts, starting = AgentSession.open, list[int](), 0
+
+    async def start_and_count(*given: Any, **named: Any) -> Any:
+        nonlocal starting
+        starting += 1
+        counts.append(starting)
+        try:
+            return await start(*given, **named)
+        finally:
+            starting -= 1
+
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # two are the least
+    monkeypatch.setattr(AgentSession, "open", start_and_count)
+    names = ("alpha", "beta", "gamma", "delta")
+    async with agent_swarm(tmp_path) as s:
+        for name in names:
+            await say(s, ["say", name], name=name)
+        for name in names:
+            await s.settled(name)
+        assert (len(counts), max(counts)) == (4, 2)
+        assert sorted(text for _, text in await conversation(s)) == sorted(names)
+
+
+async def test_agents_that_hang_at_their_start_hold_up_the_next_ones_for_a_short_time_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(agent_pool, "START_S", 0.01)
+    pool = AgentPool(lambda: 9)
+    async with AsyncExitStack() as hanging:
+        for _ in range(5):
+            await hanging.enter_async_context(pool.starting())
+    monkeypatch.setattr(agent_pool, "START_S", 60.0)
+    async with pool.starting(), pool.starting():
+        with pytest.raises(TimeoutError):  # as many as before: no place was given back twice
+            async with asyncio.timeout(0.01), pool.starting():
+                pass
 
 
 async def test_a_place_whose_process_could_not_be_ended_is_still_taken() -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Protocol
+
+START_S = 5.0
+"""An agent that takes longer to start does not hold up the next one."""
 
 
 class PlaceHolder(Protocol):
@@ -32,6 +37,7 @@ class AgentPool:
         self._holders: dict[PlaceHolder, None] = {}  # in the order of their last use
         self._waiting: dict[PlaceHolder, None] = {}
         self._changed = asyncio.Event()
+        self._starts = asyncio.Semaphore(max(2, os.cpu_count() or 2))
 
     @property
     def running(self) -> int:
@@ -67,6 +73,23 @@ class AgentPool:
             if self._waiting.pop(holder, self) is None:
                 show(0, 0)
                 self._changed.set()  # for those behind it
+
+    @asynccontextmanager
+    async def starting(self) -> AsyncIterator[None]:
+        """Hold one of as many places to start as there are cores.
+
+        Programs of agents work for half a second and more until they are there: all at once, they leave no core for
+        keys. No agent is ready later for it, and most are sooner.
+        """
+        loop = asyncio.get_running_loop()
+        await self._starts.acquire()
+        timer = loop.call_later(START_S, self._starts.release)
+        try:
+            yield
+        finally:
+            if loop.time() < timer.when():
+                timer.cancel()
+                self._starts.release()
 
     def _is_behind(self, holder: PlaceHolder) -> bool:
         """Return whether others have waited longer."""

@@ -210,7 +210,8 @@ class AgentTurns(RunnerBase[AgentTurn]):
                 assert services.files is not None
                 fenced = await services.files.fence(self._owner.mysis.name, launch)
                 tools = await self._serve_tools()
-                self._agent, begun = await AgentSession.open(fenced, self, session_id, fork_of=fork_of, tools=tools)
+                async with services.agents.starting():
+                    self._agent, begun = await AgentSession.open(fenced, self, session_id, fork_of=fork_of, tools=tools)
         except BaseException:
             services.agents.leave(self)
             if self._tools is not None:
