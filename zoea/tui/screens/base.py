@@ -134,16 +134,6 @@ class BaseScreen(Screen[T]):
     def feed_changed(self, ids: frozenset[int]) -> None:
         """Take note that these myses changed or were deleted; without ids, the whole swarm."""
 
-    has_missed_news = False
-    """Whether news came while another screen hid this one."""
-
-    def misses_news(self) -> bool:
-        """Return whether another screen hides this one, and remember it. Behind a dialog a screen is seen."""
-        stack = self.cockpit.screen_stack
-        is_hidden = any(not isinstance(screen, ModalScreen) for screen in stack[stack.index(self) + 1 :])
-        self.has_missed_news |= is_hidden
-        return is_hidden
-
     def feed_event(self, event: Event) -> None:
         """Take note of an event that the swarm stored."""
 
