@@ -14,9 +14,7 @@ from textual.widget import Widget
 
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.values import MysisView, SwarmView
-from zoea.tui.dialogs.command_line import CommandPromptDialog
 from zoea.tui.screens.dashboard import DashboardScreen
-from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.swarm_list import mysis_row
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.swarm_table import SwarmTable
@@ -130,28 +128,3 @@ async def test_a_row_that_a_second_changes_is_built_once(tmp_path: Path, monkeyp
         stage.app.feed.take(SwarmView(2, False, "", (replace(views[0], name="renamed"),)))
         await stage.pilot.pause()
         assert built["renamed"] == 1, "a row that changed since the tick"
-
-
-async def test_a_covered_dashboard_takes_the_news_when_it_is_seen_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Behind a dialog it is seen, so it is drawn there too."""
-    show, shown = SwarmTable.show, list[int]()
-
-    def note(table: SwarmTable, views: list[MysisView], *more: Any) -> None:
-        shown.append(len(views))
-        show(table, views, *more)
-
-    async with cockpit(tmp_path) as stage:
-        monkeypatch.setattr(SwarmTable, "show", note)
-        await stage.press("enter", shows=FocusScreen)
-        await stage.press("colon", shows=CommandPromptDialog)
-        await stage.swarm.commander.create("delta")
-        await stage.until(lambda: stage.has("delta"))
-        assert shown == []
-        await stage.press("escape", "escape", until=lambda: "delta" in stage.text())
-        await stage.press("colon", shows=CommandPromptDialog)
-        await stage.swarm.commander.create("epsilon")
-        await stage.until(lambda: "epsilon" in stage.text())
-        assert shown[0] == 4
-        assert shown[-1] == 5

@@ -13,7 +13,6 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.geometry import Size
-from textual.screen import ModalScreen
 
 from zoea.model.status import StatusWord
 from zoea.model.values import Event, MysisView, ReceiptLine
@@ -90,7 +89,6 @@ class DashboardScreen(CockpitScreen[None]):
         self._grouping = HiveGrouping.STATUS
         self._panel_room = PanelRoom()
         self._needed = self._said = 0
-        self._has_missed_news = False
         self._heads = PieceLine(id="heads")
         self._detail_rule = TitledRule(id="detail-rule")
         self._detail = MysisDetail(id="detail")
@@ -226,12 +224,6 @@ class DashboardScreen(CockpitScreen[None]):
         self.update_classes({**sizes, **zooms, "-zoomed": bool(self.zoomed)})
 
     @property
-    def _is_covered(self) -> bool:
-        """Whether another screen hides it; behind a dialog it is seen."""
-        stack = self.cockpit.screen_stack
-        return any(not isinstance(screen, ModalScreen) for screen in stack[stack.index(self) + 1 :])
-
-    @property
     def holds_keys(self) -> bool:
         return self.prompt.is_sending
 
@@ -270,9 +262,6 @@ class DashboardScreen(CockpitScreen[None]):
     def feed_changed(self, ids: frozenset[int]) -> None:
         if not self.is_mounted:
             return
-        if self._is_covered:
-            self._has_missed_news = True
-            return
         self.table.show(self.cockpit.feed.in_order(), ids or None)
         self._share_room()
         cursor = self.table.cursor
@@ -306,9 +295,6 @@ class DashboardScreen(CockpitScreen[None]):
             self._refresh_broadcasts()
 
     def approvals_changed(self) -> None:
-        if self._is_covered:
-            self._has_missed_news = True
-            return
         self.table.refresh()
         self._draw_needs()
         self.redraw_bars()
@@ -569,10 +555,6 @@ class DashboardScreen(CockpitScreen[None]):
     # Messages.
 
     def on_screen_resume(self) -> None:
-        if self._has_missed_news:
-            self._has_missed_news = False
-            self.feed_changed(frozenset())
-            self.table.refresh()
         self.prompt.resume()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
