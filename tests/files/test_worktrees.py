@@ -55,6 +55,13 @@ class TestMaking:
         (folder / ".git").write_text(f"gitdir: {os.path.relpath(told, folder)}\n")
         assert worktrees_module._read_git_dir(folder) == told
 
+    def test_its_git_directory_is_read_where_the_repository_has_an_odd_name(
+        self, trees: Worktrees, repository: Path
+    ) -> None:
+        moved = repository.rename(repository.with_name("a\rb"))
+        make(trees, moved)
+        assert trees.owned.read("alpha").git_dir == str(moved / ".git/worktrees/alpha")
+
     def test_the_persons_checkout_stays_as_it_is(self, trees: Worktrees, repository: Path) -> None:
         (repository / "a.txt").write_text("mine")
         before = state(repository)

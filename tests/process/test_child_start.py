@@ -21,18 +21,13 @@ _CHILDREN = 8
 
 async def test_the_loop_runs_between_the_starts_of_many_children(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key takes about thirty turns until it is drawn."""
-    turns = starting = 0
+    turns = 0
     begun: list[int] = []
     start = asyncio.create_subprocess_exec
 
     async def create(*command: str, **options: Any) -> asyncio.subprocess.Process:
-        nonlocal starting
-        starting += 1
-        assert starting == 1, "two are started at the same time"
         begun.append(turns)
-        process = await start(*command, **options)
-        starting -= 1
-        return process
+        return await start(*command, **options)
 
     async def count_turns() -> None:
         nonlocal turns
@@ -58,6 +53,25 @@ async def test_a_start_that_fails_or_is_cancelled_lets_the_next_one_begin() -> N
     assert isinstance(failed, FileNotFoundError)
     assert not isinstance(child, BaseException)
     assert await child.wait() == 0
+
+
+async def test_a_start_that_never_ends_lets_the_next_one_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cancelled one waits for pipes that a grandchild may hold for ever."""
+    start = asyncio.create_subprocess_exec
+    hangs = [True]
+
+    async def create(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        if hangs.pop():
+            await asyncio.Event().wait()
+        return await start(*command, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", create)
+    hangs.insert(0, False)
+    hanging = asyncio.create_task(start_child("true", stdout=DEVNULL))
+    child = await asyncio.create_task(start_child("true", stdout=DEVNULL))
+    assert await child.wait() == 0
+    assert not hanging.done()
+    hanging.cancel()
 
 
 async def test_a_mark_stands_in_the_environment_of_a_child_in_its_own_session() -> None:

@@ -14,6 +14,8 @@ from tests.waiting import until
 from zoea.model.errors import StoreError
 from zoea.model.values import ApprovalView, Event
 from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.screens.focus import FocusScreen
+from zoea.tui.screens.help import HelpScreen
 from zoea.tui.screens.log import LogScreen
 from zoea.tui.state import swarm_feed
 from zoea.tui.state.deferred_work import DeferredWork
@@ -140,3 +142,20 @@ async def test_a_question_that_ends_before_a_view_has_told_of_it_is_open_no_long
     waiting.clear()
     approvals.take_views(())
     await until(lambda: not approvals.open)
+
+
+async def test_an_action_on_a_mysis_that_came_or_went_behind_another_screen_meets_no_other(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("question_mark", shows=HelpScreen)
+        await stage.api.create("delta", start=False)
+        await stage.until(lambda: stage.has("delta"))
+        delta = stage.view("delta").id
+        stage.app.call_later(stage.app.act_on_mysis, "mysis.focus", delta)
+        await stage.until(lambda: stage.shows(FocusScreen))
+        assert stage.top(FocusScreen).mysis_id == delta
+        await stage.api.delete("delta")
+        await stage.until(lambda: not stage.has("delta"))
+        await stage.go_home()
+        stage.app.call_later(stage.app.act_on_mysis, "mysis.focus", delta)
+        await stage.until(lambda: "That mysis was deleted meanwhile" in stage.notices)
+        assert stage.shows(DashboardScreen)

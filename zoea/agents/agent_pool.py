@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-START_S = 5.0
-"""An agent that takes longer to start does not hold up the next one."""
+START_S = 1.0
+"""An agent that takes longer to start holds up the next one no longer: it may wait for something else than a core."""
 
 
 class PlaceHolder(Protocol):
@@ -79,7 +79,7 @@ class AgentPool:
         """Hold one of as many places to start as there are cores.
 
         Programs of agents work for half a second and more until they are there: all at once, they leave no core for
-        keys. No agent is ready later for it, and most are sooner.
+        keys.
         """
         loop = asyncio.get_running_loop()
         await self._starts.acquire()

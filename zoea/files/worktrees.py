@@ -261,10 +261,10 @@ class Worktrees:
 def _read_git_dir(path: Path) -> str:
     """Return the absolute git directory of a worktree that git has just made. Raises FilesError."""
     try:
-        line = (path / ".git").read_text(encoding="utf-8", errors="surrogateescape")
+        line = os.fsdecode((path / ".git").read_bytes())
     except OSError as error:
         raise FilesError(f"{path / '.git'} cannot be read: {error.strerror}") from error
-    return os.path.realpath(path / line.removeprefix("gitdir: ").rstrip("\r\n"))  # git can write a relative one
+    return os.path.realpath(path / line.removeprefix("gitdir: ").removesuffix("\n"))  # git can write a relative one
 
 
 def _read_checkout(folder: Path) -> tuple[str, str, str, str]:

@@ -189,10 +189,9 @@ async def start_child(*command: str, mark: str = "", **options: Any) -> Process:
     turn = _turn_of(loop)
     await turn.acquire()
     began = time.monotonic()
-    try:
-        process = await asyncio.create_subprocess_exec(*command, start_new_session=True, **options)
-    finally:
-        loop.call_later(min(time.monotonic() - began, _LONGEST_PAUSE_S), turn.release)
+    # Called as soon as the kernel has the child. What comes then may last for ever where the start is cancelled.
+    loop.call_soon(lambda: loop.call_later(min(time.monotonic() - began, _LONGEST_PAUSE_S), turn.release))
+    process = await asyncio.create_subprocess_exec(*command, start_new_session=True, **options)
     guard.add(process.pid, mark)
     if process.stdin is not None and sys.version_info < (3, 12):
         # Until 3.11.4 asyncio logs an error where a child ends before it has read all of its input.

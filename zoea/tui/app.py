@@ -338,11 +338,14 @@ class CockpitApp(Cockpit):
     def act_on_mysis(self, action_id: str, mysis_id: int) -> None:
         from zoea.tui.screens.dashboard import DashboardScreen
 
+        if mysis_id not in self.feed.myses:
+            return self.notify("That mysis was deleted meanwhile", severity="warning")
         while len(self.screen_stack) > 1 and not isinstance(self.screen, DashboardScreen):
             self.pop_screen()
         if isinstance(self.screen, DashboardScreen):
             self.screen.select(mysis_id)
             self.action_do(action_id)
+        return None
 
     async def action_quit(self) -> None:
         """Replace Textual's quit, which would not ask."""
