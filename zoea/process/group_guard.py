@@ -170,7 +170,7 @@ def _is_of_others(group: int) -> bool:
 
 
 async def start_child(*command: str, mark: str = "", **options: Any) -> Process:
-    """Start a program whose process group ends with this process.
+    """Start a child program, which ends with this process, as does its group.
 
     asyncio holds up the event loop until the kernel runs the child: 1 ms, or 20 where earlier children use every
     core. So the next start waits as long as this one took, while keys and answers have their turn.

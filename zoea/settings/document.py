@@ -73,7 +73,7 @@ def read_document(file: Path, layer: Layer) -> Document:
 
 
 def parse_template_file(file: Path, raw: bytes) -> Document:
-    """Parse the bytes of a template. A small one is kept by its content, which nobody changes."""
+    """Parse the bytes of a template. The result for a small one is kept for the same bytes; nobody changes it."""
     parse = _parse_template if len(raw) <= MOST_KEPT else _parse_template.__wrapped__
     return parse(file, raw)
 

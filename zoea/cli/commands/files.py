@@ -143,7 +143,7 @@ def drop(
     name: str = argument("NAME", "Name of a mysis, or of a worktree that `zoea doctor` names.", is_name=True),
     force: bool = flag("--force", "Also if it holds uncommitted or unmerged work, which is lost."),
 ) -> Output:
-    """Remove the worktree and branch of a mysis, unless they hold work found nowhere else.
+    """Remove the worktree and branch of a mysis, unless work would be lost.
 
     Squashed and rebased commits count as merged. Only what Zoea made is removed.
     """

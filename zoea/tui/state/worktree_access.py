@@ -150,7 +150,7 @@ def drop_worktree(places: Places, name: str) -> str:
 
 
 def commit_worktree(places: Places, name: str, message: str) -> str:
-    """Commit all changes of a worktree, and return in words what was done. Raises FilesError."""
+    """Commit all changes of a worktree and describe what was done. Raises FilesError."""
     commit = open_worktrees(places).commit(name, message)
     return f"{name} is committed: {commit[:12]}" if commit else f"{name} has nothing to commit"
 

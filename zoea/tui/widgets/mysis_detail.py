@@ -251,7 +251,7 @@ def _newest(
 
 
 def build_empty_lines(cockpit: Cockpit) -> list[list[Piece]]:
-    """Return what stands in place of the detail where no mysis is listed."""
+    """Return the text that is shown where no mysis is listed."""
     if (error := cockpit.open_error) is not None:
         return [[(error.title, "errored")], [(error.what, "")], [(error.hint, "quiet")]]
     if cockpit.opened is None:
